@@ -1,0 +1,116 @@
+"""The seam between the core and a table format: two verbs, `observe` and `execute`.
+
+Everything that can be computed from a `TableState` lives in the core, once; a backend only reads metadata
+and carries out a `Work` that the planner decided on. `zlayout.backends.registry` names the backends there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from zlayout.errors import Diagnostic, ZlayoutError
+from zlayout.spec.model import Layout, TableName
+from zlayout.table.state import FileTable, PartitionField, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The files that one rewrite replaces, inside one partition (or of one older partition spec).
+
+    id: deterministic, unique in the work. files: the pinned files with their bounds. target_files: how many files
+    to write. rewrite False: the files are as good as they can be and only the record in the table is missing.
+    """
+
+    id: str
+    files: FileTable
+    target_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to do to one table, in this order: set properties, change the partitioning, rewrite the groups.
+
+    version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
+    run_id goes into the history of the table with each commit.
+    """
+
+    table: TableName
+    layout: Layout
+    run_id: str
+    version: int
+    properties: tuple[tuple[str, str], ...]
+    partition_by: tuple[PartitionField, ...] | None
+    groups: tuple[Group, ...]
+    covers_table: bool
+    verify: Literal["gate", "full"] = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit that zlayout made. groups: ids of the groups it finished. Byte counts are of files on disk."""
+
+    kind: Literal["settings", "rewrite", "record"]
+    version: int
+    groups: tuple[str, ...] = ()
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_removed: int = 0
+    bytes_added: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFailed:
+    """A group that was dropped (a concurrent change, a failed gate); the table keeps the other side's change."""
+
+    groups: tuple[str, ...]
+    error: ZlayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is happening now: a stage name in plain words, and tasks done of total where Spark knows them."""
+
+    table: str
+    stage: str
+    done: int = 0
+    total: int = 0
+
+
+Notify = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do with an engine. curves: those it can produce with `native`."""
+
+    format: str
+    native_curves: frozenset[str]
+    zlayout_engine: bool
+    repartition_in_place: bool
+
+
+class Backend(Protocol):
+    """One table format in one catalog."""
+
+    capabilities: Capabilities
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        """Read the table's metadata, with bounds for `columns` (those that exist); no JVM, no data file.
+
+        version: an older version or snapshot id, None for the current one. Raises TableError.
+        """
+        ...
+
+    def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+        """ZL401 for each setting that the format's own rewrite cannot honour."""
+        ...
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        """Do the work; yields each commit once it is known to be in the table.
+
+        Raises Refused before any write, EngineError when the rest cannot go on; what was yielded stays.
+        """
+        ...

@@ -1,0 +1,128 @@
+"""The one place that starts Spark: Java check, jars, extensions, catalogs, and where its log goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlayout.backends import versions
+from zlayout.backends.catalogs import spark_catalog_conf
+from zlayout.errors import EngineError
+from zlayout.spec.model import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
+
+
+class SparkRuntime:
+    """Starts the Spark session of a project when it is first asked for, and not before."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._session: SparkSession | None = None
+        self.log_path: Path | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    @property
+    def session(self) -> SparkSession:
+        """The session. Raises EngineError ZL301 (no Java), ZL302 (Java too old), ZL303, ZL304 (Spark)."""
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def stop(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+    def _start(self) -> SparkSession:
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        if not submitted:
+            check_java()
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
+        builder = SparkSession.builder.appName("zlayout")
+        for key, value in session_conf(self._project, submitted=submitted).items():
+            builder = builder.config(key, value)
+        with _jvm_log() as self.log_path:
+            try:
+                session = builder.getOrCreate()
+            except Exception as error:
+                raise EngineError.of(
+                    "ZL304", f"Spark did not start: {_first_line(error)}", hint=f"its log is {self.log_path}"
+                ) from error
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+
+def session_conf(project: Project, *, submitted: bool) -> dict[str, str]:
+    """The whole Spark conf of a project. Under spark-submit the master and the jars are the cluster's own."""
+    conf = {
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for catalog in project.catalogs.values():
+        conf |= spark_catalog_conf(catalog)
+    if not submitted:
+        conf["spark.master"] = project.spark.master or "local[*]"
+        if conf["spark.master"].startswith("local"):
+            conf["spark.driver.memory"] = "4g"
+        if "spark.jars" not in project.spark.conf:
+            conf["spark.jars.packages"] = ",".join(
+                [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]
+            )
+    return conf | dict(project.spark.conf)
+
+
+def check_java() -> None:
+    """Raise EngineError when there is no Java, or one too old for Spark 4."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
+        raise EngineError.of("ZL301", f"apply runs on Spark, which needs Java: {where}", hint=JAVA_HINT)
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    if not found or int(found[1]) < versions.JAVA_MINIMUM:
+        said = found[1] if found else _first_line(answer.stderr or "nothing")
+        raise EngineError.of("ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {said}", hint=JAVA_HINT)
+
+
+@contextmanager
+def _jvm_log() -> Iterator[Path]:
+    """Send what the JVM writes to stderr into a file for as long as it lives; it inherits ours at its start."""
+    handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(handle, 2)
+        yield Path(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(handle)
+
+
+def _first_line(text: object) -> str:
+    return next((line.strip() for line in str(text).splitlines() if line.strip()), "")

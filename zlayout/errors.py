@@ -1,0 +1,96 @@
+"""Every error zlayout raises on purpose, and the diagnostics it prints.
+
+    ZlayoutError            base: a code, a message, a place, a way out       exit 1
+    |- SpecError            ZL0xx  YAML, schema, semantics                    exit 1
+    |- TableError           ZL1xx  a table cannot be found or read            exit 1
+    |- Refused              ZL2xx  stale, unsupported, budget; nothing done   exit 3
+    `- EngineError          ZL3xx  Java, Spark, a rewrite that failed         exit 1
+       |- CommitConflict    ZL32x  someone else changed the same files        exit 1
+       `- CommitUnknown     ZL33x  the commit's outcome is not known          exit 1
+
+ZL4xx are never raised: they are notes on a plan (a setting that an engine cannot honour, bounds that are missing).
+`docs/errors.md` lists the codes. The boundary that turns these into exit codes is `zlayout.cli.main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Severity = Literal["error", "refused", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a file; `path` is as the user wrote it, line and column count from 1, 0 means the whole file."""
+
+    path: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something to tell the user: what (code, message), where (location), what to do (hint)."""
+
+    code: str
+    message: str
+    severity: Severity = "error"
+    hint: str = ""
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.code} {self.message}{hint}"
+
+
+class ZlayoutError(Exception):
+    """Base of all; holds one diagnostic or more, since a run reports all that it found."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(str(d) for d in diagnostics))
+        self.diagnostics = diagnostics
+
+    @classmethod
+    def of(cls, code: str, message: str, *, hint: str = "", location: Location | None = None) -> ZlayoutError:
+        """One error with one diagnostic, of the class it is called on."""
+        severity: Severity = "refused" if issubclass(cls, Refused) else "error"
+        return cls(Diagnostic(code, message, severity, hint, location))
+
+    @classmethod
+    def join(cls, errors: Iterable[ZlayoutError]) -> ZlayoutError:
+        """All diagnostics of many errors in one error, of the class it is called on."""
+        return cls(*(d for e in errors for d in e.diagnostics))
+
+
+class SpecError(ZlayoutError):
+    """The YAML is not a valid project or layout spec, or does not fit the table it names."""
+
+
+class TableError(ZlayoutError):
+    """A table, its catalog or its metadata cannot be found or read."""
+
+
+class Refused(ZlayoutError):
+    """zlayout will not do this, by name; nothing was written."""
+
+    exit_code = 3
+
+
+class EngineError(ZlayoutError):
+    """Java, Spark or a rewrite failed; groups committed before it stay committed."""
+
+
+class CommitConflict(EngineError):
+    """A concurrent change touched the files of this rewrite; the rewrite was dropped, the other change stands."""
+
+
+class CommitUnknown(EngineError):
+    """The commit was sent and its outcome could not be learned; `run_id` in the table's history tells."""

@@ -1,0 +1,153 @@
+"""The project and its layout specs as data. `zlayout.spec.load` makes them from YAML; nothing here reads files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zlayout.errors import Location
+from zlayout.spec.predicate import Predicate
+from zlayout.table.state import PartitionField
+
+CURVES = ("kd", "zorder", "hilbert", "linear")
+ENGINES = ("zlayout", "native")
+# Part of the layout id: raise it when the same settings would give other files.
+ALGORITHM_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """catalog.namespace.table; the namespace may have several levels."""
+
+    catalog: str
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The name inside its catalog."""
+        return (*self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return ".".join((self.catalog, *self.identifier))
+
+
+@dataclass(frozen=True, slots=True)
+class ZorderColumn:
+    """A z-order column; `weight` is how often queries filter on it, relative to the others."""
+
+    name: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All that determines which rows go to which file, once the partitioning is given.
+
+    target_size is in bytes. Partitioning is not part of it: the table itself says how each file is partitioned.
+    """
+
+    columns: tuple[ZorderColumn, ...]
+    curve: str
+    range_ids: int
+    noise: bool
+    target_size: int
+    sort_within: bool
+    engine: str
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as plain JSON values, under the names they have in the spec."""
+        return {
+            "zorder.columns": [
+                c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
+            ],
+            "zorder.curve": self.curve,
+            "zorder.range_ids": self.range_ids,
+            "zorder.noise": self.noise,
+            "files.target_size": self.target_size,
+            "files.sort_within": self.sort_within,
+            "engine": self.engine,
+        }
+
+    @property
+    def layout_id(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON of the settings and the algorithm version."""
+        document = {"algorithm": ALGORITHM_VERSION, **self.settings()}
+        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How much decay is normal. unclustered, small_files and deleted_rows: shares 0..1; touched: times the floor."""
+
+    unclustered: float = 0.10
+    touched: float = 1.5
+    small_files: float = 0.20
+    deleted_rows: float = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSpec:
+    """One YAML file in `layouts/`, after defaults. `marks` maps a dotted key to its place in that file.
+
+    partition_by is None where the spec says nothing of it: then the table keeps the partitioning it has.
+    """
+
+    table: TableName
+    layout: Layout
+    location: Location
+    partition_by: tuple[PartitionField, ...] | None = None
+    where: Predicate | None = None
+    tolerance: Tolerance = Tolerance()
+    tags: tuple[str, ...] = ()
+    description: str = ""
+    marks: Mapping[str, Location] = field(default_factory=dict)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.layout.columns)
+
+    def mark(self, key: str) -> Location:
+        """The place of `key` (dotted) or of its nearest parent that is written down."""
+        while key:
+            if key in self.marks:
+                return self.marks[key]
+            key = key.rpartition(".")[0]
+        return self.location
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogConfig:
+    """One entry of `catalogs:`. `options` are the keys besides format and type, after `${VAR}`.
+
+    Relative paths in `warehouse`, `uri` and `tables` are already resolved against the project's root.
+    """
+
+    name: str
+    format: str
+    type: str
+    options: Mapping[str, Any]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class SparkConfig:
+    """`spark:` of `zlayout.yaml`. master None: the one of spark-submit, else local[*]."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`zlayout.yaml` and the layout specs it leads to, sorted by table name."""
+
+    root: Path
+    catalogs: Mapping[str, CatalogConfig]
+    spark: SparkConfig
+    layouts: tuple[LayoutSpec, ...]
