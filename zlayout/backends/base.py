@@ -11,40 +11,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from zlayout.errors import Diagnostic, ZlayoutError
+from zlayout.plan.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
-from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.state import TableState
 
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The files that one rewrite replaces, inside one partition (or of one older partition spec).
-
-    id: deterministic, unique in the work. files: the pinned files with their bounds. target_files: how many files
-    to write. rewrite False: the files are as good as they can be and only the record in the table is missing.
-    """
-
-    id: str
-    files: FileTable
-    target_files: int
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What to do to one table, in this order: set properties, change the partitioning, rewrite the groups.
-
-    version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
-    run_id goes into the history of the table with each commit.
-    """
-
-    table: TableName
-    layout: Layout
-    run_id: str
-    version: int
-    properties: tuple[tuple[str, str], ...]
-    partition_by: tuple[PartitionField, ...] | None
-    groups: tuple[Group, ...]
-    covers_table: bool
-    verify: Literal["gate", "full"] = "gate"
+__all__ = ["Backend", "Capabilities", "Commit", "Group", "GroupFailed", "Notify", "Progress", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +51,6 @@ class Progress:
 
 
 Notify = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a backend can do with an engine. curves: those it can produce with `native`."""
-
-    format: str
-    native_curves: frozenset[str]
-    zlayout_engine: bool
-    repartition_in_place: bool
 
 
 class Backend(Protocol):

@@ -1,0 +1,54 @@
+"""What the planner hands to a backend: groups of files to rewrite, and what else to change, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from zlayout.spec.model import Layout, TableName
+from zlayout.table.state import FileTable, PartitionField
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The files that one rewrite replaces, inside one partition (or of older partition specs).
+
+    id: deterministic, unique in the work. files: the pinned files. target_files: how many files to write.
+    """
+
+    id: str
+    files: FileTable
+    target_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to do to one table, in this order: set properties, change the partitioning, rewrite the groups.
+
+    version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
+    covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
+    verify `full` reads the written files back before the commit.
+    """
+
+    table: TableName
+    layout: Layout
+    run_id: str
+    version: int
+    properties: tuple[tuple[str, str], ...]
+    partition_by: tuple[PartitionField, ...] | None
+    groups: tuple[Group, ...]
+    covers_table: bool
+    verify: Literal["gate", "full"] = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do. native_curves: what its own rewrite can order by. zlayout_engine: it can commit ours.
+
+    partition_evolution: partitioning can change without rewriting every file (Iceberg).
+    """
+
+    format: str
+    native_curves: frozenset[str]
+    zlayout_engine: bool
+    partition_evolution: bool
