@@ -1,0 +1,161 @@
+"""Tables that live in memory: a log of immutable versions, files of Arrow rows, optimistic commits.
+
+A commit names the files it read; it fails with CommitConflict when one of them is no longer live as it was read,
+and is otherwise applied on top of whatever came in between. That is the contract of Delta and Iceberg both.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.errors import CommitConflict, TableError
+from zlayout.table.state import LayoutRecord, Partition, PartitionField
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One data file: its rows, which of them are deleted, its partition, and what laid it out."""
+
+    path: str
+    rows: pa.Table
+    partition: Partition
+    deleted: frozenset[int] = frozenset()
+    layout: LayoutRecord | None = None
+    group: str = ""
+
+    @property
+    def live(self) -> pa.Table:
+        """The rows that are not deleted."""
+        if not self.deleted:
+            return self.rows
+        keep = np.ones(len(self.rows), dtype=bool)
+        keep[list(self.deleted)] = False
+        return self.rows.filter(pa.array(keep))
+
+    @property
+    def version_key(self) -> str:
+        return ",".join(map(str, sorted(self.deleted)))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The whole table at one version."""
+
+    number: int
+    schema: pa.Schema
+    fields: tuple[PartitionField, ...] = ()
+    spec_id: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, StoredFile] = field(default_factory=dict)
+
+
+class MemoryTable:
+    """A table and its log. Writers append, delete and update as any client would; zlayout uses `replace_files`."""
+
+    def __init__(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
+        self.table_id = str(uuid.uuid4())
+        self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by))]
+        self._lock = threading.Lock()
+
+    @property
+    def current(self) -> Version:
+        return self.log[-1]
+
+    def rows(self) -> pa.Table:
+        """All live rows."""
+        return pa.concat_tables([self.current.schema.empty_table(), *(f.live for f in self.current.files.values())])
+
+    def append(self, rows: pa.Table, files: int = 1) -> None:
+        """Add rows as `files` files in the order they come, each split by partition."""
+        step = -(-len(rows) // files)
+        version = self.current
+        new = [
+            StoredFile(new_path(), part, partition)
+            for start in range(0, len(rows), max(step, 1))
+            for partition, part in by_partition(rows.slice(start, step), version)
+        ]
+        self._change(lambda v: {**v.files, **{f.path: f for f in new}})
+
+    def delete(self, condition: pc.Expression) -> None:
+        """Delete the rows that match, by marking them (merge on read)."""
+        self._change(lambda v: {f.path: _mark(f, condition) for f in v.files.values()})
+
+    def compact(self) -> None:
+        """Replace all files of each partition by one, in no particular order, as another tool would."""
+        whole, version = self.rows(), self.current
+        new = [StoredFile(new_path(), rows, partition) for partition, rows in by_partition(whole, version)]
+        self._change(lambda _: {f.path: f for f in new})
+
+    def set_properties(self, properties: Mapping[str, str]) -> int:
+        return self._append_version(lambda v: replace(v, properties={**v.properties, **properties}))
+
+    def set_partitioning(self, fields: tuple[PartitionField, ...]) -> int:
+        return self._append_version(lambda v: replace(v, fields=fields, spec_id=v.spec_id + 1))
+
+    def replace_files(self, read: Sequence[StoredFile], new: Sequence[StoredFile]) -> int:
+        """Swap `read` for `new`. Raises CommitConflict when a file of `read` changed or went away meanwhile."""
+
+        def swap(version: Version) -> Version:
+            live = {(f.path, f.deleted) for f in version.files.values()}
+            changed = [f.path for f in read if (f.path, f.deleted) not in live]
+            if changed:
+                raise CommitConflict.of("ZL320", f"{len(changed)} of {len(read)} files changed meanwhile")
+            gone = {f.path for f in read}
+            kept = {path: f for path, f in version.files.items() if path not in gone}
+            return replace(version, files={**kept, **{f.path: f for f in new}})
+
+        return self._append_version(swap)
+
+    def _change(self, files: Callable[[Version], dict[str, StoredFile]]) -> int:
+        return self._append_version(lambda v: replace(v, files=files(v)))
+
+    def _append_version(self, change: Callable[[Version], Version]) -> int:
+        with self._lock:
+            changed = replace(change(self.current), number=self.current.number + 1)
+            self.log.append(changed)
+            return changed.number
+
+
+class MemoryCatalog:
+    """Tables by the dotted name inside the catalog."""
+
+    def __init__(self, tables: Mapping[str, MemoryTable]) -> None:
+        self._tables = dict(tables)
+
+    def load(self, identifier: tuple[str, ...]) -> MemoryTable:
+        name = ".".join(identifier)
+        if name not in self._tables:
+            raise TableError.of("ZL102", f"table {name} does not exist", hint="create it, or correct `table:`")
+        return self._tables[name]
+
+
+def new_path() -> str:
+    return f"memory-{uuid.uuid4()}"
+
+
+def by_partition(rows: pa.Table, version: Version) -> list[tuple[Partition, pa.Table]]:
+    """The rows apart by partition; transforms other than identity are not known here."""
+    names = [f.source for f in version.fields]
+    if not len(rows):
+        return []
+    if not names:
+        return [(Partition(version.spec_id, (), ()), rows)]
+    keys = rows.select(names).to_pylist()
+    order: dict[tuple[Any, ...], list[int]] = {}
+    for index, key in enumerate(keys):
+        order.setdefault(tuple(key.values()), []).append(index)
+    return [(Partition(version.spec_id, version.fields, key), rows.take(index)) for key, index in order.items()]
+
+
+def _mark(file: StoredFile, condition: pc.Expression) -> StoredFile:
+    numbered = file.rows.append_column("__position", pa.array(np.arange(len(file.rows))))
+    hit = frozenset(numbered.filter(condition)["__position"].to_pylist())
+    return replace(file, deleted=file.deleted | hit) if hit - file.deleted else file

@@ -1,0 +1,132 @@
+"""The plan as plain text for a terminal. Pure: the same plan gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, Plan, SettingDrift, TablePlan, summary
+from zlayout.report.words import number, plural, printable, setting, share, size
+
+Style = Callable[[str, str], str]
+
+LEGEND = "  ~ alter settings    -/+ rewrite files"
+_LABEL = 16
+_SIZES = ("files.target_size",)
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """width: columns of the terminal. verbose: also what is within tolerance and the tables without changes.
+
+    style(kind, text) colours a piece of text; kinds: title, alter, rewrite, error, warning, note, dim.
+    """
+
+    width: int = 100
+    verbose: bool = False
+    style: Style = lambda _kind, text: text
+
+
+def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "") -> str:
+    """The whole plan screen, newline at the end."""
+    options = options or TextOptions()
+    lines = [heading, ""] if heading else []
+    shown = [t for t in plan.tables if options.verbose or t.status != "unchanged" or t.diagnostics]
+    if any(t.status == "changes" for t in shown):
+        lines += [LEGEND, ""]
+    for table in shown:
+        lines += [*_table(table, options), ""]
+    lines.append(last_line(plan))
+    return "\n".join(lines) + "\n"
+
+
+def last_line(plan: Plan) -> str:
+    """Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB."""
+    counts = summary(plan.tables)
+    if not (plan.has_changes or counts.refused or counts.failed):
+        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared."
+    parts = [f"{counts.alter} to alter", f"{counts.rewrite} to rewrite", f"{counts.unchanged} unchanged"]
+    parts += [f"{counts.refused} refused"] if counts.refused else []
+    parts += [f"{counts.failed} failed"] if counts.failed else []
+    rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    return f"Plan: {', '.join(parts)}.{rewrites}"
+
+
+def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
+    style = options.style
+    version = f", version {table.requires.version}" if table.requires and table.requires.version >= 0 else ""
+    title = f"{printable(table.table)} ({table.format}{version})"
+    place = printable(str(table.location))
+    gap = options.width - len(title) - len(place)
+    yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
+    if table.status == "unchanged":
+        yield f"      unchanged       {plural(table.files, 'file')}, {size(table.bytes)}"
+    for drift in table.drift:
+        yield style("alter", _labelled("~", drift.key, _drift(drift)))
+    if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
+        yield style("dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)")
+    for change in table.properties:
+        text = f"{setting(change.before)} -> {setting(change.after)}  ({change.reason})"
+        yield style("alter", _labelled("~", printable(change.name), text))
+    if table.partitioning:
+        before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
+        yield style("alter", _labelled("~", "partition_by", f"{before} -> {after}"))
+    if table.groups:
+        yield style("rewrite", _labelled("-/+", "rewrite", _rewrite(table)))
+        yield _labelled("", "because", _reasons(table.groups))
+    for decay in table.decay:
+        if options.verbose or (decay.exceeded and table.groups):
+            yield _labelled("", "decay", _decay(decay))
+    yield from _touched(table.columns, options.width)
+    for d in table.diagnostics:
+        yield style(d.severity, f"      {d.severity}: {printable(str(d))}")
+
+
+def _labelled(sign: str, label: str, text: str) -> str:
+    return f"  {sign:<3} {label:<{_LABEL - 1}} {text}"
+
+
+def _drift(drift: SettingDrift) -> str:
+    before, after = (
+        size(v) if drift.key in _SIZES and isinstance(v, int) else setting(v) for v in (drift.before, drift.after)
+    )
+    return f"{before} -> {after}"
+
+
+def _rewrite(table: TablePlan) -> str:
+    files, targets = sum(g.files for g in table.groups), sum(g.target_files for g in table.groups)
+    parts = len({g.partition for g in table.groups})
+    of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
+    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> ~{targets:,} files"
+
+
+def _reasons(groups: tuple[GroupPlan, ...]) -> str:
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.reason] = counts.get(group.reason, 0) + 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{reason} ({plural(n, 'partition')})" for reason, n in counts.items())
+
+
+def _decay(decay: Decay) -> str:
+    times = decay.measure == "touched"
+    value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
+    return f"{decay.measure} {value}, tolerance {limit}" + ("" if decay.exceeded else " (within)")
+
+
+def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
+    """One line where it fits, else one line a column."""
+    if not columns:
+        return
+    pieces = []
+    for c in columns:
+        after = f" -> ~{number(c.predicted)}" if c.predicted is not None else ""
+        pieces.append(f"{printable(c.column)} {number(c.touched)}{after} (floor {number(c.floor)})")
+    line = _labelled("", "touched", "   ".join(pieces))
+    if len(line) <= width:
+        yield line
+        return
+    yield _labelled("", "touched", pieces[0])
+    for piece in pieces[1:]:
+        yield _labelled("", "", piece)

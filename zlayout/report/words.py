@@ -1,0 +1,53 @@
+"""How numbers, sizes, settings and names read in every report."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size(count: int) -> str:
+    """Bytes with a binary unit and about three digits: 1.2 TiB."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+
+
+def number(value: float) -> str:
+    """A count or a mean: thousands separated, one decimal below 100 unless it is whole."""
+    return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
+
+
+def share(value: float) -> str:
+    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def setting(value: Any) -> str:
+    """A value of a spec as it would stand there: [a, b], true, 128 MiB is left to the caller."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(setting(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {setting(v)}" for k, v in value.items()) + "}"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Text from a table or a file, safe for a terminal: control, format and bidi characters are replaced."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSAFE else c for c in text)
+
+
+# Control, format (bidi marks and overrides among them), surrogate, private use, line and paragraph separators.
+_UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
