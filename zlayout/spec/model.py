@@ -11,7 +11,7 @@ from typing import Any
 
 from zlayout.errors import Location
 from zlayout.spec.predicate import Predicate
-from zlayout.table.state import PartitionField
+from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
 ENGINES = ("zlayout", "native")

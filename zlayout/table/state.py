@@ -17,39 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
+from zlayout.table.partition import Partition as Partition
+from zlayout.table.partition import PartitionField as PartitionField
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionField:
-    """One partition key: `transform` of column `source`. Delta knows only `identity`.
-
-    `transform` is Iceberg's name for it: identity, year, month, day, hour, void, bucket[n], truncate[n].
-    """
-
-    source: str
-    transform: str = "identity"
-
-    def __str__(self) -> str:
-        if self.transform == "identity":
-            return self.source
-        name, _, argument = self.transform.partition("[")
-        return f"{name}({argument.rstrip(']')}, {self.source})" if argument else f"{name}({self.source})"
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One partition that has files: the spec that its files were written with, and the values of its fields.
-
-    `values` are the transform's results as Python values (str, int, bool, Decimal, date, datetime, bytes, None);
-    for year, month, day and hour they are Iceberg's ordinals (int) counted from 1970.
-    """
-
-    spec_id: int
-    fields: tuple[PartitionField, ...]
-    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
