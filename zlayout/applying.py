@@ -1,0 +1,107 @@
+"""Carry out decisions, table by table, and look again afterwards: the half of zlayout that writes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zlayout.backends.base import Backend, Commit, GroupFailed, Notify
+from zlayout.errors import Refused, TableError, ZlayoutError
+from zlayout.plan.diff import PlanOptions
+from zlayout.plan.model import TablePlan
+from zlayout.plan.stale import Staleness, staleness
+from zlayout.planning import Planned, plan_table
+
+# A group that met a concurrent change is planned anew, at most this many times in one run.
+ATTEMPTS = 3
+
+Announce = Callable[[str, "Commit | GroupFailed"], None]
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached."""
+
+    table: str
+    run_id: str
+    commits: list[Commit] = field(default_factory=list)
+    failures: list[GroupFailed] = field(default_factory=list)
+    error: ZlayoutError | None = None
+    after: TablePlan | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return 1 if self.after is None or self.after.status in ("error", "changes") else 0
+
+
+def apply_table(
+    planned: Planned,
+    backend: Backend,
+    options: PlanOptions,
+    applied: Applied,
+    notify: Notify,
+    announce: Announce,
+    verify: Literal["gate", "full"] = "gate",
+) -> None:
+    """Execute one decision, planning again what met a concurrent change; fills `applied` as it goes.
+
+    An error ends this table and is kept in `applied.error`; what was committed before it stays listed.
+    """
+    current = planned
+    try:
+        for _ in range(ATTEMPTS):
+            conflicts = _execute(current, backend, applied, notify, announce, verify)
+            current = plan_table(planned.spec, backend, options)
+            applied.after = current.decision.plan
+            if not conflicts:
+                break
+    except ZlayoutError as error:
+        applied.error = error
+
+
+def new_run(planned: Planned) -> Applied:
+    return Applied(str(planned.spec.table), uuid.uuid4().hex)
+
+
+def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
+    """The decision behind a saved plan, pinned to the plan's version. Raises Refused ZL203 when it is stale."""
+    if planned.state is None:
+        raise TableError(*planned.decision.plan.diagnostics)
+    version = saved.requires.version if saved.requires else None
+    same = version is None or version == planned.state.version
+    again = planned if same else plan_table(planned.spec, backend, options, version)
+    if again.state is None:
+        raise Refused.of(
+            "ZL203",
+            f"{planned.spec.table}: the plan is stale: version {version} can no longer be read",
+            hint="run `zlayout plan` again and review it",
+            location=planned.spec.location,
+        )
+    if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
+        raise Refused(*reasons)
+    return again
+
+
+def _execute(
+    planned: Planned,
+    backend: Backend,
+    applied: Applied,
+    notify: Notify,
+    announce: Announce,
+    verify: Literal["gate", "full"],
+) -> bool:
+    """Run one work order; True when a group was dropped and is worth planning again."""
+    work = planned.decision.work(planned.spec, applied.run_id, verify)
+    failed = False
+    for outcome in backend.execute(work, notify):
+        if isinstance(outcome, GroupFailed):
+            applied.failures.append(outcome)
+            failed = True
+        else:
+            applied.commits.append(outcome)
+        announce(applied.table, outcome)
+    return failed

@@ -1,0 +1,184 @@
+"""The Typer application: options and help. What the commands do is in the modules beside this one.
+
+Those are imported inside the commands, so that `--help` and `validate` stay fast.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import zlayout
+from zlayout.cli.console import Color, Console
+
+app = typer.Typer(
+    name="zlayout",
+    help="Terraform for table layout: declare how Delta Lake and Apache Iceberg tables are laid out.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ProjectOption = Annotated[
+    Path, typer.Option("--project", "-p", help="The folder of zlayout.yaml, or one below it.", show_default=False)
+]
+ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show unchanged tables and tolerated decay too.")]
+SelectArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.", metavar="SELECT"),
+]
+ExcludeOption = Annotated[list[str] | None, typer.Option("--exclude", help="Tables to leave out; like SELECT.")]
+FullRewriteOption = Annotated[
+    bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
+]
+ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read side by side.")]
+HERE = Path()
+
+
+class PlanFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class Stale(StrEnum):
+    COMPATIBLE = "compatible"
+    STRICT = "strict"
+
+
+class Verify(StrEnum):
+    GATE = "gate"
+    FULL = "full"
+
+
+class SchemaName(StrEnum):
+    LAYOUT = "layout"
+    PROJECT = "project"
+    PLAN = "plan"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        Console().result(f"zlayout {zlayout.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")] = HERE,
+    format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "delta",
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Write zlayout.yaml, a first layout and a CI workflow."""
+    from zlayout.cli.init import write_project
+
+    return write_project(folder, format, Console(color))
+
+
+@app.command()
+def validate(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Check zlayout.yaml and the layouts: YAML, schema, meaning. Reads no table."""
+    from zlayout.cli.validate import validate_project
+
+    return validate_project(project, paths or [], Console(color))
+
+
+@app.command()
+def plan(
+    select: SelectArgument = None,
+    exclude: ExcludeOption = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan file, for apply and show.")] = None,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
+    ] = False,
+    allow_full_rewrite: FullRewriteOption = False,
+    parallelism: ParallelismOption = 8,
+    project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Say how far the tables are from their layouts, and what apply would do. Reads metadata only."""
+    from zlayout.cli.plan import PlanRequest, plan_command
+
+    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
+    return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode)
+
+
+@app.command()
+def apply(
+    select: SelectArgument = None,
+    exclude: ExcludeOption = None,
+    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
+    stale: Annotated[
+        Stale, typer.Option("--stale", help="For a plan file: are appends since the plan fine?")
+    ] = Stale.COMPATIBLE,
+    verify: Annotated[Verify, typer.Option("--verify", help="full: read written files back.")] = Verify.GATE,
+    allow_full_rewrite: FullRewriteOption = False,
+    parallelism: ParallelismOption = 8,
+    project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Plan, ask, and rewrite on Spark. SELECT may be one plan file that `plan --out` wrote."""
+    from zlayout.cli.apply import apply_command
+    from zlayout.cli.plan import PlanRequest
+
+    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
+    return apply_command(request, Console(color, verbose=verbose), auto_approve, stale.value, verify.value)
+
+
+@app.command()
+def show(
+    planfile: Annotated[Path, typer.Argument(help="A plan file.")],
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Show a plan file again, offline."""
+    from zlayout.cli.plan import show_command
+
+    return show_command(planfile, output.value, Console(color, verbose=verbose))
+
+
+@app.command()
+def inspect(
+    table: Annotated[str, typer.Argument(help="catalog.namespace.table, with or without a layout.")],
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Comma-separated columns; default: the layout's.")
+    ] = None,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Facts of one table's layout: files, sizes, touched, depth and floor for each column."""
+    from zlayout.cli.inspect import inspect_command
+
+    return inspect_command(project, table, columns, Console(color))
+
+
+@app.command()
+def schema(
+    name: Annotated[SchemaName, typer.Argument(help="Which schema.")] = SchemaName.LAYOUT,
+) -> int:
+    """Print a JSON Schema, for editors and other tools."""
+    from zlayout.spec.schema import schema_text
+
+    Console().result(schema_text(name.value))
+    return 0

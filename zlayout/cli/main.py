@@ -1,0 +1,44 @@
+"""The command line: `main` is the one boundary where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from typer._click.exceptions import ClickException, UsageError
+
+from zlayout.cli.app import app
+from zlayout.cli.console import Console
+from zlayout.errors import ZlayoutError
+
+USAGE = 64
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 64 usage, 130 interrupted."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run zlayout with these arguments and return the exit code."""
+    try:
+        return app(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
+    except UsageError as error:
+        error.show()
+        return USAGE
+    except ClickException as error:
+        error.show()
+        return 1
+    except ZlayoutError as error:
+        console = Console()
+        for diagnostic in error.diagnostics:
+            console.diagnose(diagnostic)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of stdout has gone (`| head`); nothing more can be said there.
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        Console().say("interrupted", "error")
+        return INTERRUPTED

@@ -1,0 +1,114 @@
+"""`plan` and `show`: read tables, print the plan."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import zlayout
+from zlayout.backends.base import Backend
+from zlayout.backends.registry import backend_for
+from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.console import Console
+from zlayout.cli.select import select_layouts
+from zlayout.errors import SpecError
+from zlayout.plan import document
+from zlayout.plan.diff import PlanOptions
+from zlayout.plan.model import Plan
+from zlayout.planning import Planned, as_plan, plan_tables
+from zlayout.report import text
+from zlayout.report.words import plural
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec, Project
+
+CHANGES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the user asked to plan."""
+
+    project: Path
+    select: tuple[str, ...]
+    exclude: tuple[str, ...]
+    allow_full_rewrite: bool
+    parallelism: int
+
+    @property
+    def options(self) -> PlanOptions:
+        return PlanOptions(allow_full_rewrite=self.allow_full_rewrite)
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """A finished round of planning, with what is needed to go on and apply it."""
+
+    project: Project
+    runtime: SparkRuntime
+    backends: Mapping[str, Backend]
+    planned: tuple[Planned, ...]
+    seconds: float
+
+    @property
+    def plan(self) -> Plan:
+        return as_plan(self.planned)
+
+    def heading(self) -> str:
+        count = len(self.planned)
+        read = f"{plural(count, 'table')} read in {self.seconds:.1f}s"
+        return f"zlayout {zlayout.__version__}  {plural(len(self.project.layouts), 'layout')}, {read}"
+
+
+def make_plan(request: PlanRequest) -> Planning:
+    """Load the project and plan the selected tables."""
+    project = load_project(request.project, os.environ)
+    specs = select_layouts(project.layouts, request.select, request.exclude)
+    runtime = SparkRuntime(project)
+    backends = backends_of(project, runtime, specs)
+    start = time.monotonic()
+    planned = plan_tables(specs, backends, request.options, request.parallelism)
+    return Planning(project, runtime, backends, planned, time.monotonic() - start)
+
+
+def backends_of(project: Project, runtime: SparkRuntime, specs: tuple[LayoutSpec, ...]) -> dict[str, Backend]:
+    names = sorted({spec.table.catalog for spec in specs})
+    return {name: backend_for(project.catalogs[name], runtime) for name in names}
+
+
+def plan_command(request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool) -> int:
+    planning = make_plan(request)
+    plan = planning.plan
+    if out is not None:
+        write_plan(out, plan)
+        console.say(f"plan written to {out}")
+    if output == "json":
+        console.result(document.to_json(plan))
+    else:
+        console.result(text.render(plan, console.text_options(), heading=planning.heading()))
+    if plan.exit_code:
+        return plan.exit_code
+    return CHANGES if detailed_exitcode and plan.has_changes else 0
+
+
+def show_command(planfile: Path, output: str, console: Console) -> int:
+    plan = document.read(planfile)
+    if output == "json":
+        console.result(document.to_json(plan))
+    else:
+        heading = f"zlayout {plan.zlayout_version}  plan file {planfile}"
+        console.result(text.render(plan, console.text_options(), heading=heading))
+    return 0
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write the plan file whole or not at all. Raises SpecError ZL043."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(document.to_json(plan), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error

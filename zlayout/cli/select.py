@@ -1,0 +1,38 @@
+"""SELECT: which of the project's layouts a command is about."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from zlayout.errors import SpecError
+from zlayout.spec.model import LayoutSpec
+
+
+def select_layouts(
+    layouts: Sequence[LayoutSpec], wanted: Sequence[str], excluded: Sequence[str]
+) -> tuple[LayoutSpec, ...]:
+    """The layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
+
+    Raises SpecError ZL045 for a pattern of `wanted` that matches nothing: a typing error must not pass as success.
+    """
+    for pattern in wanted:
+        if not any(_matches(spec, pattern) for spec in layouts):
+            names = [str(spec.table) for spec in layouts]
+            close = difflib.get_close_matches(pattern, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"the layouts are for: {', '.join(names) or 'no table'}"
+            raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
+    return tuple(
+        spec
+        for spec in layouts
+        if (not wanted or any(_matches(spec, p) for p in wanted)) and not any(_matches(spec, p) for p in excluded)
+    )
+
+
+def _matches(spec: LayoutSpec, pattern: str) -> bool:
+    if pattern.startswith("tag:"):
+        return any(fnmatchcase(tag, pattern[4:]) for tag in spec.tags)
+    if pattern.startswith("path:"):
+        return fnmatchcase(spec.location.path, pattern[5:])
+    return fnmatchcase(str(spec.table), pattern)

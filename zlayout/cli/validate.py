@@ -1,0 +1,33 @@
+"""`validate`: the project and its layouts, without a table in sight."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from zlayout.cli.console import Console
+from zlayout.errors import SpecError
+from zlayout.report.words import plural
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec
+
+
+def validate_project(project: Path, paths: Sequence[Path], console: Console) -> int:
+    """Raises SpecError with everything that is wrong; prints one line when nothing is."""
+    start = project if not paths else _existing(paths[0])
+    loaded = load_project(start, os.environ)
+    chosen = [spec for spec in loaded.layouts if not paths or _is_in(spec, paths)]
+    console.result(f"{plural(len(chosen), 'layout')} valid\n")
+    return 0
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise SpecError.of("ZL044", f"{path} does not exist", hint="name a layout file, a folder, or nothing")
+    return path if path.is_dir() else path.parent
+
+
+def _is_in(spec: LayoutSpec, paths: Sequence[Path]) -> bool:
+    file = Path(spec.location.path).resolve()
+    return any(file == p.resolve() or p.resolve() in file.parents for p in paths)

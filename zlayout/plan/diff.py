@@ -1,0 +1,238 @@
+"""The planner's decision for one table: a pure function of the spec and the observed state."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from zlayout.errors import Diagnostic
+from zlayout.plan import forecast
+from zlayout.plan.model import (
+    GroupPlan,
+    PartitionChange,
+    PropertyChange,
+    Requires,
+    SettingDrift,
+    Status,
+    TablePlan,
+)
+from zlayout.plan.partition_text import partition_text
+from zlayout.plan.select import Selected, Selection, select, target_files
+from zlayout.plan.work import Capabilities, Group, Work
+from zlayout.spec.model import LayoutSpec
+from zlayout.spec.semantics import check
+from zlayout.table.metrics import size_histogram
+from zlayout.table.state import PartitionField, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """allow_full_rewrite: a change of partitioning may replace every file of a Delta table."""
+
+    allow_full_rewrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the plan says of a table, and the pinned groups of files behind it (none unless there are changes)."""
+
+    plan: TablePlan
+    groups: tuple[Group, ...] = ()
+    partition_by: tuple[PartitionField, ...] | None = None
+
+    def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
+        """The decision as an order for a backend."""
+        requires = self.plan.requires
+        return Work(
+            table=spec.table,
+            layout=spec.layout,
+            run_id=run_id,
+            version=requires.version if requires else -1,
+            properties=tuple((p.name, p.after) for p in self.plan.properties),
+            partition_by=self.partition_by,
+            groups=self.groups,
+            covers_table=sum(len(g.files) for g in self.groups) == self.plan.files,
+            verify=verify,
+        )
+
+
+def decide(
+    spec: LayoutSpec,
+    state: TableState,
+    capabilities: Capabilities,
+    notes: tuple[Diagnostic, ...] = (),
+    options: PlanOptions = PlanOptions(),
+) -> Decision:
+    """What must be done to bring the table to its spec. notes: the backend's own diagnostics on the layout."""
+    diagnostics = check(spec, state)
+    if any(d.severity == "error" for d in diagnostics):
+        return Decision(_facts(spec, state, "error", diagnostics=diagnostics))
+    fields = state.partition_fields if spec.partition_by is None else spec.partition_by
+    repartition = fields != state.partition_fields
+    full = repartition and not capabilities.partition_evolution
+    now = forecast.measure(state.files, spec)
+    if full:
+        everything = np.arange(len(state.files), dtype=np.int64)
+        chosen = (Selected(everything, "partition_by changed"),) if len(everything) else ()
+        selection = Selection(chosen, (), 0, 0)
+    else:
+        selection = select(spec, state, fields, now.ratio)
+    groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
+    properties = _properties(spec, state)
+    change = repartition or bool(properties) or bool(groups)
+    refusals = _refusals(spec, state, full, options) if change else ()
+    status: Status = "refused" if refusals else "changes" if change else "unchanged"
+    plan = _facts(
+        spec,
+        state,
+        status,
+        requires=_requires(spec, state, selection),
+        drift=_drift(spec, state, selection),
+        properties=properties,
+        partitioning=_partition_change(spec, state, fields, full) if repartition else None,
+        groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
+        decay=selection.decay,
+        columns=forecast.columns(now, selection.groups, spec),
+        diagnostics=(*diagnostics, *refusals, *notes, *_scope_notes(spec, selection)),
+    )
+    if status != "changes":
+        return Decision(plan)
+    return Decision(plan, groups, fields if repartition else None)
+
+
+def _facts(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
+    files = state.files
+    return TablePlan(
+        table=str(spec.table),
+        format=state.format,
+        location=spec.location,
+        status=status,
+        settings=tuple(spec.layout.settings().items()),
+        files=len(files),
+        bytes=int(files.bytes.sum()),
+        rows=int(files.live_rows.sum()),
+        partitions=len(files.partitions),
+        size_histogram=tuple(size_histogram(files.bytes, spec.layout.target_size)),
+        **parts,  # type: ignore[arg-type]
+    )
+
+
+def _group(spec: LayoutSpec, state: TableState, selected: Selected) -> Group:
+    files = state.files.take(selected.files)
+    identity = f"{spec.layout.layout_id}\0{files.digest()}"
+    return Group(
+        id=hashlib.sha256(identity.encode()).hexdigest()[:12],
+        files=files,
+        target_files=target_files(state.files, selected.files, spec.layout.target_size),
+    )
+
+
+def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
+    partitions = np.unique(group.files.partition)
+    names = [partition_text(state.files.partitions[p]) for p in partitions[:2]]
+    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+    return GroupPlan(
+        id=group.id,
+        partition=f"{names[0]}{more}",
+        files=len(group.files),
+        bytes=int(group.files.bytes.sum()),
+        rows=int(group.files.live_rows.sum()),
+        target_files=group.target_files,
+        reason=reason,
+    )
+
+
+def _requires(spec: LayoutSpec, state: TableState, selection: Selection) -> Requires:
+    pinned = [s.files for s in selection.groups]
+    index = np.concatenate(pinned) if pinned else np.empty(0, dtype=np.int64)
+    return Requires(
+        table_id=state.table_id,
+        version=state.version,
+        layout_id=spec.layout.layout_id,
+        schema=state.schema_digest,
+        partitioning=", ".join(map(str, state.partition_fields)),
+        files=state.files.take(index).digest(),
+    )
+
+
+def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[SettingDrift, ...]:
+    """Declared settings that differ from what the selected files were laid out with."""
+    if not selection.groups:
+        return ()
+    files = state.files
+    seen = np.unique(files.layout[np.concatenate([s.files for s in selection.groups])])
+    records = [files.layouts[n] for n in seen if n >= 0 and files.layouts[n].layout_id != spec.layout.layout_id]
+    declared = spec.layout.settings()
+    if not records:
+        unrecorded = not any(r.layout_id == spec.layout.layout_id for r in files.layouts)
+        key = "zorder.columns"
+        return (SettingDrift(key, None, declared[key], spec.mark(key)),) if unrecorded else ()
+    return tuple(
+        SettingDrift(key, record.settings.get(key), value, spec.mark(key))
+        for record in records[:1]
+        for key, value in declared.items()
+        if record.settings.get(key) != value
+    )
+
+
+def _properties(spec: LayoutSpec, state: TableState) -> tuple[PropertyChange, ...]:
+    """Table properties that make writers collect bounds for every z-order column."""
+    wanted: dict[str, tuple[str, str]] = {}
+    for name in spec.column_names:
+        column = state.column(name)
+        if column is not None and not column.stats:
+            for key, value in column.enable_stats:
+                wanted[key] = (value, f"no min/max statistics on {name}")
+    return tuple(
+        PropertyChange(key, state.properties.get(key), value, reason) for key, (value, reason) in wanted.items()
+    )
+
+
+def _partition_change(
+    spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], full: bool
+) -> PartitionChange:
+    before = tuple(map(str, state.partition_fields))
+    return PartitionChange(before, tuple(map(str, fields)), full, spec.mark("partition_by"))
+
+
+def _refusals(spec: LayoutSpec, state: TableState, full: bool, options: PlanOptions) -> tuple[Diagnostic, ...]:
+    refusals = list(state.refusals)
+    place = spec.mark("partition_by")
+    if full and not options.allow_full_rewrite:
+        refusals.append(
+            Diagnostic(
+                "ZL201",
+                f"partition_by changed: {state.format} can only do that by rewriting every file",
+                "refused",
+                "pass --allow-full-rewrite to plan it, or set partition_by back",
+                place,
+            )
+        )
+    if full and spec.where is not None:
+        refusals.append(
+            Diagnostic(
+                "ZL202",
+                "partition_by changed, which needs every file, and `where` limits what may be touched",
+                "refused",
+                "take `where` out for this change",
+                place,
+            )
+        )
+    return tuple(refusals)
+
+
+def _scope_notes(spec: LayoutSpec, selection: Selection) -> tuple[Diagnostic, ...]:
+    if not selection.straddling:
+        return ()
+    return (
+        Diagnostic(
+            "ZL402",
+            f"`where` cuts through {selection.straddling} partitions or cannot decide them; they are left alone",
+            "note",
+            "put the limit on a partition boundary to include them",
+            spec.mark("where"),
+        ),
+    )

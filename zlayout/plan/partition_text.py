@@ -1,0 +1,38 @@
+"""A partition as people write it: l_month=2026-01, region=EU."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from zlayout.table.state import Partition, PartitionField
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def partition_text(partition: Partition) -> str:
+    """`field=value` for each field, joined by commas; empty for an unpartitioned table."""
+    return ", ".join(_pair(f, v) for f, v in zip(partition.fields, partition.values, strict=True))
+
+
+def _pair(field: PartitionField, value: Any) -> str:
+    name = field.source if field.transform == "identity" else str(field)
+    return f"{name}={_value(field.transform, value)}"
+
+
+def _value(transform: str, value: Any) -> str:
+    """Iceberg's ordinals from 1970 as calendar text; everything else as it prints."""
+    if value is None:
+        return "null"
+    if not isinstance(value, int):
+        return str(value)
+    match transform:
+        case "year":
+            return str(1970 + value)
+        case "month":
+            return f"{1970 + value // 12:04}-{value % 12 + 1:02}"
+        case "day":
+            return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
+        case "hour":
+            return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
+    return str(value)

@@ -1,0 +1,64 @@
+"""May a saved plan still be applied? Compares what it requires with the table as it is now."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyarrow.compute as pc
+
+from zlayout.errors import Diagnostic
+from zlayout.plan.diff import Decision
+from zlayout.plan.model import Requires, TablePlan
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import TableState
+
+Staleness = Literal["compatible", "strict"]
+
+
+def staleness(
+    saved: TablePlan, spec: LayoutSpec, again: Decision, now: TableState, mode: Staleness
+) -> tuple[Diagnostic, ...]:
+    """Why the saved plan may not be applied; empty when it may.
+
+    again: the decision made anew from the saved version of the table. now: the table at this moment. Appends since
+    then are fine unless mode is `strict`; a changed spec, schema, partitioning or pinned file never is.
+    """
+    old, new = saved.requires, again.plan.requires
+    if old is None or new is None:
+        return (_refusal(spec, "the plan names no table version", "make the plan again"),)
+    reasons = _reasons(old, new, again, now, mode)
+    return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
+
+
+def _reasons(old: Requires, new: Requires, again: Decision, now: TableState, mode: Staleness) -> list[str]:
+    reasons = []
+    if old.table_id != now.table_id:
+        reasons.append("the table was dropped and made again")
+    if old.layout_id != new.layout_id:
+        reasons.append("the layout spec changed")
+    if old.schema != now.schema_digest:
+        reasons.append("the table's schema changed")
+    if old.partitioning != ", ".join(map(str, now.partition_fields)):
+        reasons.append("the table's partitioning changed")
+    if reasons:
+        return reasons
+    if old.files != new.files:
+        return ["the plan's files are not the ones this spec selects"]
+    if mode == "strict" and old.version != now.version:
+        return [f"the table is at version {now.version}, the plan was made at {old.version}"]
+    changed = _changed_files(again, now)
+    return [f"{changed} of the plan's files were changed or removed"] if changed else []
+
+
+def _changed_files(again: Decision, now: TableState) -> int:
+    """How many pinned (path, version_key) are no longer live."""
+    live = pc.binary_join_element_wise(now.files.path, now.files.version_key, "\x00")
+    missing = 0
+    for group in again.groups:
+        keys = pc.binary_join_element_wise(group.files.path, group.files.version_key, "\x00")
+        missing += len(keys) - pc.sum(pc.is_in(keys, live)).as_py()
+    return missing
+
+
+def _refusal(spec: LayoutSpec, reason: str, hint: str) -> Diagnostic:
+    return Diagnostic("ZL203", f"{spec.table}: the plan is stale: {reason}", "refused", hint, spec.location)
