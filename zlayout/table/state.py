@@ -140,6 +140,7 @@ class TableState:
     Iceberg's snapshot id, -1 for a table that has no snapshot yet. schema_digest changes whenever the schema does.
     partition_fields and spec_id: how new files are partitioned. features: the format's names of what is switched
     on (Delta table features, Iceberg `format-version=2`). refusals: why zlayout must not rewrite it, by name.
+    notes: what in the observation is less than exact (row counts that had to be estimated).
     """
 
     table: str
@@ -155,6 +156,7 @@ class TableState:
     features: frozenset[str]
     refusals: tuple[Diagnostic, ...]
     files: FileTable
+    notes: tuple[Diagnostic, ...] = ()
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -1,0 +1,98 @@
+"""Which Delta tables zlayout rewrites and which it refuses, by name, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zlayout.errors import Diagnostic
+
+# Features whose rules Delta's own transaction keeps when files are replaced by others with the same rows.
+# An unknown feature may have rules of its own, so only these pass.
+SAFE = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "identityColumns",
+        "inCommitTimestamp",
+        "inCommitTimestamp-preview",
+        "invariants",
+        "materializePartitionColumns",
+        "rowTracking",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+CATALOG_OWNED = frozenset(
+    {"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits", "coordinatedCommits-preview"}
+)
+CLUSTERED = frozenset({"clustering", "clustering-preview", "clustering-dev", "liquid"})
+
+# What protocol versions stand for where the protocol lists no features (writer 7, reader 3 list them).
+_IMPLIED = (
+    (2, ("appendOnly", "invariants")),
+    (3, ("checkConstraints",)),
+    (4, ("changeDataFeed", "generatedColumns")),
+    (5, ("columnMapping",)),
+    (6, ("identityColumns",)),
+)
+
+
+def table_features(
+    writer_version: int, reader_features: list[str] | None, writer_features: list[str] | None
+) -> frozenset[str]:
+    """The names of all features of a protocol, those that an old writer version implies as well."""
+    listed = {*(reader_features or ()), *(writer_features or ())}
+    implied = {name for version, names in _IMPLIED if writer_version < 7 and version <= writer_version for name in names}
+    return frozenset(listed | implied)
+
+
+def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Why zlayout must not rewrite the table; empty when it may."""
+    found: list[Diagnostic] = []
+    if features & CLUSTERED:
+        found.append(
+            _refused(
+                "ZL211",
+                "the table is liquid-clustered (feature clustering), which excludes a z-order of its files",
+                "run OPTIMIZE on it as it is, or copy it into a table without CLUSTER BY",
+            )
+        )
+    owned = features & CATALOG_OWNED or {k for k in properties if k.startswith("delta.coordinatedCommits.")}
+    if owned:
+        found.append(
+            _refused(
+                "ZL212",
+                f"commits of the table belong to its catalog ({', '.join(sorted(owned))}), so its log is not all there is",
+                "use the catalog's own maintenance for this table, or drop the feature",
+            )
+        )
+    unknown = sorted(features - SAFE - CLUSTERED - CATALOG_OWNED)
+    if unknown:
+        found.append(
+            _refused(
+                "ZL213",
+                f"the table has features that zlayout does not know to be safe: {', '.join(unknown)}",
+                "ALTER TABLE ... DROP FEATURE, or use a zlayout that knows them",
+            )
+        )
+    return tuple(found)
+
+
+def _refused(code: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(code, message, "refused", hint)

@@ -1,0 +1,51 @@
+"""Which files of `_delta_log` make up one version: the newest complete checkpoint and the commits after it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zlayout.errors import TableError
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """File names inside `_delta_log`: the checkpoint's (none, one, or its parts), then the commits in order."""
+
+    checkpoint: tuple[str, ...]
+    commits: tuple[str, ...]
+
+
+def log_segment(names: Iterable[str], version: int) -> LogSegment:
+    """The segment for `version` out of the names in `_delta_log`. Raises TableError ZL113 where commits are missing."""
+    commits: dict[int, str] = {}
+    checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
+    parts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for name in names:
+        if found := _COMMIT.fullmatch(name):
+            commits[int(found[1])] = name
+        elif found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+            checkpoints[int(found[1])].append((name,))
+        elif found := _PART.fullmatch(name):
+            parts[int(found[1]), int(found[3])].append(name)
+    for (at, total), found_parts in parts.items():
+        if len(found_parts) == total:
+            checkpoints[at].append(tuple(sorted(found_parts)))
+    base = max((at for at in checkpoints if at <= version), default=-1)
+    wanted = range(base + 1, version + 1)
+    missing = [at for at in wanted if at not in commits]
+    if missing:
+        raise TableError.of(
+            "ZL113",
+            f"_delta_log has no commit {missing[0]}, which version {version} needs",
+            hint="was the log cleaned up while it was read? run again; else restore the file",
+        )
+    chosen = sorted(checkpoints[base])[0] if base >= 0 else ()
+    return LogSegment(chosen, tuple(commits[at] for at in wanted))

@@ -1,0 +1,60 @@
+"""Row counts of files that were written without statistics."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+
+from zlayout.errors import Diagnostic
+from zlayout.table.state import Int64
+
+# A footer is one or two requests; beyond this many files an estimate is as good as it needs to be.
+_MOST_FOOTERS = 64
+
+
+def complete_row_counts(
+    storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64
+) -> tuple[Int64, tuple[Diagnostic, ...]]:
+    """int64 rows of each file; where the log has none, from the Parquet footer (few files) or by size (many).
+
+    Every file that is counted by size is reported in a ZL402 note.
+    """
+    rows = pc.fill_null(num_records, -1).to_numpy().astype(np.int64)
+    unknown = np.flatnonzero(rows < 0)
+    if not len(unknown):
+        return rows, ()
+    rows = rows.copy()
+    if len(unknown) <= _MOST_FOOTERS:
+        names = path.take(pa.array(unknown)).to_pylist()
+        with ThreadPoolExecutor(8) as pool:
+            rows[unknown] = list(pool.map(lambda name: _footer_rows(storage, name), names))
+        unknown = np.flatnonzero(rows < 0)
+    if not len(unknown):
+        return rows, ()
+    known = rows >= 0
+    rows_per_byte = rows[known].sum() / max(int(sizes[known].sum()), 1) if known.any() else 0.01
+    rows[unknown] = np.maximum(1, np.rint(sizes[unknown] * rows_per_byte)).astype(np.int64)
+    note = Diagnostic(
+        "ZL402",
+        f"{len(unknown)} of {len(rows)} files have no row count in the log; it is estimated from their size",
+        "note",
+        "a rewrite gives them statistics",
+    )
+    return rows, (note,)
+
+
+def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
+    """Rows by the footer, -1 for a file outside the table's folder or one that cannot be read."""
+    if ":/" in name or name.startswith("/"):
+        return -1
+    try:
+        with storage.open_input_file(unquote(name)) as source:
+            return int(pq.ParquetFile(source).metadata.num_rows)
+    except (OSError, pa.ArrowException):
+        return -1

@@ -1,0 +1,162 @@
+"""A Delta schema as leaf columns: names logical and physical, Arrow types, and where statistics are collected."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from zlayout.table.state import Column
+
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
+INDEXED_COLUMNS_DEFAULT = 32
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+# Delta collects min and max for these and nothing else (SkippingEligibleDataType in the Delta source).
+_SKIPPABLE = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_ORDERED_WITHOUT_STATS = {"boolean": pa.bool_(), "binary": pa.binary()}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+?))\s*(\.|,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column without fields of its own. `path` has its logical names, `physical` those in files and statistics."""
+
+    path: tuple[str, ...]
+    physical: tuple[str, ...]
+    type: pa.DataType
+    orderable: bool
+    skippable: bool
+
+    @property
+    def name(self) -> str:
+        return dotted(self.path)
+
+
+def dotted(path: Sequence[str]) -> str:
+    """Parts joined by dots, as Spark writes them: a part with a dot or a backtick in it stands in backticks."""
+    return ".".join(quoted(part) if "." in part or "`" in part else part for part in path)
+
+
+def quoted(part: str) -> str:
+    """One part of a name as a Spark identifier."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+def split_names(text: str) -> list[tuple[str, ...]]:
+    """`a, b.c, `d.e`` as [("a",), ("b", "c"), ("d.e",)]: the syntax of names in Spark and in Delta properties."""
+    names: list[tuple[str, ...]] = []
+    parts: list[str] = []
+    place = 0
+    while place < len(text):
+        found = _NAME_PART.match(text, place)
+        if not found:
+            return names
+        in_ticks, plain, end = found.groups()
+        parts.append(in_ticks.replace("``", "`") if in_ticks is not None else plain)
+        if end != ".":
+            names.append(tuple(parts))
+            parts = []
+        place = found.end()
+    return names
+
+
+def leaves(schema: Mapping[str, Any]) -> tuple[Leaf, ...]:
+    """The leaf columns of a Delta schema (its JSON as a dict), in order; arrays, maps and variants are leaves."""
+    return tuple(_walk(schema["fields"], (), ()))
+
+
+def schema_digest(schema: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of the schema's canonical JSON; the order of an object's keys does not matter."""
+    return hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def columns_of(
+    all_leaves: Sequence[Leaf],
+    partition_columns: Collection[str],
+    properties: Mapping[str, str],
+    wanted: Sequence[str],
+) -> tuple[Column, ...]:
+    """The columns with what Delta collects for them; `enable_stats` serves all of `wanted` with one value."""
+    data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
+    collected = _collected(data, properties)
+    missing = [leaf for leaf in data if leaf.name in wanted and leaf.skippable and leaf.name not in collected]
+    enabling = _enabling(data, missing, properties)
+    return tuple(
+        Column(
+            name=leaf.name,
+            type=leaf.type,
+            orderable=leaf.orderable,
+            stats=leaf.skippable and leaf.name in collected,
+            enable_stats=enabling if leaf in missing else _enabling(data, _alone(leaf, data, collected), properties),
+        )
+        for leaf in all_leaves
+    )
+
+
+def _alone(leaf: Leaf, data: Sequence[Leaf], collected: frozenset[str]) -> list[Leaf]:
+    return [leaf] if leaf.skippable and leaf.name not in collected and leaf.path[0] in {d.path[0] for d in data} else []
+
+
+def _walk(fields: Sequence[Any], path: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[Leaf]:
+    for field in fields:
+        here = (*path, field["name"])
+        there = (*physical, field.get("metadata", {}).get(PHYSICAL_NAME, field["name"]))
+        kind = field["type"]
+        if isinstance(kind, dict) and kind["type"] == "struct":
+            yield from _walk(kind["fields"], here, there)
+        else:
+            yield _leaf(here, there, kind)
+
+
+def _leaf(path: tuple[str, ...], physical: tuple[str, ...], kind: Any) -> Leaf:
+    name = kind if isinstance(kind, str) else ""
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal:
+        return Leaf(path, physical, pa.decimal128(int(decimal[1]), int(decimal[2])), True, True)
+    if name in _SKIPPABLE:
+        return Leaf(path, physical, _SKIPPABLE[name], True, True)
+    if name in _ORDERED_WITHOUT_STATS:
+        return Leaf(path, physical, _ORDERED_WITHOUT_STATS[name], True, False)
+    return Leaf(path, physical, pa.null(), False, False)
+
+
+def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset[str]:
+    listed = properties.get(STATS_COLUMNS)
+    if listed is None:
+        first = int(properties.get(INDEXED_COLUMNS, INDEXED_COLUMNS_DEFAULT))
+        return frozenset(leaf.name for leaf in (data if first < 0 else data[:first]))
+    names = [tuple(part.lower() for part in name) for name in split_names(listed)]
+    return frozenset(
+        leaf.name for leaf in data if any(tuple(p.lower() for p in leaf.path[: len(n)]) == n for n in names)
+    )
+
+
+def _enabling(
+    data: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    if not missing:
+        return ()
+    listed = properties.get(STATS_COLUMNS)
+    if listed is None:
+        return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))),)
+    added = [".".join(quoted(part) for part in leaf.path) for leaf in missing]
+    return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)),)
