@@ -1,0 +1,228 @@
+"""Z-order, Hilbert and linear order as a tree: cut the curve by rows, then find each piece by halving its cells.
+
+Every prefix of a position's bits is a box, and one more bit halves that box on one column: for interleaved bits by
+definition, for Hilbert because the halves are in Gray-code order. So the cuts on a curve are a k-d tree whose
+thresholds are cell borders, and Spark needs no curve arithmetic: it compares keys with thresholds, as for `kd`.
+Halving stops where all sample rows of a cell are in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlayout.curve.hilbert import hilbert, hilbert_inverse
+from zlayout.curve.ranges import snap_cuts
+from zlayout.curve.tree import KdTree
+from zlayout.curve.zorder import deinterleave, interleave
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+
+
+class Curve(Protocol):
+    """Positions on a curve over a grid, and where a cell is halved."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of a position, at most 63."""
+        ...
+
+    def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        """int64[n] from d arrays int64[n]."""
+        ...
+
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
+        """For cells whose second half begins at position `middle` and is 2**bit positions long: the column on which
+        the halves lie apart, the coordinate at which the higher one begins, whether the first half is the lower."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BitOrder:
+    """Interleaved bits; `schedule` names the column of each bit from the top. All of one column first: linear."""
+
+    widths: tuple[int, ...]
+    schedule: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        return len(self.schedule)
+
+    def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        return interleave(coordinates, self.widths, self.schedule)
+
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
+        column = self.schedule[self.bits - 1 - bit]
+        threshold = deinterleave(middle, self.widths, self.schedule)[column]
+        return np.full(len(middle), column, np.int32), threshold, np.ones(len(middle), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class HilbertCurve:
+    columns: int
+    width: int
+
+    @property
+    def bits(self) -> int:
+        return self.columns * self.width
+
+    def positions(self, coordinates: Sequence[Int64]) -> Int64:
+        return hilbert(coordinates, self.width)
+
+    def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
+        """The curve crosses from half to half by one step on one axis: that step tells axis, border and side."""
+        del bit
+        last = np.stack(hilbert_inverse(middle - 1, self.columns, self.width))
+        first = np.stack(hilbert_inverse(middle, self.columns, self.width))
+        axis = (last != first).argmax(axis=0)
+        each = np.arange(len(middle))
+        before, after = last[axis, each], first[axis, each]
+        return axis.astype(np.int32), np.maximum(before, after), before < after
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The distinct positions of a sample in curve order, cut into files and those into leaves.
+
+    position: int64[k], ascending. begin: int64[k + 1], the first of the sorted rows at each position, then n.
+    leaf: int64[k], ascending. file_begin: int64[pieces + 1] indexes into position.
+    """
+
+    position: Int64
+    begin: Int64
+    leaf: Int64
+    file_begin: Int64
+
+
+def build_on_curve(
+    curve: Curve,
+    coordinates: Sequence[Int64],
+    thresholds: Sequence[Int64],
+    ordinals: Sequence[Int64],
+    n_files: int,
+    noise: bool,
+    depth_within: int = 0,
+) -> KdTree:
+    """The tree of a curve cut into files of equal rows, never inside a position.
+
+    coordinates, ordinals: int64[n] for each column. thresholds: for each column int64[2**width + 1], the lowest ordinal
+    that has at least that coordinate (past the last one: anything). The other arguments as in `build_kd`; a position
+    larger than two files is treated as one key there.
+    """
+    n = len(ordinals[0])
+    n_files = max(1, min(n_files, n))
+    positions = curve.positions(coordinates)
+    order = np.argsort(positions, kind="stable")
+    pieces = _cut(positions[order], n_files, 1 << depth_within)
+    nodes = _halve_cells(curve, pieces, thresholds)
+    sorted_ordinals = [c[order] for c in ordinals]
+    return _assemble(nodes, pieces, sorted_ordinals, n_files, noise)
+
+
+def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
+    """Cut sorted positions into files at quantiles, and each file into `parts_within` leaves likewise."""
+    n = len(positions)
+    distinct, starts = np.unique(positions, return_index=True)
+    begin = np.append(starts, n).astype(np.int64)
+    files = np.append(snap_cuts(begin[:-1], n, n_files), len(distinct)) if n else np.array([0, 0])
+    is_leaf_start = np.zeros(len(distinct), np.bool_)
+    is_leaf_start[files[:-1][files[:-1] < len(distinct)]] = True
+    if parts_within > 1:
+        for first, end in zip(files[:-1], files[1:], strict=True):
+            inner = begin[first:end] - begin[first]
+            is_leaf_start[first + snap_cuts(inner, int(begin[end] - begin[first]), parts_within)] = True
+    return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
+
+
+def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> NDArray[np.int64]:
+    """int64[nodes, 4]: column, threshold, left, right. All cells of one size are halved together."""
+    position, leaf = pieces.position, pieces.leaf
+    nodes: list[NDArray[np.int64]] = []
+    made = 0
+    # one row for each cell still to be told apart: its first position, its range of `position`, and the field
+    # of the parent's row that must lead here (4 * node + 2 or 3)
+    base, first, end = (np.array([v], np.int64) for v in (0, 0, len(position)))
+    link = np.array([-1], np.int64)
+    for bit in range(curve.bits - 1, -1, -1):
+        mixed = leaf[first] != leaf[end - 1] if len(position) else np.zeros(1, np.bool_)
+        _connect(nodes, link[~mixed], ~leaf[first[~mixed]] if len(position) else np.array([-1], np.int64))
+        base, first, end, link = base[mixed], first[mixed], end[mixed], link[mixed]
+        if not len(base):
+            break
+        middle = base + (1 << bit)
+        split = np.searchsorted(position, middle)
+        both = (split > first) & (split < end)
+        node = made + np.arange(int(both.sum()), dtype=np.int64)
+        made += len(node)
+        _connect(nodes, link[both], node)
+        column, coordinate, first_is_low = curve.halve(middle[both], bit)
+        threshold = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
+        nodes.append(np.stack((column.astype(np.int64), threshold, np.zeros_like(node), np.zeros_like(node)), axis=1))
+        stays = ~both
+        upper = base + (1 << bit)
+        base = np.concatenate((base[both], upper[both], np.where(split <= first, upper, base)[stays]))
+        low_link, high_link = 4 * node + 3 - first_is_low, 4 * node + 2 + first_is_low
+        link = np.concatenate((low_link, high_link, link[stays]))
+        first, end = (
+            np.concatenate((first[both], split[both], first[stays])),
+            np.concatenate((split[both], end[both], end[stays])),
+        )
+    else:
+        _connect(nodes, link, ~leaf[first] if len(position) else np.array([-1], np.int64))
+    return np.concatenate(nodes) if nodes else np.empty((0, 4), np.int64)
+
+
+def _connect(nodes: list[NDArray[np.int64]], link: Int64, child: Int64) -> None:
+    """Write `child` into the fields that lead to it."""
+    if not len(link) or not nodes:
+        return
+    offsets = np.cumsum([0] + [len(level) for level in nodes])
+    level = np.searchsorted(offsets, link // 4, side="right") - 1
+    for index in np.unique(level):
+        mine = level == index
+        nodes[index][link[mine] // 4 - offsets[index], link[mine] % 4] = child[mine]
+
+
+def _assemble(
+    nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool
+) -> KdTree:
+    first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
+    rows = pieces.begin[end] - pieces.begin[first]
+    n = int(rows.sum())
+    is_large = (end - first == 1) & (rows * n_files > 2 * n)
+    spread = np.where(is_large & noise, np.maximum(1, np.rint(rows * n_files / max(n, 1))), 1).astype(np.int32)
+    file_of_piece = np.cumsum(spread) - spread
+    piece_of_leaf = np.zeros(1, np.int64)
+    if n:
+        leaf_start = np.flatnonzero(np.diff(pieces.leaf, prepend=-1))
+        piece_of_leaf = np.searchsorted(first, leaf_start, side="right") - 1
+    low, high = _boxes(ordinals, pieces.begin[first]) if n else _no_box(len(ordinals))
+    return KdTree(
+        column=nodes[:, 0].astype(np.int32),
+        threshold=nodes[:, 1],
+        left=nodes[:, 2].astype(np.int32),
+        right=nodes[:, 3].astype(np.int32),
+        file=file_of_piece[piece_of_leaf].astype(np.int32),
+        spread=spread[piece_of_leaf],
+        rows=np.repeat(rows / spread, spread),
+        low=np.repeat(low, spread, axis=0),
+        high=np.repeat(high, spread, axis=0),
+        oversized=np.zeros(0, np.int32) if noise else file_of_piece[is_large].astype(np.int32),
+    )
+
+
+def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
+    """int64[pieces, columns] twice: lowest and highest ordinal from each start to the next, nulls left out."""
+    none = np.iinfo(np.int64).max
+    low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
+    high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)
+    return np.where(high < 0, 0, low), high
+
+
+def _no_box(columns: int) -> tuple[Int64, Int64]:
+    return np.zeros((1, columns), np.int64), np.full((1, columns), -1, np.int64)

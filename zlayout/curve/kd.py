@@ -1,0 +1,256 @@
+"""The default curve, `kd`: split the sample at conditional quantiles until every part is one file.
+
+It is z-order with locally adaptive range ids. Z-order over quantile ranges halves the data on one column after
+the other too, but at quantiles of the whole table: where columns are correlated or skewed its cells hold unequal
+numbers of rows, and cutting the curve by rows then gives files whose bounding boxes overlap. Splitting each part
+at quantiles of that part gives every file its own box and the same number of rows.
+
+The bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an
+equality query on column i opens N / k_i files. With equal weights the mean is least for k_i = N^(1/d): N^((d-1)/d)
+files. In general the product of the d numbers is at least N^(d-1). Correlated columns go below that.
+
+How the column is chosen. With a share p_i of the queries on column i, a part of f files whose extent on column i
+holds a share m_i of the table costs f * sum(p_i * m_i), and cutting column i into k slices divides its term by k:
+so split where p_i * m_i is largest. Without correlation that ends at the b_i = log2(k_i) bits of
+log2(N)/d + log2(p_i) - mean log2(p_j) held within 0..log2(NDV_i), and it adapts where there is correlation, since
+m_i is measured in the part. Range ids play no role here: the thresholds are the sample's own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, log, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlayout.curve.tree import KdTree
+
+Int64 = NDArray[np.int64]
+# A split is good enough when both sides' rows a file are within this factor (natural logarithm) of the part's own.
+BALANCED = 0.1
+# From so many files on, one more level than a balanced tree needs is worth its cost to every row: it lets slices be
+# counted exactly (ten of a thousand, not eight or sixteen): 1.00 instead of 1.035 times the floor at d=3, N=1000.
+EXTRA_LEVEL_FROM = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows still to be split. pieces: files to make of them, or leaves where `file` is already given.
+
+    levels: how deep the tree may still grow here. parent: the node that leads here (-1: none), from its right or left.
+    """
+
+    columns: tuple[Int64, ...]
+    pieces: int
+    levels: int
+    parent: int
+    is_right: bool
+    file: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Column and threshold, pieces for the left side, and how unequal the rows a piece would be."""
+
+    column: int
+    threshold: int
+    left_pieces: int
+    imbalance: float
+
+
+@dataclass(slots=True)
+class _Growth:
+    """The tree under construction: columns of the final arrays, as lists."""
+
+    nodes: list[list[int]] = field(default_factory=list)  # column, threshold, left, right
+    leaf_file: list[int] = field(default_factory=list)
+    leaf_spread: list[int] = field(default_factory=list)
+    rows: list[float] = field(default_factory=list)
+    low: list[list[int]] = field(default_factory=list)
+    high: list[list[int]] = field(default_factory=list)
+    oversized: list[int] = field(default_factory=list)
+
+    def attach(self, part: _Part, child: int) -> None:
+        if part.parent >= 0:
+            self.nodes[part.parent][3 if part.is_right else 2] = child
+
+    def add_files(self, part: _Part, spread: int) -> int:
+        first, rows = len(self.rows), len(part.columns[0])
+        low, high = _box(part.columns)
+        self.rows += [rows / spread] * spread
+        self.low += [low] * spread
+        self.high += [high] * spread
+        return first
+
+    def add_leaf(self, part: _Part, file: int, spread: int) -> None:
+        self.attach(part, ~len(self.leaf_file))
+        self.leaf_file.append(file)
+        self.leaf_spread.append(spread)
+
+    def finish(self, width: int) -> KdTree:
+        nodes = np.array(self.nodes, np.int64).reshape(-1, 4)
+        return KdTree(
+            column=nodes[:, 0].astype(np.int32),
+            threshold=nodes[:, 1],
+            left=nodes[:, 2].astype(np.int32),
+            right=nodes[:, 3].astype(np.int32),
+            file=np.array(self.leaf_file, np.int32),
+            spread=np.array(self.leaf_spread, np.int32),
+            rows=np.array(self.rows, np.float64),
+            low=np.array(self.low, np.int64).reshape(-1, width),
+            high=np.array(self.high, np.int64).reshape(-1, width),
+            oversized=np.array(self.oversized, np.int32),
+        )
+
+
+def build_kd(
+    ordinals: Sequence[Int64], weights: Sequence[float], n_files: int, noise: bool, depth_within: int = 0
+) -> KdTree:
+    """The tree for a sample, the same for any order of its rows.
+
+    ordinals: int64[n] for each column, dense ranks, -1 for null. weights: > 0, how often queries filter on the column.
+    n_files: how many files to make; fewer come out when a key larger than two files must stay whole (noise False)
+    or there are fewer distinct keys. depth_within: levels by which each file is split further into leaves, so that
+    rows sorted by leaf follow the curve inside the file. Time O(n * columns * log n_files).
+    """
+    columns = tuple(np.ascontiguousarray(c, np.int64) for c in ordinals)
+    n_files = max(1, min(n_files, len(columns[0])))
+    large = 2 * len(columns[0]) / n_files
+    cumulative = [_cumulative(c) for c in columns]
+    levels = _levels(n_files) + (n_files > EXTRA_LEVEL_FROM)
+    tree = _Growth()
+    stack = [_Part(columns, n_files, levels, -1, False)]
+    while stack:
+        part = stack.pop()
+        if part.file < 0 and part.pieces == 1:
+            part = _Part(
+                part.columns,
+                1 << depth_within,
+                depth_within,
+                part.parent,
+                part.is_right,
+                tree.add_files(part, 1),
+            )
+        split = _choose(part, cumulative, weights) if part.pieces > 1 and len(part.columns[0]) else None
+        if split is None:
+            _end(tree, part, noise, large)
+            continue
+        tree.attach(part, len(tree.nodes))
+        stack += _children(part, split, len(tree.nodes))
+        tree.nodes.append([split.column, split.threshold, 0, 0])
+    return tree.finish(len(columns))
+
+
+def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
+    """Make a leaf of a part that is one file (or a piece of one), or that is one key and cannot be split."""
+    if part.file >= 0:
+        tree.add_leaf(part, part.file, 1)
+        return
+    is_large = len(part.columns[0]) > large
+    spread = part.pieces if is_large and noise else 1
+    file = tree.add_files(part, spread)
+    if is_large and not noise:
+        tree.oversized.append(file)
+    tree.add_leaf(part, file, spread)
+
+
+def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
+    """Right, then left: the left one is then taken first from the stack, which numbers the leaves in order."""
+    goes_left = part.columns[split.column] < split.threshold
+    return [
+        _Part(tuple(c[side] for c in part.columns), pieces, part.levels - 1, node, is_right, part.file)
+        for side, pieces, is_right in (
+            (~goes_left, part.pieces - split.left_pieces, True),
+            (goes_left, split.left_pieces, False),
+        )
+    ]
+
+
+def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) -> _Split | None:
+    """The balanced split of the column that gains most, else the best balanced of all; None for a single key."""
+    extents = [(int(c.min()), int(c.max())) for c in part.columns]
+    costs = {
+        i: log2(weights[i] * float(cumulative[i][high + 2] - cumulative[i][low + 1]) / float(cumulative[i][-1]))
+        for i, (low, high) in enumerate(extents)
+        if low < high
+    }
+    if not costs:
+        return None
+    # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
+    caps = {i: log2(extents[i][1] - extents[i][0] + 1) for i in costs}
+    bits = slice_bits(costs, caps, log2(part.pieces))
+    best: _Split | None = None
+    # costs within a hundredth of a bit count as equal, so that chance in the sample does not pick the column
+    for i in sorted(costs, key=lambda i: (-round(costs[i], 2), i)):
+        split = _split(part, i, _wanted_left(part.pieces, part.levels, 2.0 ** bits[i]))
+        if split.imbalance <= BALANCED:
+            return split
+        if best is None or split.imbalance < best.imbalance:
+            best = split
+    return best
+
+
+def slice_bits(costs: dict[int, float], caps: dict[int, float], total: float) -> dict[int, float]:
+    """Bits (log2 of the number of slices) for each column: level + cost, held within 0..cap, with the given sum.
+
+    Where the caps add up to less than `total`, each column gets its cap. Solved by trying each interval between
+    the levels at which a column reaches 0 or its cap, as in water filling.
+    """
+
+    def filled(level: float) -> float:
+        return sum(min(max(level + costs[i], 0.0), caps[i]) for i in costs)
+
+    kinks = sorted({-costs[i] for i in costs} | {caps[i] - costs[i] for i in costs})
+    level = kinks[-1]
+    for low, high in zip(kinks, kinks[1:], strict=False):
+        if filled(high) >= total:
+            below, above = filled(low), filled(high)
+            level = low + (high - low) * (total - below) / (above - below) if above > below else high
+            break
+    return {i: min(max(level + costs[i], 0.0), caps[i]) for i in costs}
+
+
+def _wanted_left(pieces: int, levels: int, slices: float) -> int:
+    """How many pieces the left side should get so that the column can be cut into `slices` equal slices."""
+    whole = max(2, round(slices))
+    left = round(pieces * (whole // 2) / whole)
+    most = 1 << (max(levels, _levels(pieces)) - 1)
+    return min(max(left, 1, pieces - most), pieces - 1)
+
+
+def _split(part: _Part, column: int, wanted: int) -> _Split:
+    """The cut of this (not constant) column that is nearest to the wanted share, with pieces by the real shares."""
+    values, pieces = part.columns[column], part.pieces
+    n = len(values)
+    rank = min(max(round(n * wanted / pieces), 1), n - 1)
+    pivot = int(np.partition(values, rank)[rank])
+    below, up_to = int(np.count_nonzero(values < pivot)), int(np.count_nonzero(values <= pivot))
+    cuts = [(below, pivot)] if below else []
+    if up_to < n and (not below or abs(up_to - rank) < abs(below - rank)):
+        cuts = [(up_to, int(values[values > pivot].min()))]
+    left_rows, threshold = cuts[0]
+    share = left_rows / n
+    left = min(max(round(pieces * share), 1), pieces - 1)
+    imbalance = max(abs(log(share * pieces / left)), abs(log((1 - share) * pieces / (pieces - left))))
+    return _Split(column, threshold, left, imbalance)
+
+
+def _levels(pieces: int) -> int:
+    return ceil(log2(pieces))
+
+
+def _cumulative(values: Int64) -> Int64:
+    """int64[distinct + 2]: at k + 1 the number of rows whose ordinal is below k; nulls (-1) come first."""
+    return np.concatenate(([0], np.cumsum(np.bincount(values + 1, minlength=1)))).astype(np.int64)
+
+
+def _box(columns: Sequence[Int64]) -> tuple[list[int], list[int]]:
+    """Lowest and highest ordinal of each column, nulls left out (low 0 and high -1 where nothing else is there)."""
+    low, high = [], []
+    for values in columns:
+        known = values[values >= 0] if len(values) and values.min() < 0 else values
+        low.append(int(known.min()) if len(known) else 0)
+        high.append(int(known.max()) if len(known) else -1)
+    return low, high

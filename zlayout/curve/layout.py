@@ -1,0 +1,164 @@
+"""One front for all curves: a sample of the key columns in, a `FileMap` from keys to files out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
+from zlayout.curve.kd import build_kd
+from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
+from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
+from zlayout.curve.tree import Int32, Int64, KdTree, locate
+from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
+
+# scale() shifts an id by the width, and both together must stay within an int64
+MOST_BITS_A_COLUMN = 31
+
+
+@dataclass(frozen=True, slots=True)
+class FileMap:
+    """How a row's keys go to a file. For every curve:
+
+    1. per column, the range id: the number of `boundaries[column]` (sorted, unique, no nulls) that are <= the key in
+       the order of `zlayout.curve.order`; 0 for null;
+    2. walk `tree` over the range ids (left when the column's range id is below the node's threshold) to a leaf;
+    3. the file is tree.file[leaf], plus pmod(hash of the row, spread) where tree.spread[leaf] is above 1.
+    Rows of one file sorted by (leaf, columns) follow the curve inside the file.
+
+    Equally: a row goes left when its key is null or below boundaries[column][threshold - 1].
+    bits: bits a column on the grid of zorder, hilbert or linear, empty for kd. touched: see `predict_touched`.
+    """
+
+    columns: tuple[str, ...]
+    curve: str
+    bits: tuple[int, ...]
+    boundaries: tuple[pa.Array, ...]
+    tree: KdTree
+    touched: tuple[float, ...]
+
+    @property
+    def files(self) -> int:
+        return self.tree.files
+
+    def leaves(self, keys: Mapping[str, pa.Array | pa.ChunkedArray]) -> Int32:
+        """int32[n]: the leaf of each row; `keys` holds one array for each of `columns`."""
+        bounds = zip(self.columns, self.boundaries, strict=True)
+        return locate(self.tree, [ordinals_among(edges, keys[name]) + 1 for name, edges in bounds])
+
+    def locate(self, keys: Mapping[str, pa.Array | pa.ChunkedArray], row_hash: Int64 | None = None) -> Int32:
+        """int32[n]: the file of each row, the reference for what Spark does.
+
+        row_hash: int64[n], used where a key is spread over several files; without it the first of them is given.
+        """
+        leaf = self.leaves(keys)
+        file = self.tree.file[leaf]
+        if row_hash is None:
+            return file
+        return (file + row_hash % self.tree.spread[leaf]).astype(np.int32)
+
+    def predict_touched(self) -> dict[str, float]:
+        """For each column the number of files whose range holds a value drawn from the sample (nulls left out)."""
+        return dict(zip(self.columns, self.touched, strict=True))
+
+
+def build(
+    sample: Mapping[str, pa.Array | pa.ChunkedArray],
+    weights: Mapping[str, float],
+    curve: str,
+    range_ids: int,
+    n_files: int,
+    noise: bool,
+    depth_within: int = 0,
+) -> FileMap:
+    """The file map of a sample, the same for any order of its rows.
+
+    sample: the key columns in the order of the spec, one array each, all of length n (0 gives a map to one file).
+    weights: missing columns have 1. `kd` and `zorder` use them; `hilbert` and `linear` cannot. range_ids: ranges a
+    column for zorder and hilbert; kd needs none, linear sorts by the values. n_files: how many files are wanted (see
+    `FileMap.files` for how many there are). depth_within: each file becomes up to 2**depth_within leaves.
+    Raises TableError ZL109 for a column type without an order, ValueError for an unknown curve.
+    """
+    ranked = [rank(values) for values in sample.values()]
+    ordinals = [r.ordinals for r in ranked]
+    shares = [float(weights.get(name, 1.0)) for name in sample]
+    if curve == "kd":
+        tree, bits = build_kd(ordinals, shares, n_files, noise, depth_within), ()
+    else:
+        line, grid = _grid(curve, ranked, shares, range_ids)
+        coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
+        tree = build_on_curve(line, coordinates, [g.thresholds() for g in grid], ordinals, n_files, noise, depth_within)
+        bits = tuple(g.width for g in grid)
+    touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
+    boundaries, compact = _keep_used(tree, [r.distinct for r in ranked])
+    return FileMap(tuple(sample), curve, bits, boundaries, compact, touched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One column on the grid: range id by `boundaries` (ordinals), spread over 2**width coordinates."""
+
+    boundaries: Int64
+    width: int
+
+    def coordinates(self, ordinals: Int64) -> Int64:
+        return scale(to_range_ids(ordinals, self.boundaries), len(self.boundaries) + 1, self.width)
+
+    def thresholds(self) -> Int64:
+        """int64[2**width + 1]: the lowest ordinal at each coordinate or above; past the last range the last one's."""
+        ranges = len(self.boundaries) + 1
+        starts = np.concatenate(([NULL], self.boundaries))
+        first = np.searchsorted(scale(np.arange(ranges), ranges, self.width), np.arange((1 << self.width) + 1))
+        thresholds: Int64 = starts[np.minimum(first, ranges - 1)]
+        return thresholds
+
+
+def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_ids: int) -> tuple[Curve, list[_Axis]]:
+    if curve == "linear" or len(ranked) == 1:
+        return _linear_grid(ranked)
+    if curve not in ("zorder", "hilbert"):
+        raise ValueError(f"expected kd, zorder, hilbert or linear, found {curve!r}")
+    edges = [range_boundaries(r.ordinals, range_ids) for r in ranked]
+    width = width_that_fits(len(ranked), max(len(e) for e in edges).bit_length())
+    grid = [_Axis(e, width) for e in edges]
+    if curve == "hilbert":
+        return HilbertCurve(len(grid), width), grid
+    widths = (width,) * len(grid)
+    return BitOrder(widths, round_robin(widths, weights)), grid
+
+
+def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
+    """Sort by the columns in turn. All sample values are told apart while 63 bits last, the first column's first."""
+    grid: list[_Axis] = []
+    left = LONG_BITS
+    for r in ranked:
+        width = min(len(r.distinct).bit_length(), left, MOST_BITS_A_COLUMN)
+        grid.append(_Axis(np.arange(len(r.distinct), dtype=np.int64), width))
+        left -= width
+    schedule = tuple(c for c, axis in enumerate(grid) for _ in range(axis.width))
+    return BitOrder(tuple(axis.width for axis in grid), schedule), grid
+
+
+def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
+    known = np.sort(ordinals[ordinals >= 0])
+    if not len(known):
+        return 0.0
+    low, high = tree.low[:, column], tree.high[:, column]
+    inside = np.searchsorted(known, high, side="right") - np.searchsorted(known, low, side="left")
+    return float(np.maximum(inside, 0).sum() / len(known))
+
+
+def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
+    """The boundaries that some node uses, and the tree with thresholds turned into range ids among them."""
+    threshold = np.zeros_like(tree.threshold)
+    boundaries: list[NDArray[np.object_] | pa.Array] = []
+    for column, values in enumerate(distinct):
+        mine = tree.column == column
+        used = np.unique(tree.threshold[mine])
+        threshold[mine] = np.searchsorted(used, tree.threshold[mine]) + 1
+        boundaries.append(values.take(pa.array(used)))
+    return tuple(boundaries), replace(tree, threshold=threshold)

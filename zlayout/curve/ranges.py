@@ -1,0 +1,51 @@
+"""Range ids: a column value's rank among quantile ranges of a sample, with every boundary at a distinct value."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+
+
+def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
+    """Cut `total` sorted rows into at most `parts` runs of nearly equal length, never inside a run of equal values.
+
+    starts: int64[k], the row at which each distinct value begins (ascending, the first is 0). Returns int64[<= parts],
+    indexes into `starts` where a part begins, strictly ascending, the first 0. Each wanted cut goes to the nearest
+    start, the lower of two equally near; a value longer than a part therefore gets a cut on both sides.
+    """
+    if len(starts) <= parts:
+        return np.arange(len(starts), dtype=np.int64)
+    wanted = np.arange(1, parts, dtype=np.int64) * total / parts
+    above = np.searchsorted(starts, wanted).clip(1, len(starts) - 1)
+    lower_is_nearer = wanted - starts[above - 1] <= starts[above] - wanted
+    return np.unique(np.concatenate(([0], above - lower_is_nearer))).astype(np.int64)
+
+
+def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
+    """int64[<= range_ids - 1], ascending: the ordinals at which range 1, 2, ... begin.
+
+    ordinals: int64[n] of one column, -1 for null (a value like any other here). A column with at most `range_ids`
+    distinct values gets one range for each of them.
+    """
+    counts = np.bincount(ordinals + 1)
+    present = np.flatnonzero(counts)
+    starts = np.cumsum(counts[present]) - counts[present]
+    first = snap_cuts(starts.astype(np.int64), len(ordinals), range_ids)
+    return present[first[1:]].astype(np.int64) - 1
+
+
+def to_range_ids(ordinals: Int64, boundaries: Int64) -> Int64:
+    """int64[n]: the number of boundaries that are <= each ordinal, 0..len(boundaries)."""
+    return np.searchsorted(boundaries, ordinals, side="right").astype(np.int64)
+
+
+def scale(ids: Int64, count: int, width: int) -> Int64:
+    """Spread ids 0..count-1 evenly over 0..2**width-1, keeping their order.
+
+    A column with 7 values then decides the highest bits of its 10-bit coordinate, not the lowest three, which an
+    interleaving would put last. Where count > 2**width neighbours share a coordinate. width is at most 31.
+    """
+    scaled: Int64 = (ids << width) // max(count, 1)
+    return scaled

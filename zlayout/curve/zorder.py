@@ -1,0 +1,67 @@
+"""Z-order: the bits of several columns interleaved (Morton 1966), and `linear`, which is another order of the bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+UInt64 = NDArray[np.uint64]
+WORD = 64
+LONG_BITS = 63
+
+
+def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -> tuple[int, ...]:
+    """Which column each bit of the position comes from, the most significant first.
+
+    Columns take turns in the order given; a column of weight 2**k is k bits ahead of one of weight 1.
+    """
+    lead = [float(np.log2(w)) for w in weights] if weights is not None else [0.0] * len(widths)
+    left = list(widths)
+    turns: list[int] = []
+    while any(left):
+        column = max((c for c in range(len(left)) if left[c]), key=lambda c: (lead[c], -c))
+        turns.append(column)
+        left[column] -= 1
+        lead[column] -= 1.0
+    return tuple(turns)
+
+
+def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> UInt64:
+    """uint64[n, words]: positions of any length, to be compared word by word, the most significant word first.
+
+    coordinates: int64[n] for each column, 0..2**width-1. schedule: the column of each bit, from the top. The
+    position is aligned to the low end: its last bit is bit 0 of the last word.
+    """
+    total = len(schedule)
+    words = np.zeros((len(coordinates[0]), max(1, -(-total // WORD))), dtype=np.uint64)
+    taken = list(widths)
+    for turn, column in enumerate(schedule):
+        taken[column] -= 1
+        place = total - 1 - turn
+        bit = (coordinates[column] >> taken[column]).astype(np.uint64) & np.uint64(1)
+        words[:, words.shape[1] - 1 - place // WORD] |= bit << np.uint64(place % WORD)
+    return words
+
+
+def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> Int64:
+    """int64[n]: positions of at most 63 bits, arguments as in `interleave_words`. Raises ValueError beyond that."""
+    if len(schedule) > LONG_BITS:
+        raise ValueError(f"expected at most {LONG_BITS} bits, found {len(schedule)}")
+    return interleave_words(coordinates, widths, schedule)[:, 0].astype(np.int64)
+
+
+def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int]) -> tuple[Int64, ...]:
+    """The coordinates, int64[n] for each column, of positions made by `interleave` with the same arguments."""
+    coordinates = [np.zeros(len(positions), np.int64) for _ in widths]
+    for turn, column in enumerate(schedule):
+        bit = (positions >> (len(schedule) - 1 - turn)) & 1
+        coordinates[column] = coordinates[column] << 1 | bit
+    return tuple(coordinates)
+
+
+def width_that_fits(columns: int, wanted: int) -> int:
+    """Bits a column: `wanted`, or fewer where that many columns would not fit 63 bits together."""
+    return max(1, min(wanted, LONG_BITS // columns))
