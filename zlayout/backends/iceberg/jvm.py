@@ -1,0 +1,125 @@
+"""Iceberg's Java API through py4j, and the one place where its exceptions become zlayout's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from zlayout.backends.iceberg.catalog import first_line
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, ZlayoutError
+from zlayout.spec.model import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONFLICTS = (
+    "org.apache.iceberg.exceptions.ValidationException",
+    "org.apache.iceberg.exceptions.CommitFailedException",
+)
+_UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
+
+
+class IcebergJvm:
+    """A handle on the JVM of a Spark session. Java objects are `Any`: py4j types nothing."""
+
+    def __init__(self, session: SparkSession) -> None:
+        context: Any = session.sparkContext
+        jsession: Any = session
+        self.session = session
+        self.gateway = context._gateway
+        self.java: Any = context._jvm.java
+        self.iceberg: Any = context._jvm.org.apache.iceberg
+        self.jsession = jsession._jsparkSession
+
+    def load(self, name: TableName) -> Any:
+        """The table at its current metadata; every call reads the catalog again."""
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (name.catalog, *name.identifier))
+        with java_errors(f"loading {name}"):
+            return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, quoted)
+
+    def strings(self, values: list[str]) -> Any:
+        """A Java String[], for varargs."""
+        array = self.gateway.new_array(self.gateway.jvm.java.lang.String, len(values))
+        for i, value in enumerate(values):
+            array[i] = value
+        return array
+
+    def list(self, values: list[Any]) -> Any:
+        """A java.util.ArrayList."""
+        result = self.java.util.ArrayList()
+        for value in values:
+            result.add(value)
+        return result
+
+    def static(self, class_name: str, method: str) -> Any:
+        """Call a static method without arguments that py4j cannot tell from its overloads, by reflection."""
+        loader = self.java.lang.Thread.currentThread().getContextClassLoader()
+        found = self.java.lang.Class.forName(class_name, True, loader)
+        none = self.gateway.new_array(self.java.lang.Class, 0)
+        return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
+
+
+@contextmanager
+def java_errors(doing: str, *, committing: bool = False) -> Iterator[None]:
+    """Raise what Java raised as zlayout's.
+
+    CommitConflict ZL321: another commit touched the same files. CommitUnknown ZL331: the catalog did not say, or the
+    JVM was lost while `committing`. EngineError ZL305: the JVM was lost before that. EngineError ZL314: all else.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        yield
+    except ZlayoutError:
+        raise
+    except Py4JJavaError as error:
+        raise _from_java(doing, error.java_exception) from error
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise _lost(doing, committing, error) from error
+
+
+def _from_java(doing: str, exception: Any) -> ZlayoutError:
+    try:
+        causes = list(_causes(exception))
+    except Exception as lost:  # the JVM died while it was asked what was wrong
+        return _lost(doing, True, lost)
+    for name, message in causes:
+        if name == _UNKNOWN:
+            return _unknown(doing, first_line(message))
+        if name in _CONFLICTS:
+            return CommitConflict.of(
+                "ZL321",
+                f"{doing}: a concurrent commit changed the same files: {first_line(message)}",
+                hint="that commit stands and this rewrite was dropped: plan again",
+            )
+    name, message = causes[-1]
+    return EngineError.of(
+        "ZL314", f"{doing} failed: {name.rpartition('.')[2]}: {first_line(message)}", hint="Spark's log has the rest"
+    )
+
+
+def _causes(exception: Any) -> Iterator[tuple[str, str]]:
+    for _ in range(20):
+        if exception is None:
+            return
+        yield exception.getClass().getName(), exception.getMessage() or ""
+        exception = exception.getCause()
+
+
+def _lost(doing: str, committing: bool, error: Exception) -> ZlayoutError:
+    if committing:
+        return _unknown(doing, f"Spark's JVM was lost: {first_line(error)}")
+    return EngineError.of(
+        "ZL305",
+        f"{doing}: Spark's JVM was lost: {first_line(error)}",
+        hint="nothing of this step was committed; give Spark more memory and run again",
+    )
+
+
+def _unknown(doing: str, reason: str) -> CommitUnknown:
+    raise CommitUnknown.of(
+        "ZL331",
+        f"{doing}: whether the commit happened is not known: {reason}",
+        hint="look for the run id in the table's snapshots (summary zlayout.run) before running again; delete no files",
+    )

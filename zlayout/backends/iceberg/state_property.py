@@ -1,0 +1,94 @@
+"""The table property `zlayout.state`: which snapshots' files are laid out, and how. Pure functions over its text.
+
+A file is laid out when the snapshot that added it is listed here. Manifest entries keep that snapshot's id when
+manifests are rewritten and when the snapshot itself is expired, so nothing else has to be remembered.
+
+    {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...]}}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zlayout.spec.model import Layout
+
+PROPERTY = "zlayout.state"
+RUN = "zlayout.run"
+LAYOUT_ID = "zlayout.layout_id"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """The snapshots whose files have one layout."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    snapshots: frozenset[int] = frozenset()
+
+
+State = Mapping[str, LaidOut]
+
+
+class CorruptState(ValueError):
+    """The property's text is not a state."""
+
+
+def parse(text: str | None) -> State:
+    """The state in a property's text, {} where there is none. Raises CorruptState."""
+    if not text:
+        return {}
+    try:
+        document = json.loads(text)
+        if document["v"] != _VERSION:
+            raise CorruptState(f"expected version {_VERSION}, found {document['v']!r}")
+        return {str(name): _laid_out(entry) for name, entry in document["layouts"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptState(f"expected {{v, layouts}}: {type(error).__name__} {error}") from error
+
+
+def render(state: State) -> str:
+    """Compact JSON, the same text for equal states."""
+    layouts = {
+        name: {"settings": dict(entry.settings), "snapshots": sorted(entry.snapshots)} for name, entry in state.items()
+    }
+    return json.dumps({"v": _VERSION, "layouts": layouts}, sort_keys=True, separators=(",", ":"))
+
+
+def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mapping[str, Any] | None = None) -> State:
+    """`state` with these snapshots listed under the layout; `settings` replace the recorded ones where given."""
+    old = state.get(layout_id, LaidOut())
+    entry = LaidOut(old.settings if settings is None else settings, old.snapshots | frozenset(snapshots))
+    return {**state, layout_id: entry}
+
+
+def drop_dead(state: State, live: Iterable[int]) -> State:
+    """`state` without the snapshots that no live file was added by, and without layouts that have none left.
+
+    A snapshot adds files of one layout at most, so the property cannot hold more ids than the table has live files.
+    """
+    alive = frozenset(live)
+    kept = {name: LaidOut(entry.settings, entry.snapshots & alive) for name, entry in state.items()}
+    return {name: entry for name, entry in kept.items() if entry.snapshots}
+
+
+def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str]]]) -> State:
+    """`state` and what the snapshots themselves say: a run that died before it set the property still counts."""
+    for snapshot_id, summary in summaries:
+        if LAYOUT_ID in summary:
+            state = add(state, summary[LAYOUT_ID], [snapshot_id])
+    return state
+
+
+def after(state: State, layout: Layout, snapshots: Iterable[int], live: Iterable[int]) -> State:
+    """The state to write after a run laid out `snapshots`: dead entries dropped, the new ones added."""
+    return drop_dead(add(state, layout.layout_id, snapshots, layout.settings()), {*live, *snapshots})
+
+
+def _laid_out(entry: Any) -> LaidOut:
+    settings, snapshots = entry["settings"], entry["snapshots"]
+    if not isinstance(settings, dict) or not all(type(s) is int for s in snapshots):
+        raise CorruptState("expected settings {} and snapshots [int]")
+    return LaidOut(settings, frozenset(snapshots))

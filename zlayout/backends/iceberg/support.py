@@ -1,0 +1,53 @@
+"""What is switched on in an Iceberg table, and what zlayout refuses to rewrite, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zlayout.backends.iceberg.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.errors import Diagnostic
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+
+def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
+    """`format-version=n`, `row-lineage` (every version 3 table), and the kinds of delete files and data files."""
+    found = {f"format-version={metadata.format_version}"}
+    if metadata.format_version >= 3:
+        found.add("row-lineage")
+    for delete in data.deletes:
+        if delete.content == EQUALITY_DELETES:
+            found.add("equality-deletes")
+        else:
+            found.add("deletion-vectors" if delete.vector else "position-deletes")
+    found.update(f"{name.lower()}-files" for name in data.formats if name != "PARQUET")
+    return frozenset(found)
+
+
+def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
+    """ZL221 encryption, ZL222 Avro as the write format.
+
+    Branches, tags, equality deletes and write.wap.enabled are fine: a rewrite reads whole files with their deletes
+    and commits to `main`. ORC keeps bounds, and ORC or Avro files are rewritten into the table's write format.
+    """
+    found = []
+    if data.encrypted or "encryption.key-id" in metadata.properties:
+        found.append(
+            Diagnostic(
+                "ZL221",
+                "the table is encrypted; a rewrite would need its keys",
+                "refused",
+                "expected a table without encryption.key-id; rewrite it with the engine that holds the keys",
+            )
+        )
+    if metadata.properties.get("write.format.default", "parquet").lower() == "avro":
+        found.append(
+            Diagnostic(
+                "ZL222",
+                "the table writes Avro files, which keep no min and max",
+                "refused",
+                "set write.format.default to parquet; zlayout then rewrites the Avro files into Parquet",
+            )
+        )
+    return tuple(found)
