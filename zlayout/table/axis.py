@@ -1,0 +1,244 @@
+"""A column's values as words: fixed-width numbers whose lexicographic order is the order of the values.
+
+Integers, dates, times, timestamps, booleans and small decimals are one int64 word (uint64 stays uint64), floats one
+float64 word, decimals beyond 64 bits a signed word and uint64 words, strings and binary the uint64 words of the bytes
+after their common prefix. Nothing is rounded: two values have equal words only when they are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from zlayout.errors import TableError
+from zlayout.table.state import Int64
+
+Words = tuple[NDArray[Any], ...]
+WORD = 8  # bytes in a word
+KEPT_WORDS = 4  # words of a string kept to measure distances; ranks look at all of them
+WORD_SPAN = 2.0**64
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Distinct values in ascending order, as words of length R each, with what it takes to measure a range of them.
+
+    point: the measure of a single value, in units of the first word: 0 for floats, else one unit of the last word.
+    countable: True where `width` counts the values that the type can hold (integers, dates, booleans, decimals).
+    """
+
+    words: Words
+    point: float
+    countable: bool
+
+    def __len__(self) -> int:
+        return len(self.words[0])
+
+    def width(self, start: Int64, stop: Int64) -> NDArray[np.float64]:
+        """float64: the distance from the values at ranks `start` to those at `stop` (start <= stop), never below 0.
+
+        Differences are taken word by word before rounding, so neighbours near 10^18 keep their distance.
+        """
+        total = np.zeros(len(start))
+        for place, word in enumerate(self.words):
+            total += _difference(word[start], word[stop]) / WORD_SPAN**place
+        return np.maximum(total, 0.0)
+
+
+def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    if low.dtype.kind == "f":
+        span = np.finfo(np.float64).max / 4
+        return np.clip(high, -span, span) - np.clip(low, -span, span)
+    unsigned = high.view(np.uint64) - low.view(np.uint64)  # exact modulo 2^64; high >= low in the leading word
+    return np.where(high >= low, unsigned.astype(np.float64), -((~unsigned + np.uint64(1)).astype(np.float64)))
+
+
+def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
+    """The distinct values as an `Axis`, and int64[M]: each value's rank on it. `values`: no nulls, no NaN.
+
+    Raises TableError ZL109 for a type that has no order.
+    """
+    values = _storage(values)
+    kind = values.type
+    if pt.is_binary(kind) or pt.is_large_binary(kind):
+        return _bytes_axis(values)
+    words = _decimal_words(values) if pt.is_decimal(kind) else (_number_word(values),)
+    floating = words[0].dtype.kind == "f"
+    ranks, first = dense(words)
+    return Axis(tuple(w[first] for w in words), 0.0 if floating else WORD_SPAN ** (1 - len(words)), not floating), ranks
+
+
+def dense(words: Words) -> tuple[Int64, Int64]:
+    """int64[M] dense ranks of the rows by (words[0], words[1], ...), and for each rank the index of one row."""
+    if len(words) == 1 and (counted := _dense_by_counting(words[0])) is not None:
+        return counted
+    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
+    fresh = np.zeros(len(order), bool)
+    fresh[:1] = True
+    for word in words:
+        ordered = word[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(fresh) - 1
+    return ranks, order[fresh]
+
+
+def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
+    """Without a sort, where integers span a range not much longer than their number (dates, flags, ids)."""
+    if len(word) == 0 or word.dtype != np.int64:
+        return None
+    low, high = int(word.min()), int(word.max())
+    if high - low >= 2 * len(word) + 1024:
+        return None
+    offset = word - low
+    row = np.full(high - low + 1, -1, np.int64)
+    row[offset] = np.arange(len(word))
+    seen = row >= 0
+    return (np.cumsum(seen) - 1)[offset], row[seen]
+
+
+def _storage(values: pa.Array) -> pa.Array:
+    """`values` in the type that carries its order: no dictionary, no extension, strings as binary."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    kind = values.type
+    if pt.is_string(kind):
+        return values.cast(pa.binary())  # same buffers
+    if pt.is_large_string(kind):
+        return values.cast(pa.large_binary())
+    if pt.is_string_view(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
+        return values.cast(pa.large_binary())
+    return values
+
+
+def _number_word(values: pa.Array) -> NDArray[Any]:
+    kind = values.type
+    if pt.is_floating(kind):
+        word = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(word + 0.0)  # -0.0 becomes 0.0
+    if pt.is_uint64(kind):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if pt.is_boolean(kind) or pt.is_integer(kind):
+        return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if pt.is_temporal(kind) and not pt.is_interval(kind):
+        stored = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return np.asarray(values.view(stored).cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if pt.is_null(kind):
+        return np.zeros(len(values), np.int64)
+    raise TableError.of(
+        "ZL109",
+        f"expected a column type that has an order, found {kind}",
+        hint="measure numbers, strings, binary, dates, times, timestamps, decimals or booleans",
+    )
+
+
+def _decimal_words(values: pa.Array) -> Words:
+    """The unscaled integer, most significant word first; one word when all fit 64 bits."""
+    if values.type.bit_width < 128:
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    count = values.type.bit_width // 64
+    raw = np.frombuffer(values.buffers()[1], "<u8")[values.offset * count : (values.offset + len(values)) * count]
+    little = raw.reshape(len(values), count)
+    low = little[:, 0].view(np.int64) if count == 1 else np.ascontiguousarray(little[:, 0]).view(np.int64)
+    if all((np.ascontiguousarray(little[:, i]).view(np.int64) == low >> 63).all() for i in range(1, count)):
+        return (low,)
+    top = np.ascontiguousarray(little[:, -1]).view(np.int64)
+    return (top, *(np.ascontiguousarray(little[:, i]) for i in range(count - 2, -1, -1)))
+
+
+def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
+    """Strings and binary. Few distinct values are found by a hash first: then only those are ordered."""
+    sample = values.take(pa.array(np.linspace(0, max(len(values) - 1, 0), min(len(values), 1000)).astype(np.int64)))
+    if len(pc.unique(sample)) * 2 < len(sample):
+        encoded = values.dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        axis, ranks = _order_bytes(encoded.dictionary)
+        return axis, ranks[codes]
+    return _order_bytes(values)
+
+
+def _order_bytes(values: pa.Array) -> tuple[Axis, Int64]:
+    """Rank by the first eight bytes after the common prefix, then settle ties eight bytes at a time, then by length."""
+    offsets, data = _bytes_buffers(values)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    consumed = _common_prefix(values)
+    kept = [_word_at(data, starts, lengths, consumed)]
+    ranks, first = dense((kept[0],))
+    while True:
+        consumed += WORD
+        tied = np.flatnonzero(_in_tied_group(ranks, lengths, consumed))
+        if len(tied) == 0:
+            break
+        word = _word_at(data, starts[tied], lengths[tied], consumed)
+        ranks, first = _refine(ranks, tied, word)
+        if len(kept) < KEPT_WORDS:
+            kept.append(np.zeros(len(values), np.uint64))
+            kept[-1][tied] = word
+    group_length = np.zeros(len(first), np.int64)
+    group_length[ranks] = lengths
+    uneven = np.zeros(len(first), bool)
+    uneven[ranks[group_length[ranks] != lengths]] = True
+    if uneven.any():  # values that differ only in trailing zero bytes: the shorter one comes first
+        tied = np.flatnonzero(uneven[ranks])
+        ranks, first = _refine(ranks, tied, lengths[tied])
+    return Axis(tuple(w[first] for w in kept), WORD_SPAN ** (1 - len(kept)), False), ranks
+
+
+def _refine(ranks: Int64, rows: Int64, word: NDArray[Any]) -> tuple[Int64, Int64]:
+    """Split the ranks of `rows` by `word`; whole groups of equal rank must be among `rows`."""
+    local, _ = dense((ranks[rows], word))
+    finer = np.zeros(len(ranks), np.int64)
+    finer[rows] = local
+    split, sample = dense((ranks * (int(local.max()) + 1) + finer,))
+    return split, sample
+
+
+def _in_tied_group(ranks: Int64, lengths: Int64, consumed: int) -> NDArray[np.bool_]:
+    """Rows whose rank is shared and whose group still has bytes past `consumed`."""
+    size = np.bincount(ranks)
+    longer = np.zeros(len(size), bool)
+    longer[ranks[lengths > consumed]] = True
+    tied: NDArray[np.bool_] = (longer & (size > 1))[ranks]
+    return tied
+
+
+def _bytes_buffers(values: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
+    wide = pt.is_large_binary(values.type)
+    _, offset_buffer, data_buffer = values.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)[
+        values.offset : values.offset + len(values) + 1
+    ]
+    data = np.zeros((data_buffer.size if data_buffer else 0) + 2 * WORD, np.uint8)  # a word may be read past the end
+    if data_buffer:
+        data[: data_buffer.size] = np.frombuffer(data_buffer, np.uint8)
+    return offsets.astype(np.int64), data
+
+
+def _word_at(data: NDArray[np.uint8], starts: Int64, lengths: Int64, consumed: int) -> NDArray[np.uint64]:
+    """uint64: the eight bytes of each value from `consumed` on, big-endian, zero where the value has ended."""
+    left = np.clip(lengths - consumed, 0, WORD)
+    unaligned = np.lib.stride_tricks.as_strided(data.view(np.uint8)[:WORD].view(">u8"), (len(data) - WORD,), (1,))
+    word = unaligned[np.where(left > 0, starts + consumed, 0)].astype(np.uint64)
+    cut = ((WORD - left) * 8).astype(np.uint64)
+    half = cut >> np.uint64(1)  # a shift by 64 at once is undefined
+    return ((word >> half) >> (cut - half)) << half << (cut - half)
+
+
+def _common_prefix(values: pa.Array) -> int:
+    """Length in bytes of the prefix that all values share; that of the smallest and the largest."""
+    if len(values) == 0:
+        return 0
+    extremes = pc.min_max(values)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    shared = min(len(low), len(high))
+    return next((i for i in range(shared) if low[i] != high[i]), shared)

@@ -1,0 +1,68 @@
+"""The fewest files that an equality query can touch, whatever the layout: the lower bound beside every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float64 = NDArray[np.float64]
+
+
+def floor(
+    n_files: ArrayLike,
+    weights: Sequence[float],
+    distinct: ArrayLike | None = None,
+    heavy: Sequence[Sequence[float]] | None = None,
+) -> Float64:
+    """touched(c) of a perfect layout: float64[..., d] for `n_files` of shape [...] and d columns.
+
+    Boxes that are disjoint split N files into 2^b_i slices along column i with sum b_i = log2 N, so that the product
+    of all touched(c) = N / 2^b_i is N^(d-1). b_i = log2(N)/d + log2(p_i) - mean log2(p_j) for weights p, held within
+    0..log2(distinct_i); bits that a column cannot use go to the others (water filling).
+    distinct: number of distinct values, shape [d] or [..., d], infinity where unknown.
+    heavy: for each column the shares (0..1) of its heavy values. A value with share s needs s * N files, so touched is
+    at least N * sum(s^2) over all values; the rest of the rows is taken as evenly spread over the other values.
+    Raises ValueError for a weight that is not positive.
+    """
+    importance = np.asarray(weights, np.float64)
+    if not (importance > 0).all():
+        raise ValueError(f"expected positive weights, found {list(weights)}")
+    count = np.asarray(n_files, np.float64)
+    total = np.log2(np.maximum(count, 1.0))
+    shape = (*count.shape, len(importance))
+    known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
+    most = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
+    bits = _fill(
+        total.reshape(-1), np.log2(importance), np.minimum(most, total[..., None]).reshape(-1, len(importance))
+    )
+    per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
+    return per_column
+
+
+def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
+    """1 / sum of squared shares: as many equally frequent values would need as many files."""
+    shares = [np.asarray(column, np.float64) for column in heavy]
+    squares = np.array([float((s**2).sum()) for s in shares])
+    rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])
+    others = np.maximum(distinct - np.array([len(s) for s in shares]), 1.0)
+    with np.errstate(divide="ignore"):
+        effective: Float64 = 1.0 / (squares + rest**2 / others)
+    return effective
+
+
+def _fill(total: Float64, wish: Float64, most: Float64) -> Float64:
+    """Bits float64[P, d]: clip(level + wish, 0, most) with the level at which they sum to `total` (or all are full).
+
+    The sum is piecewise linear in the level with kinks at -wish and most - wish: find the piece, interpolate.
+    """
+    kinks = np.sort(np.concatenate((np.broadcast_to(-wish, most.shape), most - wish), axis=1), axis=1)
+    sums = np.clip(kinks[:, :, None] + wish, 0.0, most[:, None, :]).sum(axis=2)
+    above = np.clip((sums < total[:, None]).sum(axis=1), 1, kinks.shape[1] - 1)
+    row = np.arange(len(total))
+    low, high = sums[row, above - 1], sums[row, above]
+    part = np.divide(np.minimum(total, high) - low, high - low, out=np.ones(len(total)), where=high > low)
+    level = kinks[row, above - 1] + part * (kinks[row, above] - kinks[row, above - 1])
+    bits: Float64 = np.clip(level[:, None] + wish, 0.0, most)
+    return bits

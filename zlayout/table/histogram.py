@@ -1,0 +1,54 @@
+"""Histograms of depth and file size, with fixed bucket borders so that two of them can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from zlayout.table.state import Int64
+
+SINGLE_DEPTHS = 16
+SIZE_BORDERS = ((1 / 16, "<= 1/16"), (1 / 8, "<= 1/8"), (1 / 4, "<= 1/4"), (1 / 2, "<= 1/2"), (1, "<= 1"), (2, "<= 2"))
+
+
+@dataclass(frozen=True, slots=True)
+class DepthBucket:
+    """Files whose depth lies in low..high (both included); `label` is "3" or "17-32"."""
+
+    label: str
+    low: int
+    high: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBucket:
+    """Files by size; `label` is a multiple of the target size: at most that, and more than the bucket before."""
+
+    label: str
+    files: int
+    bytes: int
+
+
+def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
+    """Depths 1..16 one by one, then 17-32, 33-64 and so on up to the deepest file. Depth 0 (no value) is left out."""
+    borders = list(range(SINGLE_DEPTHS + 1))
+    deepest = int(depths.max()) if len(depths) else 0
+    while borders[-1] < deepest:
+        borders.append(borders[-1] * 2)
+    slot = np.searchsorted(borders, depths[depths > 0], side="left")
+    files = np.bincount(slot, minlength=len(borders))
+    return tuple(
+        DepthBucket(str(high) if high == low + 1 else f"{low + 1}-{high}", low + 1, high, int(files[i + 1]))
+        for i, (low, high) in enumerate(pairwise(borders))
+    )
+
+
+def size_histogram(sizes: Int64, target: int) -> tuple[SizeBucket, ...]:
+    """int64[N] bytes per file against `target` bytes: shares 1/16, 1/8, 1/4, 1/2, 1, 2 of it, and larger."""
+    slot = np.searchsorted(np.array([b for b, _ in SIZE_BORDERS]) * target, sizes, side="left")
+    files = np.bincount(slot, minlength=len(SIZE_BORDERS) + 1)
+    labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
+    return tuple(SizeBucket(x, int(files[i]), int(sizes[slot == i].sum())) for i, x in enumerate(labels))

@@ -1,0 +1,224 @@
+"""touched, depth and overlaps of one column, from file bounds and row counts. docs/metrics.md has the definitions.
+
+Everything is O(N log N) and takes all partitions in one pass: `zlayout.table.cells` gives each its own points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zlayout.table.cells import Cells, Float64, cut_cells
+from zlayout.table.density import estimate_rows
+from zlayout.table.floor import floor
+from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
+from zlayout.table.ranks import Ranked, rank_bounds
+from zlayout.table.skipping import files_touched
+from zlayout.table.state import FileTable, Int32, Int64
+
+__all__ = [
+    "ColumnMetrics",
+    "DepthBucket",
+    "SizeBucket",
+    "column_metrics",
+    "depth",
+    "depth_histogram",
+    "distinct_estimate",
+    "files_touched",
+    "floor",
+    "layout_metrics",
+    "overlaps",
+    "rows_with_value",
+    "size_histogram",
+    "touched",
+]
+OUTNUMBER = 4  # so many files for each distinct bound before bounds tell how many values there are
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMetrics:
+    """One column of one set of files.
+
+    touched, floor: files opened by an equality query on this column, summed over partitions. depth, overlaps: mean
+    over the files that hold a value. distinct: estimated distinct values, the largest over partitions (infinity:
+    unknown). unbounded: files without a bound on a side; all_null: files without any value; truncated: files with
+    a cut bound.
+    """
+
+    column: str
+    files: int
+    partitions: int
+    touched: float
+    floor: float
+    depth: float
+    overlaps: float
+    depth_histogram: tuple[DepthBucket, ...]
+    distinct: float
+    unbounded: int
+    all_null: int
+    truncated: int
+
+
+def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, partitions: int = 1) -> float:
+    """Files that an equality query opens on average, the value drawn from the rows; summed over partitions.
+
+    weights: float64[N], rows of each file that hold a value. partition: int32[N] below `partitions`, None for one.
+    """
+    return float(_touched(cut_cells(ranked, partition, partitions), weights).sum())
+
+
+def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
+    """int64[N]: the most files of its partition, itself included, that share a point of a file's interval; 0 if empty.
+
+    The largest coverage is found by doubling windows (a sparse table, of which one level is kept at a time).
+    """
+    cells = cut_cells(ranked, partition, partitions)
+    return _by_file(ranked, cells, _depth(cells))
+
+
+def overlaps(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
+    """int64[N]: how many other files of its partition have an interval that meets a file's own; 0 if empty."""
+    cells = cut_cells(ranked, partition, partitions)
+    return _by_file(ranked, cells, _overlaps(cells))
+
+
+def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Float64:
+    """float64[P]: how many distinct values each partition may hold, from bounds alone; infinity where they do not say.
+
+    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The
+    number of distinct bounds is taken where files outnumber it 4 to 1 and most files hold one value or two
+    neighbours: only then is a value that is no bound unlikely. Files that all span [min, max] say nothing about what
+    lies between, however many they are. A partition with an unbounded file is unknown.
+    """
+    return _distinct(ranked, cut_cells(ranked, partition, partitions))
+
+
+def column_metrics(files: FileTable, column: str, lowest: float | None = None) -> ColumnMetrics:
+    """Metrics of one column, per partition and then added (touched, floor) or averaged over files (depth, overlaps).
+
+    lowest: the floor, where the caller knows it; None takes a layout by this column alone.
+    Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
+    """
+    measured, distinct = _measure(files, column)
+    if lowest is None:
+        lowest = float(floor(_files_by_partition(files), (1.0,), distinct[:, None]).sum())
+    return replace(measured, floor=lowest)
+
+
+def layout_metrics(
+    files: FileTable,
+    weights: Mapping[str, float],
+    distinct: Mapping[str, float] | None = None,
+    heavy: Mapping[str, Sequence[float]] | None = None,
+) -> tuple[ColumnMetrics, ...]:
+    """Metrics of all z-order columns (name -> weight), each with its floor in a layout by all of them.
+
+    distinct, heavy: distinct values and shares of heavy values by column, where known better than from bounds.
+    """
+    known, shares = distinct or {}, heavy or {}
+    if not weights:
+        return ()
+    measured = [_measure(files, column) for column in weights]
+    limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
+    shares_by_column = [shares.get(c, ()) for c in weights]
+    floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)
+    return tuple(replace(m, floor=float(lowest)) for (m, _), lowest in zip(measured, floors, strict=True))
+
+
+def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
+    """The column's metrics, floor still unknown, and its estimated distinct values by partition."""
+    bounds = files.bounds[column]
+    ranked = rank_bounds(bounds, files.rows)
+    counts = _files_by_partition(files)
+    cells = cut_cells(ranked, files.partition, len(counts))
+    depths = _depth(cells)
+    distinct = _distinct(ranked, cells)
+    measured = ColumnMetrics(
+        column=column,
+        files=len(files),
+        partitions=int((counts > 0).sum()),
+        touched=float(_touched(cells, rows_with_value(files, column)).sum()),
+        floor=float("nan"),
+        depth=_mean(depths),
+        overlaps=_mean(_overlaps(cells)),
+        depth_histogram=depth_histogram(depths),
+        distinct=float(distinct[counts > 0].max(initial=0.0)),
+        unbounded=ranked.unbounded,
+        all_null=int(ranked.empty.sum()),
+        truncated=int(bounds.truncated.sum()),
+    )
+    return measured, distinct
+
+
+def rows_with_value(files: FileTable, column: str) -> Float64:
+    """float64[N]: live rows less nulls (deleted rows may be null too, so never below 0)."""
+    nulls = np.maximum(files.bounds[column].null_count, 0)
+    return np.maximum(files.live_rows - nulls, 0).astype(np.float64)
+
+
+def _files_by_partition(files: FileTable) -> Int64:
+    return np.bincount(files.partition, minlength=max(len(files.partitions), 1))
+
+
+def _mean(values: Int64) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
+    whole = np.zeros(len(ranked), np.int64)
+    whole[cells.file] = values
+    return whole
+
+
+def _touched(cells: Cells, weights: Float64) -> Float64:
+    """float64[P]. A partition whose files have no rows left counts its files alike."""
+    rows = weights[cells.file]
+    total = np.bincount(cells.partition, rows, len(cells.start) - 1)
+    rows = np.where(total[cells.partition] > 0, rows, 1.0)
+    estimate = estimate_rows(cells, rows)
+    met = cells.per_partition(estimate * cells.cover())
+    return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
+
+
+def _overlaps(cells: Cells) -> Int64:
+    points = len(cells.measure) // 2
+    begun = np.cumsum(np.bincount(cells.lo, minlength=points))
+    ended = np.concatenate(([0], np.cumsum(np.bincount(cells.hi, minlength=points))))
+    others: Int64 = begun[cells.hi] - ended[cells.lo] - 1
+    return others
+
+
+def _depth(cells: Cells) -> Int64:
+    """The largest coverage over each file's points; with closed intervals it is always reached at a point."""
+    points = len(cells.measure) // 2
+    change = np.bincount(cells.lo, minlength=points + 1) - np.bincount(cells.hi + 1, minlength=points + 1)
+    highest = np.cumsum(change[:-1]).astype(np.int32)  # over windows of 2^level points, level 0 first
+    level = (np.frexp((cells.hi - cells.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
+    by_level = np.argsort(level, kind="stable")
+    last = np.cumsum(np.bincount(level, minlength=1))
+    depths = np.zeros(len(level), np.int64)
+    for step, stop in enumerate(last):
+        if step:
+            half = 1 << (step - 1)
+            highest = np.maximum(highest[:-half], highest[half:])
+        files = by_level[last[step - 1] if step else 0 : stop]
+        depths[files] = np.maximum(highest[cells.lo[files]], highest[cells.hi[files] - (1 << step) + 1])
+    return depths
+
+
+def _distinct(ranked: Ranked, cells: Cells) -> Float64:
+    points, partitions = np.diff(cells.start), len(cells.start) - 1
+    most = np.where(points > 0, np.inf, 0.0)
+    filled = np.flatnonzero(points > 0)
+    if len(ranked.axis) == 0 or len(filled) == 0:
+        return most
+    if ranked.axis.countable:
+        most[filled] = cells.extent[filled] / ranked.axis.point + 1.0
+    files = np.bincount(cells.partition, minlength=partitions)
+    narrow = np.bincount(cells.partition[cells.hi - cells.lo <= 1], minlength=partitions)
+    telling = (files >= OUTNUMBER * points) & (2 * narrow >= files)
+    most = np.where(telling, np.minimum(most, points), most)
+    most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf
+    return most

@@ -1,0 +1,80 @@
+"""File bounds -> dense integer ranks, the one form that every metric works on, whatever the column's type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from zlayout.table.axis import Axis, axis_and_ranks
+from zlayout.table.state import ColumnBounds, Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The closed intervals [lo, hi] of N files on one dense scale: the R distinct finite bounds in ascending order.
+
+    lo, hi: int64[N], 0 <= lo <= hi < R; lo > hi for a file that holds no value (all null), which nothing touches.
+    open_lo, open_hi: bool[N], no bound on that side; lo is 0, hi is R - 1 there (R is at least 1).
+    axis: the values behind the ranks, to measure how far apart they are.
+    """
+
+    lo: Int64
+    hi: Int64
+    open_lo: NDArray[np.bool_]
+    open_hi: NDArray[np.bool_]
+    axis: Axis
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """bool[N]: the files that hold no value of this column."""
+        return self.lo > self.hi
+
+    @property
+    def unbounded(self) -> int:
+        """How many files lack a bound on a side (all-null files need none)."""
+        return int(((self.open_lo | self.open_hi) & ~self.empty).sum())
+
+
+def rank_bounds(bounds: ColumnBounds, rows: Int64) -> Ranked:
+    """Rank one column's bounds; `rows` int64[N] tells files that are null in every row.
+
+    NaN is no bound on its side, -0.0 equals 0.0, a lower bound above its upper one is no bound on either side.
+    Cut string bounds count as given: the lower rounded down, the upper up. Raises TableError ZL109 for a type
+    without an order.
+    """
+    known_lo, known_hi = _known(bounds.lower), _known(bounds.upper)
+    values = pa.concat_arrays([_filter(bounds.lower, known_lo), _filter(bounds.upper, known_hi)])
+    axis, ranks = axis_and_ranks(values)
+    split = int(known_lo.sum())
+    lo = np.zeros(len(rows), np.int64)
+    hi = np.full(len(rows), max(len(axis) - 1, 0), np.int64)
+    lo[known_lo], hi[known_hi] = ranks[:split], ranks[split:]
+    inverted = lo > hi
+    open_lo, open_hi = ~known_lo | inverted, ~known_hi | inverted
+    empty = (bounds.null_count >= rows) & (rows >= 0) & ~(known_lo & known_hi)
+    lo[inverted | empty] = 0
+    hi[inverted] = max(len(axis) - 1, 0)
+    hi[empty] = -1
+    return Ranked(lo, hi, open_lo, open_hi, axis)
+
+
+def _known(values: pa.Array) -> NDArray[np.bool_]:
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    if pt.is_floating(values.type):
+        finite = pc.fill_null(pc.invert(pc.is_nan(values)), False)
+        known = known & finite.to_numpy(zero_copy_only=False)
+    return np.asarray(known, bool)
+
+
+def _filter(values: pa.Array, known: NDArray[np.bool_]) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values if known.all() else values.filter(pa.array(known))
