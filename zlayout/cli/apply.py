@@ -14,6 +14,7 @@ from zlayout.cli.plan import Planning, PlanRequest, make_plan
 from zlayout.cli.progress import ProgressView
 from zlayout.errors import Diagnostic, SpecError
 from zlayout.plan import document
+from zlayout.plan.model import Plan
 from zlayout.plan.stale import Staleness
 from zlayout.planning import Planned
 from zlayout.report import text
@@ -32,7 +33,14 @@ def apply_command(
             "apply asks before it writes, and there is no terminal to ask on",
             hint="pass --auto-approve",
         )
-    planning = _saved(request, stale) if _is_plan_file(request) else make_plan(request)
+    if _is_plan_file(request):
+        saved = document.read(Path(request.select[0]))
+        if not saved.has_changes:
+            console.result(f"{text.last_line(saved)}\n")
+            return saved.exit_code
+        planning = _check_saved(saved, request, stale)
+    else:
+        planning = make_plan(request)
     plan = planning.plan
     console.result(text.render(plan, console.text_options(), heading=planning.heading()))
     if plan.with_status("refused"):
@@ -52,12 +60,9 @@ def _is_plan_file(request: PlanRequest) -> bool:
     return len(request.select) == 1 and Path(request.select[0]).is_file()
 
 
-def _saved(request: PlanRequest, stale: Staleness) -> Planning:
+def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Planning:
     """The saved plan's tables, each checked against the table as it is now. Raises Refused ZL203."""
-    saved = document.read(Path(request.select[0]))
     changing = {t.table: t for t in saved.with_status("changes")}
-    if not changing:
-        return make_plan(replace(request, select=("tag:",)))
     planning = make_plan(replace(request, select=tuple(changing)))
     checked = tuple(
         check_saved(changing[str(p.spec.table)], p, planning.backends[p.spec.table.catalog], request.options, stale)

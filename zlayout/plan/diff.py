@@ -24,7 +24,7 @@ from zlayout.plan.select import Selected, Selection, select, target_files
 from zlayout.plan.work import Capabilities, Group, Work
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
-from zlayout.table.metrics import size_histogram
+from zlayout.table.histogram import size_histogram
 from zlayout.table.state import PartitionField, TableState
 
 
@@ -84,6 +84,8 @@ def decide(
     properties = _properties(spec, state)
     change = repartition or bool(properties) or bool(groups)
     refusals = _refusals(spec, state, full, options) if change else ()
+    # Iceberg's own z-order interleaves raw bytes: what it leaves cannot be told from metadata.
+    predictable = not repartition and (spec.layout.engine == "zlayout" or capabilities.native_by_rank)
     status: Status = "refused" if refusals else "changes" if change else "unchanged"
     plan = _facts(
         spec,
@@ -95,7 +97,7 @@ def decide(
         partitioning=_partition_change(spec, state, fields, full) if repartition else None,
         groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
-        columns=forecast.columns(now, selection.groups, spec),
+        columns=forecast.columns(now, [g.files for g in selection.groups], state.files, spec, predictable=predictable),
         diagnostics=(*diagnostics, *refusals, *notes, *_scope_notes(spec, selection)),
     )
     if status != "changes":
@@ -115,7 +117,7 @@ def _facts(spec: LayoutSpec, state: TableState, status: Status, **parts: object)
         bytes=int(files.bytes.sum()),
         rows=int(files.live_rows.sum()),
         partitions=len(files.partitions),
-        size_histogram=tuple(size_histogram(files.bytes, spec.layout.target_size)),
+        size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
         **parts,  # type: ignore[arg-type]
     )
 

@@ -45,10 +45,12 @@ class Work:
 class Capabilities:
     """What a backend can do. native_curves: what its own rewrite can order by. zlayout_engine: it can commit ours.
 
-    partition_evolution: partitioning can change without rewriting every file (Iceberg).
+    partition_evolution: partitioning can change without rewriting every file (Iceberg). native_by_rank: its own
+    rewrite orders by ranks of values, so that its effect can be predicted.
     """
 
     format: str
     native_curves: frozenset[str]
     zlayout_engine: bool
     partition_evolution: bool
+    native_by_rank: bool = True

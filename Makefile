@@ -1,0 +1,38 @@
+# make demo, make test: nothing else is needed but Python 3.11+ and Java 17+.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: setup demo check test bench lock clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("zlayout needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: setup  ## two TPC-H tables, planned, applied and queried
+	$(BIN)/python examples/demo.py
+
+check: setup  ## seconds: style, types, unit tests without a JVM
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/pytest tests/unit
+
+test: check  ## everything, with Spark, Delta and Iceberg
+	$(BIN)/pytest tests/spark
+
+bench: setup  ## hours: writes benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/rewrite.py
+
+lock:  ## new versions into requirements.lock
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --extra spark --group dev --upgrade pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .venv .demo build dist

@@ -1,0 +1,223 @@
+"""What every backend must do, whatever the format: one suite, run over memory, Delta and Iceberg.
+
+A subclass names the arena: how to make a table, append to it and read it with the format's own tools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from zlayout.applying import Applied, apply_table, check_saved, new_run
+from zlayout.backends.base import Backend
+from zlayout.errors import Location, Refused
+from zlayout.plan import document
+from zlayout.plan.diff import PlanOptions
+from zlayout.plan.model import TablePlan
+from zlayout.planning import Planned, as_plan, plan_table
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.predicate import Compare
+from zlayout.table.state import PartitionField
+
+OPTIONS = PlanOptions()
+
+
+class Arena(Protocol):
+    """One fresh table of one format."""
+
+    backend: Backend
+    table: TableName
+    engine: str
+    curve: str
+    bytes_per_row: float
+
+    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None: ...
+    def append(self, rows: pa.Table, files: int = 1) -> None: ...
+    def delete_below(self, id: int) -> None: ...
+    def rows(self) -> pa.Table: ...
+
+
+def make_rows(count: int, *, start: int = 0, seed: int = 1) -> pa.Table:
+    """`count` rows with two uncorrelated keys, a text key and a region; ids from `start`."""
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": pa.array(np.arange(start, start + count), pa.int64()),
+            "a": pa.array(random.integers(0, 100_000, count), pa.int64()),
+            "b": pa.array([f"key-{n:06}" for n in random.integers(0, 100_000, count)], pa.string()),
+            "region": pa.array(np.array(["east", "north", "west"])[np.arange(count) % 3], pa.string()),
+        }
+    )
+
+
+class Contract:
+    """Tests take the fixture `arena` of the subclass's module."""
+
+    rows = 4000
+    files = 8
+
+    def spec(self, arena: Arena, columns: tuple[str, ...] = ("a", "b"), **changes: object) -> LayoutSpec:
+        size = int(arena.bytes_per_row * self.rows / self.files)
+        keys = tuple(ZorderColumn(name) for name in columns)
+        layout = Layout(keys, arena.curve, 1000, False, size, True, arena.engine)
+        return LayoutSpec(arena.table, layout, Location("layouts/t.yaml"), **changes)  # type: ignore[arg-type]
+
+    def plan(self, arena: Arena, spec: LayoutSpec) -> Planned:
+        return plan_table(spec, arena.backend, OPTIONS)
+
+    def apply(self, arena: Arena, planned: Planned) -> Applied:
+        applied = new_run(planned)
+        ignore = lambda *_: None  # noqa: E731
+        apply_table(planned, arena.backend, OPTIONS, applied, ignore, ignore)
+        if applied.error is not None:
+            raise applied.error
+        return applied
+
+    def test_observation_counts_what_is_there(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        state = arena.backend.observe(arena.table, ("a", "b"))
+        assert len(state.files) == self.files
+        assert state.files.rows.sum() == self.rows
+        bounds = state.files.bounds["a"]
+        lows, highs = (np.array(x.to_pylist()) for x in (bounds.lower, bounds.upper))
+        values = make_rows(self.rows)["a"].to_numpy()
+        assert (lows.min(), highs.max()) == (values.min(), values.max())
+        assert bounds.null_count.sum() == 0
+
+    def test_apply_reaches_the_layout_and_the_next_plan_is_empty(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        before = self.plan(arena, spec)
+        assert before.decision.plan.status == "changes"
+        applied = self.apply(arena, before)
+        assert [c.kind for c in applied.commits if c.kind == "rewrite"]
+        after = self.plan(arena, spec)
+        assert after.decision.plan.status == "unchanged"
+        assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
+        for old, new in zip(before.decision.plan.columns, after.decision.plan.columns, strict=True):
+            assert new.touched < 0.8 * old.touched, new.column
+
+    def test_second_apply_makes_no_commit(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        self.apply(arena, self.plan(arena, spec))
+        version = arena.backend.observe(arena.table, ()).version
+        again = self.apply(arena, self.plan(arena, spec))
+        assert again.commits == []
+        assert arena.backend.observe(arena.table, ()).version == version
+
+    def test_another_layout_is_drift(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        self.apply(arena, self.plan(arena, self.spec(arena, ("a",))))
+        wanted = self.spec(arena, ("a", "b"))
+        planned = self.plan(arena, wanted)
+        assert [(d.key, d.before, d.after) for d in planned.decision.plan.drift] == [
+            ("zorder.columns", ["a"], ["a", "b"])
+        ]
+        self.apply(arena, planned)
+        assert self.plan(arena, wanted).decision.plan.status == "unchanged"
+
+    def test_few_new_rows_are_tolerated_and_many_are_not(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        spec = replace(spec, tolerance=replace(spec.tolerance, small_files=0.5, touched=3.0))
+        self.apply(arena, self.plan(arena, spec))
+        arena.append(make_rows(self.rows // 20, start=self.rows, seed=2))
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        arena.append(make_rows(self.rows, start=2 * self.rows, seed=3), files=4)
+        planned = self.plan(arena, spec)
+        assert planned.decision.plan.status == "changes"
+        assert [d.measure for d in planned.decision.plan.decay if d.exceeded][:1] == ["unclustered"]
+        self.apply(arena, planned)
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert len(arena.rows()) == 2 * self.rows + self.rows // 20
+
+    def test_only_partitions_in_scope_are_rewritten(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files, partition_by=("region",))
+        spec = self.spec(arena, where=Compare("region", "=", "west"))
+        before = _paths_by_region(arena)
+        planned = self.plan(arena, spec)
+        assert {g.partition for g in planned.decision.plan.groups} == {"region=west"}
+        self.apply(arena, planned)
+        after = _paths_by_region(arena)
+        assert after["east"] == before["east"]
+        assert after["north"] == before["north"]
+        assert not after["west"] & before["west"]
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
+
+    def test_deleted_rows_stay_deleted(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        arena.delete_below(self.rows // 2)
+        spec = self.spec(arena)
+        self.apply(arena, self.plan(arena, spec))
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert _sorted(arena.rows()) == _sorted(make_rows(self.rows).slice(self.rows // 2))
+
+    def test_unknown_column_is_an_error_with_its_place(self, arena: Arena) -> None:
+        arena.create(make_rows(100), 2)
+        version = arena.backend.observe(arena.table, ()).version
+        planned = self.plan(arena, self.spec(arena, ("aa",)))
+        plan = planned.decision.plan
+        assert plan.status == "error"
+        assert any("'aa'" in d.message for d in plan.diagnostics if d.severity == "error")
+        assert arena.backend.observe(arena.table, ()).version == version
+
+    def test_saved_plan_is_refused_after_a_delete_and_fine_after_an_append(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        saved = _saved(self.plan(arena, spec))
+        arena.append(make_rows(10, start=self.rows))
+        check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "compatible")
+        with pytest.raises(Refused, match="stale"):
+            check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "strict")
+        arena.delete_below(5)
+        with pytest.raises(Refused, match="changed or removed"):
+            check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "compatible")
+
+    def test_saved_plan_is_refused_for_another_layout(self, arena: Arena) -> None:
+        arena.create(make_rows(200), 4)
+        saved = _saved(self.plan(arena, self.spec(arena, ("a",))))
+        changed = self.plan(arena, self.spec(arena, ("b",)))
+        with pytest.raises(Refused, match="layout spec changed"):
+            check_saved(saved, changed, arena.backend, OPTIONS, "compatible")
+
+    def test_empty_table_and_single_file_have_nothing_to_do(self, arena: Arena) -> None:
+        arena.create(make_rows(0), 1)
+        assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
+        arena.append(make_rows(10))
+        assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
+
+    def test_new_partitioning(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena, partition_by=(PartitionField("region"),))
+        options = PlanOptions(allow_full_rewrite=True)
+        if not arena.backend.capabilities.partition_evolution:
+            assert self.plan(arena, spec).decision.plan.status == "refused"
+        planned = plan_table(spec, arena.backend, options)
+        assert planned.decision.plan.status == "changes"
+        self.apply(arena, planned)
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert set(_paths_by_region(arena)) == {"east", "north", "west"}
+        assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
+
+
+def _saved(planned: Planned) -> TablePlan:
+    """The plan of one table after a trip through the plan file."""
+    return document.from_json(document.to_json(as_plan([planned])), "plan.json").tables[0]
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    return rows.select(["id", "a", "b", "region"]).sort_by("id").combine_chunks()
+
+
+def _paths_by_region(arena: Arena) -> dict[str, set[str]]:
+    files = arena.backend.observe(arena.table, ()).files
+    paths: dict[str, set[str]] = {}
+    for path, partition in zip(files.path.to_pylist(), files.partition, strict=True):
+        paths.setdefault(files.partitions[partition].values[0], set()).add(path)
+    return paths
