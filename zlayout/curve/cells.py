@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ from zlayout.curve.zorder import deinterleave, interleave
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
+# How far a cut may move, as a share of a file, to lie on the border of a large cell.
+ROUNDING = 0.05
 
 
 class Curve(Protocol):
@@ -125,18 +128,42 @@ def build_on_curve(
 
 
 def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
-    """Cut sorted positions into files at quantiles, and each file into `parts_within` leaves likewise."""
+    """Cut sorted positions into files near quantiles, and each file into `parts_within` leaves likewise."""
     n = len(positions)
     distinct, starts = np.unique(positions, return_index=True)
     begin = np.append(starts, n).astype(np.int64)
-    files = np.append(snap_cuts(begin[:-1], n, n_files), len(distinct)) if n else np.array([0, 0])
+    if not n:
+        return Pieces(distinct, begin, np.zeros(0, np.int64), np.zeros(2, np.int64))
+    size_of_step = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
+    files = np.append(_round_cuts(begin[:-1], n, n_files, size_of_step), len(distinct))
     is_leaf_start = np.zeros(len(distinct), np.bool_)
-    is_leaf_start[files[:-1][files[:-1] < len(distinct)]] = True
+    is_leaf_start[files[:-1]] = True
     if parts_within > 1:
-        for first, end in zip(files[:-1], files[1:], strict=True):
-            inner = begin[first:end] - begin[first]
-            is_leaf_start[first + snap_cuts(inner, int(begin[end] - begin[first]), parts_within)] = True
+        for first, end in pairwise(files.tolist()):
+            rows = begin[first:end] - begin[first]
+            inner = _round_cuts(rows, int(begin[end] - begin[first]), parts_within, size_of_step[first:end])
+            is_leaf_start[first + inner] = True
     return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
+
+
+def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.float64]) -> Int64:
+    """As `snap_cuts`, but each cut may move by ROUNDING of a part to where the curve enters the largest new cell.
+
+    size_of_step: float64[k], log2 of the cell whose border lies before each start. Cuts at borders of large cells
+    give compact pieces and a shallow tree.
+    """
+    if len(starts) <= parts:
+        return np.arange(len(starts), dtype=np.int64)
+    cuts = snap_cuts(starts, total, parts)
+    slack = ROUNDING * total / parts
+    wanted = np.rint(starts[cuts] * parts / total) * total / parts
+    low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
+    for index in range(1, len(cuts)):
+        if high[index] > low[index]:
+            window = slice(max(low[index], 1), high[index])
+            sizes = size_of_step[window]
+            cuts[index] = window.start + int(sizes.argmax())
+    return np.unique(cuts)
 
 
 def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> NDArray[np.int64]:
@@ -188,9 +215,7 @@ def _connect(nodes: list[NDArray[np.int64]], link: Int64, child: Int64) -> None:
         nodes[index][link[mine] // 4 - offsets[index], link[mine] % 4] = child[mine]
 
 
-def _assemble(
-    nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool
-) -> KdTree:
+def _assemble(nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:
     first, end = pieces.file_begin[:-1], pieces.file_begin[1:]
     rows = pieces.begin[end] - pieces.begin[first]
     n = int(rows.sum())

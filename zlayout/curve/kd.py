@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil, log, log2
 
 import numpy as np
@@ -204,7 +205,7 @@ def slice_bits(costs: dict[int, float], caps: dict[int, float], total: float) ->
 
     kinks = sorted({-costs[i] for i in costs} | {caps[i] - costs[i] for i in costs})
     level = kinks[-1]
-    for low, high in zip(kinks, kinks[1:], strict=False):
+    for low, high in pairwise(kinks):
         if filled(high) >= total:
             below, above = filled(low), filled(high)
             level = low + (high - low) * (total - below) / (above - below) if above > below else high

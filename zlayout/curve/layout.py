@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
 from zlayout.curve.kd import build_kd
@@ -16,6 +15,7 @@ from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
 from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
 
+CURVES = ("kd", "zorder", "hilbert", "linear")
 # scale() shifts an id by the width, and both together must stay within an int64
 MOST_BITS_A_COLUMN = 31
 
@@ -31,7 +31,8 @@ class FileMap:
     Rows of one file sorted by (leaf, columns) follow the curve inside the file.
 
     Equally: a row goes left when its key is null or below boundaries[column][threshold - 1].
-    bits: bits a column on the grid of zorder, hilbert or linear, empty for kd. touched: see `predict_touched`.
+    bits: bits a column on the grid of zorder, hilbert or linear, empty for kd and for one column.
+    touched: see `predict_touched`.
     """
 
     columns: tuple[str, ...]
@@ -86,8 +87,12 @@ def build(
     ranked = [rank(values) for values in sample.values()]
     ordinals = [r.ordinals for r in ranked]
     shares = [float(weights.get(name, 1.0)) for name in sample]
-    if curve == "kd":
-        tree, bits = build_kd(ordinals, shares, n_files, noise, depth_within), ()
+    if curve not in CURVES:
+        raise ValueError(f"expected one of {', '.join(CURVES)}, found {curve!r}")
+    bits: tuple[int, ...] = ()
+    if curve == "kd" or len(ranked) == 1:
+        # every curve over one column is that column's order, and kd cuts it with the fewest comparisons
+        tree = build_kd(ordinals, shares, n_files, noise, depth_within)
     else:
         line, grid = _grid(curve, ranked, shares, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
@@ -118,10 +123,8 @@ class _Axis:
 
 
 def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_ids: int) -> tuple[Curve, list[_Axis]]:
-    if curve == "linear" or len(ranked) == 1:
+    if curve == "linear":
         return _linear_grid(ranked)
-    if curve not in ("zorder", "hilbert"):
-        raise ValueError(f"expected kd, zorder, hilbert or linear, found {curve!r}")
     edges = [range_boundaries(r.ordinals, range_ids) for r in ranked]
     width = width_that_fits(len(ranked), max(len(e) for e in edges).bit_length())
     grid = [_Axis(e, width) for e in edges]
@@ -155,7 +158,7 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
 def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
     """The boundaries that some node uses, and the tree with thresholds turned into range ids among them."""
     threshold = np.zeros_like(tree.threshold)
-    boundaries: list[NDArray[np.object_] | pa.Array] = []
+    boundaries: list[pa.Array] = []
     for column, values in enumerate(distinct):
         mine = tree.column == column
         used = np.unique(tree.threshold[mine])

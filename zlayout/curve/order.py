@@ -66,7 +66,8 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_float16(flat.type):
         flat = flat.cast(pa.float32())
     if pa.types.is_floating(flat.type):
-        return pc.add(flat, pa.scalar(0.0, flat.type))
+        # 0.0 + -0.0 is 0.0, and NaN has many bit patterns, which encoding would keep apart
+        return pc.if_else(pc.is_nan(flat), pa.scalar(float("nan"), flat.type), pc.add(flat, pa.scalar(0.0, flat.type)))
     if pa.types.is_decimal32(flat.type) or pa.types.is_decimal64(flat.type):
         return flat.cast(pa.decimal128(flat.type.precision, flat.type.scale))
     if pa.types.is_string_view(flat.type):

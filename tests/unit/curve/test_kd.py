@@ -1,0 +1,204 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zlayout.curve.kd import build_kd, slice_bits
+from zlayout.curve.tree import KdTree, locate
+
+
+def dense(values: np.ndarray) -> np.ndarray:
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def touched(tree: KdTree, ordinals: list[np.ndarray]) -> list[float]:
+    """Brute force: over all rows the mean number of files whose box on the column holds the row's value."""
+    file = tree.file[locate(tree, ordinals)]
+    means = []
+    for values in ordinals:
+        boxes = [(values[file == f].min(), values[file == f].max()) for f in range(tree.files)]
+        means.append(sum(((values >= low) & (values <= high)).mean() for low, high in boxes))
+    return means
+
+
+def variation(rows: np.ndarray) -> float:
+    return float(rows.std() / rows.mean())
+
+
+def uniform(columns: int, rows: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(columns)
+    return [dense(rng.random(rows)) for _ in range(columns)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "files", "most"),
+    [(2, 56, 1.03), (2, 100, 1.03), (2, 1000, 1.01), (3, 100, 1.04), (3, 1000, 1.04), (4, 100, 1.05), (4, 1000, 1.05)],
+)
+def test_uniform_data_is_near_the_floor_with_equal_rows(columns: int, files: int, most: float) -> None:
+    ordinals = uniform(columns, files * 50)
+    tree = build_kd(ordinals, [1.0] * columns, files, noise=False)
+    assert tree.files == files
+    assert np.mean(touched(tree, ordinals)) / files ** ((columns - 1) / columns) < most
+    assert variation(tree.rows) < 0.03
+    assert tree.depth <= np.ceil(np.log2(files)) + (files > 256)
+
+
+def test_boxes_and_rows_are_those_of_the_located_sample() -> None:
+    ordinals = uniform(2, 3000)
+    ordinals[1][::7] = -1
+    tree = build_kd(ordinals, [1.0, 1.0], 30, noise=False)
+    file = tree.file[locate(tree, ordinals)]
+    assert np.bincount(file).tolist() == tree.rows.tolist()
+    for f, c in product(range(30), range(2)):
+        known = ordinals[c][(file == f) & (ordinals[c] >= 0)]
+        box = (known.min(), known.max()) if len(known) else (0, -1)
+        assert (tree.low[f, c], tree.high[f, c]) == box
+
+
+def test_a_correlated_pair_goes_below_the_floor_of_independent_columns() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random(30_000)
+    ordinals = [dense(x), dense(x + rng.normal(0, 0.05, len(x)))]
+    tree = build_kd(ordinals, [1.0, 1.0], 100, noise=False)
+    assert max(touched(tree, ordinals)) < 0.75 * 10
+
+
+def test_weights_move_files_from_one_column_to_the_other() -> None:
+    ordinals = uniform(2, 64 * 50)
+    # weight 16: b = 3 + log2(16) - 2 = 5 bits against 1, so 2 and 32 of 64 files
+    heavy, light = touched(build_kd(ordinals, [16.0, 1.0], 64, noise=False), ordinals)
+    assert heavy == pytest.approx(2, rel=0.02)
+    assert light == pytest.approx(32, rel=0.02)
+
+
+def test_a_column_with_seven_values_gives_its_other_splits_away() -> None:
+    rng = np.random.default_rng(5)
+    ordinals = [rng.integers(0, 7, 56 * 200).astype(np.int64), dense(rng.random(56 * 200))]
+    tree = build_kd(ordinals, [1.0, 1.0], 56, noise=False)
+    low, high = touched(tree, ordinals)
+    # the best: 7 slices of the one, 8 of the other
+    assert low == pytest.approx(8, rel=0.1)
+    assert high == pytest.approx(7, rel=0.1)
+    tree = build_kd(ordinals, [1.0, 1.0], 1000, noise=False)
+    assert touched(tree, ordinals)[0] == pytest.approx(1000 / 7, rel=0.02)
+
+
+def test_no_cut_separates_equal_values_of_a_column() -> None:
+    rng = np.random.default_rng(6)
+    values = rng.zipf(1.5, 20_000).clip(max=1000)
+    ordinals = [dense(values)]
+    tree = build_kd(ordinals, [1.0], 20, noise=False)
+    file = tree.file[locate(tree, ordinals)]
+    assert len(set(zip(ordinals[0].tolist(), file.tolist(), strict=True))) == len(np.unique(values))
+
+
+def heavy_key() -> list[np.ndarray]:
+    """1000 rows; 600 of them are the one key 50, the others all different."""
+    return [np.concatenate((np.arange(50), np.full(600, 50), np.arange(51, 401))).astype(np.int64)]
+
+
+def test_without_noise_a_heavy_key_is_one_large_file_and_is_told() -> None:
+    tree = build_kd(heavy_key(), [1.0], 10, noise=False)
+    assert [tree.rows[f] for f in tree.oversized] == [600]
+    assert sorted(tree.rows.tolist())[-2] <= 150
+    assert tree.spread.tolist() == [1] * tree.files
+
+
+def test_with_noise_a_heavy_key_is_spread_over_the_files_it_deserves() -> None:
+    tree = build_kd(heavy_key(), [1.0], 10, noise=True)
+    assert tree.spread.max() == 6
+    assert tree.files == 10
+    assert tree.rows.max() <= 120
+    leaf = int(tree.spread.argmax())
+    assert tree.rows[tree.file[leaf] : tree.file[leaf] + 6].tolist() == [100] * 6
+    assert len(tree.oversized) == 0
+
+
+def test_a_key_of_less_than_two_files_stays_whole_even_with_noise() -> None:
+    ordinals = [np.array([0] * 190 + [1] * 10)]
+    tree = build_kd(ordinals, [1.0], 2, noise=True)
+    assert tree.rows.tolist() == [190, 10]
+    assert tree.spread.tolist() == [1, 1]
+
+
+def test_a_heavy_value_is_cut_on_the_other_column() -> None:
+    rng = np.random.default_rng(8)
+    ordinals = [(rng.random(8000) < 0.05).astype(np.int64), dense(rng.random(8000))]
+    tree = build_kd(ordinals, [1.0, 1.0], 8, noise=False)
+    assert tree.files == 8
+    assert len(tree.oversized) == 0
+    assert variation(tree.rows) < 0.1
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_constants_one_file_and_no_rows(noise: bool) -> None:
+    constant = build_kd([np.zeros(100, np.int64)], [1.0], 5, noise)
+    assert constant.files == (5 if noise else 1)
+    assert constant.oversized.tolist() == ([] if noise else [0])
+    assert len(constant.column) == 0
+    assert build_kd(uniform(2, 100), [1.0, 1.0], 1, noise).files == 1
+    empty = build_kd([np.zeros(0, np.int64)] * 2, [1.0, 1.0], 5, noise, depth_within=3)
+    assert (empty.files, empty.rows.tolist(), empty.file.tolist()) == (1, [0], [0])
+
+
+def test_nulls_are_a_value_of_their_own_below_all_others() -> None:
+    ordinals = [np.array([-1] * 50 + [0] * 50)]
+    tree = build_kd(ordinals, [1.0], 2, noise=False)
+    assert tree.threshold.tolist() == [0]
+    assert tree.rows.tolist() == [50, 50]
+    assert (tree.low[0, 0], tree.high[0, 0]) == (0, -1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 6), st.integers(-1, 40)), min_size=1, max_size=120),
+    st.integers(1, 20),
+    st.booleans(),
+    st.integers(0, 2),
+    st.randoms(),
+)
+def test_any_sample_gives_a_whole_tree_whatever_its_order(
+    points: list[tuple[int, int]], files: int, noise: bool, within: int, random: object
+) -> None:
+    def build(rows: list[tuple[int, int]]) -> tuple[KdTree, list[np.ndarray]]:
+        ordinals = list(np.array(rows, np.int64).T)
+        return build_kd(ordinals, [1.0, 2.0], files, noise, within), ordinals
+
+    tree, ordinals = build(points)
+    leaf = locate(tree, ordinals)
+    assert set(leaf.tolist()) == set(range(len(tree.file)))
+    rows = np.zeros(tree.files)
+    for count, file, spread in zip(np.bincount(leaf), tree.file, tree.spread, strict=True):
+        rows[file : file + spread] += count / spread
+    assert rows.tolist() == pytest.approx(tree.rows.tolist())
+    assert tree.files <= files
+    assert (np.diff(tree.file) >= 0).all()
+    shuffled = sorted(points, key=lambda _: random.random())  # type: ignore[attr-defined]
+    again, _ = build(shuffled)
+    for name in ("column", "threshold", "left", "right", "file", "spread"):
+        assert getattr(again, name).tolist() == getattr(tree, name).tolist()
+
+
+def test_leaves_within_a_file_are_smaller_boxes_next_to_each_other() -> None:
+    ordinals = uniform(2, 16_000)
+    tree = build_kd(ordinals, [1.0, 1.0], 16, noise=False, depth_within=4)
+    assert tree.file.tolist() == [f for f in range(16) for _ in range(16)]
+    assert np.bincount(locate(tree, ordinals)).min() >= 60
+    plain = build_kd(ordinals, [1.0, 1.0], 16, noise=False)
+    assert (tree.file[locate(tree, ordinals)] == plain.file[locate(plain, ordinals)]).all()
+
+
+@given(st.lists(st.tuples(st.floats(-10, 3), st.floats(0, 10)), min_size=1, max_size=5), st.floats(0.1, 20))
+def test_bits_add_up_and_stay_within_their_caps(columns: list[tuple[float, float]], total: float) -> None:
+    costs, caps = {i: c for i, (c, _) in enumerate(columns)}, {i: c for i, (_, c) in enumerate(columns)}
+    bits = slice_bits(costs, caps, total)
+    assert sum(bits.values()) == pytest.approx(min(total, sum(caps.values())), abs=1e-6)
+    free = {round(bits[i] - costs[i], 5) for i in bits if 1e-6 < bits[i] < caps[i] - 1e-6}
+    assert max(free, default=0) - min(free, default=0) < 1e-3
+
+
+def test_bits_follow_the_formula() -> None:
+    # log2(64)/2 + log2(p_i) - mean log2(p_j), with weights 4 and 1
+    assert slice_bits({0: 2.0, 1: 0.0}, {0: 20.0, 1: 20.0}, 6.0) == {0: 4.0, 1: 2.0}
+    assert slice_bits({0: 2.0, 1: 0.0}, {0: 3.0, 1: 20.0}, 6.0) == {0: 3.0, 1: 3.0}
