@@ -1,0 +1,30 @@
+"""What holds where neither a spec nor `defaults:` says anything, and how the three are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LAYOUT_PATTERNS = ("layouts/**/*.yaml",)
+
+# In the spec's own words; schemas/v1 shows the same values as `default`, a test compares them.
+DEFAULTS: Mapping[str, Any] = {
+    "zorder": {"range_ids": 1000, "noise": False},
+    "files": {"target_size": "128MiB", "sort_within": True},
+    "tolerance": {"unclustered": "10%", "touched": "1.5x", "small_files": "20%", "deleted_rows": "10%"},
+    "engine": "native",
+}
+DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
+
+# What the formats' own rewrites can order by.
+NATIVE_CURVES: Mapping[str, tuple[str, ...]] = {"delta": ("zorder",), "iceberg": ("zorder", "hilbert", "linear")}
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win; maps merge, lists and values are replaced."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = merged.get(key)
+            merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,108 @@
+"""`${VAR}`, `${VAR:-default}` and `${VAR:?message}` in the identity fields of `zlayout.yaml`, nowhere else.
+
+Layouts and settings are literal, so that a layout id is the same on every machine. Values never get into messages:
+they may be secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zlayout.errors import Diagnostic
+from zlayout.spec.validation import Violation
+from zlayout.spec.yaml import Document, quoted
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:-|:\?)(?P<text>[^}]*))?\}")
+_IDENTITY = (
+    ("catalogs", "*", "warehouse"),
+    ("catalogs", "*", "uri"),
+    ("catalogs", "*", "tables", "*"),
+    ("catalogs", "*", "properties", "*"),
+    ("spark", "master"),
+    ("spark", "conf", "*"),
+)
+
+Path = tuple[str, ...]
+
+
+def literal_only(document: Document) -> Iterator[Violation]:
+    """ZL017 for each `${` in a layout spec."""
+    for path, key, text in _texts(document.data):
+        if "${" in text:
+            yield key, _misplaced(path)
+
+
+def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
+    """A project's data with its variables replaced once, and ZL017, ZL018, ZL019 for those that cannot be."""
+    problems: list[Violation] = []
+    values: dict[Path, str] = {}
+    for path, key, text in _texts(data):
+        if "${" not in text:
+            continue
+        if not _is_identity(path) or key.endswith("\x00"):
+            problems.append((key.rstrip("\x00"), _misplaced(path)))
+            continue
+        value, found = _expand(text, environ)
+        problems.extend((key, diagnostic) for diagnostic in found)
+        values[path] = value
+    return _replaced(data, values), problems
+
+
+def _misplaced(path: Path) -> Diagnostic:
+    where = path[-1] if path else "here"
+    hint = "it works in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+    return Diagnostic("ZL017", f"${{...}} is not allowed in {quoted(where)}", hint=hint)
+
+
+def _is_identity(path: Path) -> bool:
+    return any(
+        len(path) == len(field) and all(f in ("*", p) for f, p in zip(field, path, strict=True)) for field in _IDENTITY
+    )
+
+
+def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic]]:
+    problems: list[Diagnostic] = []
+    if text.count("${") != len(_VARIABLE.findall(text)):
+        return text, [Diagnostic("ZL019", "expected ${NAME}, ${NAME:-default} or ${NAME:?message}, found another '${'")]
+
+    def value(match: re.Match[str]) -> str:
+        name, how, extra = match["name"], match["how"], match["text"]
+        found = environ.get(name)
+        if found or (found is not None and how is None):
+            return found
+        if how == ":-":
+            return str(extra)
+        hint = f"set it, or write ${{{name}:-default}}"
+        said = f": {quoted(extra)[1:-1]}" if extra else ""
+        problems.append(Diagnostic("ZL018", f"the environment variable {name} is not set{said}", hint=hint))
+        return ""
+
+    expanded = _VARIABLE.sub(value, text)
+    if not expanded and not problems:
+        problems.append(Diagnostic("ZL018", "expected a value, found nothing after replacing ${...}"))
+    if "\x00" in expanded or "\n" in expanded:
+        problems.append(Diagnostic("ZL018", "expected one line of text, found a line break or NUL from ${...}"))
+    return expanded, problems
+
+
+def _texts(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str]]:
+    """(path, dotted key, text) of every string; the name of a key comes as a text too, its key ending in NUL."""
+    if isinstance(data, str):
+        yield path, key, data
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _texts(item, (*path, f"[{index}]"), f"{key}[{index}]")
+    elif isinstance(data, dict):
+        for name, item in data.items():
+            below = f"{key}.{name}" if key else name
+            yield (*path, name), below + "\x00", name
+            yield from _texts(item, (*path, name), below)
+
+
+def _replaced(data: Mapping[str, Any], values: Mapping[Path, str], path: Path = ()) -> dict[str, Any]:
+    return {
+        name: _replaced(item, values, (*path, name)) if isinstance(item, Mapping) else values.get((*path, name), item)
+        for name, item in data.items()
+    }

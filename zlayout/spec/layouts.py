@@ -1,0 +1,205 @@
+"""One validated layout document and the project's defaults to a `LayoutSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, NATIVE_CURVES, merge
+from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Tolerance, ZorderColumn
+from zlayout.spec.names import parse_partition_key, parse_table
+from zlayout.spec.validation import suggestion
+from zlayout.spec.where import parse_where
+from zlayout.spec.yaml import Document, quoted
+
+MIN_TARGET_SIZE = 1024
+_UNITS = {"B": 1} | {
+    f"{letter}{suffix}": base**power
+    for suffix, base in (("B", 1000), ("iB", 1024))
+    for power, letter in enumerate("KMGT", start=1)
+}
+_UNITS["kB"] = 1000
+
+
+def layout_spec(
+    document: Document,
+    defaults: Mapping[str, Any],
+    default_marks: Mapping[str, Location],
+    catalogs: Mapping[str, CatalogConfig] | None,
+) -> LayoutSpec:
+    """The spec of a document that fits the schema. Raises SpecError with all that is wrong in it.
+
+    catalogs None: they could not be read, so nothing is said about them. `default_marks` are the places of
+    `defaults:`, by the same keys as in a layout.
+    """
+    errors = _Errors()
+    data = merge(DEFAULTS, defaults, document.data)
+    marks = document.marks
+    with errors:
+        table = parse_table(data["table"], marks["table"])
+        errors.add(*_catalog_problems(document, catalogs))
+    with errors:
+        layout = _layout(data, marks.get("files.target_size") or default_marks.get("files.target_size"))
+        errors.add(*_repeated(layout, marks), *_curve_problems(document, layout, default_marks, catalogs))
+    partition_by = None
+    if "partition_by" in data:
+        partition_by = tuple(_partition_keys(document, catalogs, errors))
+    where = None
+    if "where" in data:
+        with errors:
+            where = parse_where(data["where"], marks["where"])
+    errors.raise_any()
+    return LayoutSpec(
+        table=table,
+        layout=layout,
+        location=marks["table"],
+        partition_by=partition_by,
+        where=where,
+        tolerance=_tolerance(data["tolerance"]),
+        tags=tuple(data.get("tags", ())),
+        description=data.get("description", ""),
+        marks=marks,
+    )
+
+
+class _Errors:
+    """Collects; as a context manager it swallows a SpecError and keeps its diagnostics."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+
+    def add(self, *diagnostics: Diagnostic) -> None:
+        self.found.extend(diagnostics)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: object, _trace: object) -> bool:
+        if isinstance(error, SpecError):
+            self.add(*error.diagnostics)
+            return True
+        return False
+
+    def raise_any(self) -> None:
+        if self.found:
+            raise SpecError(*self.found)
+
+
+def size_in_bytes(value: str | int) -> int:
+    """`128MiB`, `1GB` or a number of bytes; the schema has checked the form."""
+    if isinstance(value, int):
+        return value
+    unit = value.lstrip("0123456789. ")
+    return int(Decimal(value.removesuffix(unit).rstrip()) * _UNITS[unit])
+
+
+def share(value: str | float) -> float:
+    """`10%` or 0.1 as 0.1."""
+    return float(Decimal(value.rstrip(" %")) / 100) if isinstance(value, str) else float(value)
+
+
+def factor(value: str | float) -> float:
+    """`1.5x` or 1.5 as 1.5."""
+    return float(value.rstrip(" x")) if isinstance(value, str) else float(value)
+
+
+def _layout(data: Mapping[str, Any], size_at: Location | None) -> Layout:
+    zorder, files = data["zorder"], data["files"]
+    target_size = size_in_bytes(files["target_size"])
+    if not MIN_TARGET_SIZE <= target_size <= 1024**5:
+        found = quoted(str(files["target_size"]))
+        raise SpecError.of("ZL013", f"expected files.target_size from 1KiB to 1024TiB, found {found}", location=size_at)
+    return Layout(
+        columns=tuple(
+            ZorderColumn(c) if isinstance(c, str) else ZorderColumn(c["name"], float(c.get("weight", 1)))
+            for c in zorder["columns"]
+        ),
+        curve=zorder.get("curve") or DEFAULT_CURVE[data["engine"]],
+        range_ids=zorder["range_ids"],
+        noise=zorder["noise"],
+        target_size=target_size,
+        sort_within=files["sort_within"],
+        engine=data["engine"],
+    )
+
+
+def _tolerance(data: Mapping[str, Any]) -> Tolerance:
+    return Tolerance(
+        unclustered=share(data["unclustered"]),
+        touched=factor(data["touched"]),
+        small_files=share(data["small_files"]),
+        deleted_rows=share(data["deleted_rows"]),
+    )
+
+
+def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Iterator[Diagnostic]:
+    place = document.marks["table"]
+    table = parse_table(document.data["table"], place)
+    if catalogs is None:
+        return
+    if table.catalog not in catalogs:
+        hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
+        yield Diagnostic("ZL021", f"unknown catalog {quoted(table.catalog)}", hint=hint, location=place)
+    elif catalogs[table.catalog].format == "iceberg" and not table.namespace:
+        found = quoted(document.data["table"])
+        yield Diagnostic("ZL020", f"expected catalog.namespace.table for Iceberg, found {found}", location=place)
+
+
+def _format(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> str | None:
+    try:
+        table = parse_table(document.data["table"], document.marks["table"])
+    except SpecError:
+        return None
+    return catalogs[table.catalog].format if catalogs and table.catalog in catalogs else None
+
+
+def _repeated(layout: Layout, marks: Mapping[str, Location]) -> Iterator[Diagnostic]:
+    names = [c.name for c in layout.columns]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            place = marks[f"zorder.columns[{index}]"]
+            message = f"column {quoted(name)} is twice in zorder.columns"
+            yield Diagnostic("ZL016", message, hint="keep the first one", location=place)
+
+
+def _curve_problems(
+    document: Document,
+    layout: Layout,
+    default_marks: Mapping[str, Location],
+    catalogs: Mapping[str, CatalogConfig] | None,
+) -> Iterator[Diagnostic]:
+    if layout.engine != "native" or catalogs is None:
+        # Without the project its defaults are not known either.
+        return
+    format_ = _format(document, catalogs)
+    able = NATIVE_CURVES[format_] if format_ else tuple(dict.fromkeys(c for cs in NATIVE_CURVES.values() for c in cs))
+    if layout.curve in able:
+        return
+    of_format = f" of {format_}" if format_ else ""
+    keys = ("zorder.curve", "engine")
+    places = [m[k] for m in (document.marks, default_marks) for k in keys if k in m]
+    yield Diagnostic(
+        "ZL025",
+        f"engine native{of_format} cannot do curve {layout.curve}",
+        hint=f"use curve {' or '.join(able)}, or engine zlayout",
+        location=places[0] if places else document.location,
+    )
+
+
+def _partition_keys(document: Document, catalogs: Mapping[str, CatalogConfig] | None, errors: _Errors) -> Iterator[Any]:
+    is_delta = _format(document, catalogs) == "delta"
+    seen: set[str] = set()
+    for index, text in enumerate(document.data["partition_by"]):
+        place = document.marks[f"partition_by[{index}]"]
+        with errors:
+            field = parse_partition_key(text, place)
+            if is_delta and field.transform != "identity":
+                message = f"Delta partitions by plain columns, found {quoted(text)}"
+                hint = "use a generated column, or z-order by the column itself"
+                errors.add(Diagnostic("ZL024", message, hint=hint, location=place))
+            elif str(field) in seen:
+                errors.add(Diagnostic("ZL023", f"{quoted(text)} is twice in partition_by", location=place))
+            seen.add(str(field))
+            yield field

@@ -1,0 +1,179 @@
+"""`zlayout.yaml` and the layouts it leads to, as a `Project`; every mistake of all files in one SpecError."""
+
+from __future__ import annotations
+
+import os
+import os.path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.spec.catalogs import catalog, check_catalog, text
+from zlayout.spec.defaults import LAYOUT_PATTERNS
+from zlayout.spec.environment import literal_only, substitute
+from zlayout.spec.layouts import layout_spec
+from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
+from zlayout.spec.schema import load_schema
+from zlayout.spec.validation import place, validate
+from zlayout.spec.yaml import Document, quoted, read
+
+PROJECT_FILE = "zlayout.yaml"
+
+
+def find_project(start: Path) -> Path:
+    """The nearest folder at or above `start` that holds a zlayout.yaml. Raises SpecError ZL001."""
+    start = Path(os.path.abspath(start))
+    for folder in (start, *start.parents):
+        if (folder / PROJECT_FILE).is_file():
+            return folder
+    raise SpecError.of(
+        "ZL001",
+        f"no {PROJECT_FILE} in {start} or above it",
+        hint="run zlayout init to make one, or go to your project's folder",
+    )
+
+
+def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
+    """Read the project in a folder (or its zlayout.yaml) and all its layouts, sorted by table name.
+
+    Raises SpecError with every mistake that was found in all files, sorted by place.
+    """
+    path = Path(os.path.abspath(root_or_file))
+    path = path / PROJECT_FILE if path.is_dir() else path
+    if not path.exists():
+        raise SpecError.of("ZL001", f"no file {shown(path)}", hint="run zlayout init to make one")
+    loading = _Loading(path, environ)
+    project = loading.project()
+    if loading.errors:
+        raise SpecError(*sorted(set(loading.errors), key=lambda d: (d.location or Location(""), d.code, d.message)))
+    return project
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: relative to the working directory if that is in the same project."""
+    here = os.getcwd()
+    relative = os.path.relpath(path, here)
+    up = relative.split(os.sep).count("..")
+    return relative if up == 0 or up < here.count(os.sep) else str(path)
+
+
+class _Loading:
+    """One run of `load_project`; goes on after errors."""
+
+    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
+        self.path = path
+        self.root = path.parent
+        self.environ = environ
+        self.errors: list[Diagnostic] = []
+
+    def project(self) -> Project:
+        document, data = self._document()
+        valid = document is not None and not self.errors
+        catalogs = self._catalogs(document, data) if valid and document else {}
+        spark = data.get("spark", {}) if valid else {}
+        known = catalogs if valid else None
+        defaults = data.get("defaults", {}) if valid else {}
+        default_marks = _below("defaults.", document.marks) if document else {}
+        layouts = self._layouts(self._patterns(document), defaults, default_marks, known)
+        conf = {key: text(value) for key, value in spark.get("conf", {}).items()}
+        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
+
+    def _document(self) -> tuple[Document | None, dict[str, Any]]:
+        try:
+            document = read(self.path, shown(self.path))
+        except SpecError as error:
+            self.errors.extend(error.diagnostics)
+            return None, {}
+        self.errors.extend(validate(document, load_schema("project")))
+        data, problems = substitute(document.data, self.environ)
+        self.errors.extend(place(document, key, diagnostic) for key, diagnostic in problems)
+        return document, data
+
+    def _catalogs(self, document: Document, data: Mapping[str, Any]) -> dict[str, CatalogConfig]:
+        catalogs = {}
+        for name, entry in data["catalogs"].items():
+            problems = [place(document, key, diagnostic) for key, diagnostic in check_catalog(name, entry)]
+            self.errors.extend(problems)
+            catalogs[name] = catalog(name, entry, self.root, document.marks[f"catalogs.{name}"])
+        return catalogs
+
+    def _patterns(self, document: Document | None) -> Iterable[tuple[str, Location]]:
+        written = document.data.get("layouts") if document else None
+        if document is None or not isinstance(written, list):
+            return [(pattern, Location(shown(self.path), 1, 1)) for pattern in LAYOUT_PATTERNS]
+        return [
+            (pattern, document.marks[f"layouts[{index}]"])
+            for index, pattern in enumerate(written)
+            if isinstance(pattern, str) and "${" not in pattern
+        ]
+
+    def _layouts(
+        self,
+        patterns: Iterable[tuple[str, Location]],
+        defaults: Mapping[str, Any],
+        default_marks: Mapping[str, Location],
+        catalogs: Mapping[str, CatalogConfig] | None,
+    ) -> tuple[LayoutSpec, ...]:
+        specs: dict[TableName, LayoutSpec] = {}
+        for path in sorted({path for pattern, at in patterns for path in self._files(pattern, at)}):
+            spec = self._layout(path, defaults, default_marks, catalogs)
+            if spec is None:
+                continue
+            first = specs.setdefault(spec.table, spec)
+            if first is not spec:
+                message = f"table {quoted(str(spec.table))} already has a layout in {first.location}"
+                self._error("ZL022", message, spec.location, "keep one of the two")
+        return tuple(sorted(specs.values(), key=lambda s: str(s.table)))
+
+    def _files(self, pattern: str, at: Location) -> Iterator[Path]:
+        if not pattern or os.path.isabs(pattern) or ".." in pattern.split("/") or not pattern.isprintable():
+            message = f"expected a pattern below zlayout.yaml, found {quoted(pattern)}"
+            self._error("ZL027", message, at, "use a relative pattern without '..'")
+            return
+        try:
+            found = [p for p in self.root.glob(pattern) if p != self.path]
+        except (ValueError, NotImplementedError, OSError) as error:
+            self._error("ZL027", f"expected a file pattern, found {quoted(pattern)}: {error}", at)
+            return
+        if not found and not any(c in pattern for c in "*?["):
+            self._error("ZL002", f"there is no file {quoted(pattern)}", at)
+        yield from found
+
+    def _layout(
+        self,
+        path: Path,
+        defaults: Mapping[str, Any],
+        default_marks: Mapping[str, Location],
+        catalogs: Mapping[str, CatalogConfig] | None,
+    ) -> LayoutSpec | None:
+        name = shown(path)
+        if not _inside(path, self.root):
+            hint = "a layout and what it links to must be in the project's folder"
+            self._error("ZL026", "the link leads out of the project", Location(name), hint)
+            return None
+        try:
+            document = read(path, name)
+            problems = [*validate(document, load_schema("layout"))]
+            problems += [place(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
+            if problems:
+                raise SpecError(*problems)
+            return layout_spec(document, defaults, default_marks, catalogs)
+        except SpecError as error:
+            self.errors.extend(error.diagnostics)
+            return None
+
+    def _error(self, code: str, message: str, location: Location, hint: str = "") -> None:
+        self.errors.append(Diagnostic(code, message, hint=hint, location=location))
+
+
+def _inside(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve(strict=False).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        # A link that leads to itself: reading it says so.
+        return True
+
+
+def _below(prefix: str, marks: Mapping[str, Location]) -> dict[str, Location]:
+    return {key.removeprefix(prefix): at for key, at in marks.items() if key.startswith(prefix)}

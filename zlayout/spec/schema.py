@@ -1,0 +1,29 @@
+"""The JSON Schemas, from the wheel or from a source checkout."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+NAMES = ("layout", "project", "plan")
+
+
+def schema_text(name: str) -> str:
+    """The schema `layout`, `project` or `plan` as it is published. Raises KeyError for another name."""
+    if name not in NAMES:
+        raise KeyError(name)
+    relative = f"v1/{name}.schema.json"
+    packed = files("zlayout").joinpath("schemas", relative)
+    if packed.is_file():
+        return packed.read_text(encoding="utf-8")
+    return Path(__file__).parents[2].joinpath("schemas", relative).read_text(encoding="utf-8")
+
+
+@cache
+def load_schema(name: str) -> dict[str, Any]:
+    """The schema as data; do not change it, it is read once for the process."""
+    schema: dict[str, Any] = json.loads(schema_text(name))
+    return schema

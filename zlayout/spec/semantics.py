@@ -1,0 +1,83 @@
+"""Whether a spec fits the table that it names; what only the table's schema and partitioning can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from zlayout.errors import Diagnostic
+from zlayout.spec.model import LayoutSpec
+from zlayout.spec.predicate import columns
+from zlayout.spec.validation import suggestion
+from zlayout.spec.yaml import quoted
+
+if TYPE_CHECKING:
+    from zlayout.table.state import TableState
+
+
+def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
+    """Errors ZL012, ZL033, ZL034, ZL035 and the note ZL405, at their places in the spec, in the order of its keys."""
+    return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *_where_columns(spec, state))
+
+
+def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+    for index, field in enumerate(spec.partition_by or ()):
+        if state.column(field.source) is None:
+            yield _unknown(spec, state, field.source, "partition_by", f"partition_by[{index}]")
+
+
+def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+    fields = state.partition_fields if spec.partition_by is None else spec.partition_by
+    keys = {f.source for f in fields if f.transform == "identity"}
+    for index, name in enumerate(spec.column_names):
+        mark = f"zorder.columns[{index}]"
+        column = state.column(name)
+        if column is None:
+            yield _unknown(spec, state, name, "zorder.columns", mark)
+        elif name in keys:
+            yield Diagnostic(
+                "ZL035",
+                f"column {quoted(name)} in zorder.columns is a partition column, where it has one value in each file",
+                hint="remove it from zorder.columns",
+                location=spec.mark(mark),
+            )
+        elif not column.orderable:
+            yield Diagnostic(
+                "ZL034",
+                f"expected columns with an order in zorder.columns, found {quoted(name)} of type {column.type}",
+                hint="use a column of numbers, text, dates, timestamps or booleans",
+                location=spec.mark(mark),
+            )
+        elif not column.stats:
+            yield Diagnostic(
+                "ZL405",
+                f"column {quoted(name)} has no min and max in the metadata, so that no query can skip files by it",
+                severity="note",
+                hint="zlayout apply turns them on" if column.enable_stats else "the table's settings leave it out",
+                location=spec.mark(mark),
+            )
+
+
+def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+    if spec.where is None:
+        return
+    # Files of an older partition spec are still selected by its keys.
+    fields = {*state.partition_fields, *(f for p in state.files.partitions for f in p.fields)}
+    keys = sorted({f.source for f in fields if f.transform != "void"})
+    for name in sorted(columns(spec.where)):
+        if state.column(name) is None:
+            yield _unknown(spec, state, name, "where", "where")
+        elif name not in keys:
+            known = ", ".join(map(quoted, keys)) or "none"
+            yield Diagnostic(
+                "ZL033",
+                f"expected partition columns in where, found {quoted(name)}",
+                hint=f"partition columns: {known}",
+                location=spec.mark("where"),
+            )
+
+
+def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str, mark: str) -> Diagnostic:
+    known = [c.name for c in state.columns]
+    hint = suggestion(name, known)
+    return Diagnostic("ZL012", f"unknown column {quoted(name)} in {key}", hint=hint, location=spec.mark(mark))

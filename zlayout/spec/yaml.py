@@ -1,0 +1,262 @@
+"""YAML text to plain data with the place of every key, by a strict subset of YAML 1.2.
+
+The data is built from PyYAML's events: there is no constructor that could make anything but strings, numbers,
+booleans, None, lists and dicts, and aliases, which let a small file grow without bound, are never followed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from zlayout.errors import Diagnostic, Location, SpecError
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 20
+# A file of nothing but mistakes says so once it has said it this often.
+MAX_ERRORS = 20
+
+_WORDS = {
+    word: value
+    for name, value in (("true", True), ("false", False), ("null", None))
+    for word in (name, name.title(), name.upper())
+}
+_WORDS |= {"~": None, "": None}
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
+_NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What escapes in double quotes could still bring in: NUL, and halves of characters that no output can carry.
+_NEVER = re.compile("[\\x00\\ud800-\\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file as data. `marks` maps `zorder`, `zorder.columns`, `zorder.columns[1].name`, ... to places."""
+
+    data: dict[str, Any]
+    marks: Mapping[str, Location]
+    location: Location
+
+
+def read(path: Path, shown: str) -> Document:
+    """Read and parse a file; `shown` is its name in messages. Raises SpecError ZL002 to ZL008."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _error("ZL002", "expected a file, found a folder or a device", Location(shown))
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _error("ZL002", f"cannot read the file: {reason}", Location(shown)) from error
+    return parse(content, shown)
+
+
+def parse(content: bytes, shown: str) -> Document:
+    """Parse YAML; see `read`. Raises SpecError with every mistake that was found in it."""
+    builder = _Builder(shown)
+    try:
+        data = builder.document(_text(content, shown))
+    except _TooManyError:
+        data = {}
+    except yaml.MarkedYAMLError as error:
+        builder.errors.append(_syntax(error, shown))
+        data = {}
+    except yaml.YAMLError as error:
+        builder.errors.append(Diagnostic("ZL005", f"not YAML: {error}", location=Location(shown)))
+        data = {}
+    if builder.errors:
+        raise SpecError(*builder.errors)
+    return Document(data, builder.marks, Location(shown, 1, 1))
+
+
+def _text(content: bytes, shown: str) -> str:
+    if len(content) > MAX_BYTES:
+        raise _error("ZL004", f"expected a file of at most {MAX_BYTES // 1024} KiB, found more", Location(shown))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8", "replace")
+        raise _error(
+            "ZL003", f"expected UTF-8 text, found byte 0x{content[error.start]:02x}", _place(before, shown)
+        ) from error
+    strange = _NOT_TEXT.search(text)
+    if strange:
+        found = f"U+{ord(strange[0]):04X}"
+        raise _error("ZL003", f"expected text, found the character {found}", _place(text[: strange.start()], shown))
+    return text
+
+
+def _place(before: str, shown: str) -> Location:
+    lines = before.split("\n")
+    return Location(shown, len(lines), len(lines[-1]) + 1)
+
+
+def _error(code: str, message: str, location: Location, hint: str = "") -> SpecError:
+    return SpecError(Diagnostic(code, message, hint=hint, location=location))
+
+
+def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
+    mark = error.problem_mark or error.context_mark
+    place = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    if "'\\t'" in problem:
+        return Diagnostic("ZL005", "found a tab where YAML needs spaces", hint="indent with spaces", location=place)
+    return Diagnostic("ZL005", f"not YAML: {problem}", location=place)
+
+
+class _TooManyError(Exception):
+    """The file has more mistakes than anyone wants to read, or nests too deep to go on."""
+
+
+class _Builder:
+    """Turns events into data. Goes on after a mistake, so that one run reports them all."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.marks: dict[str, Location] = {}
+        self.errors: list[Diagnostic] = []
+
+    def document(self, text: str) -> dict[str, Any]:
+        events: Iterator[Event] = yaml.parse(text, Loader=yaml.SafeLoader)
+        data: Any = None
+        documents = 0
+        for event in events:
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._mistake("ZL006", "expected one YAML document, found several", event, "one file, one spec")
+                    break
+                data = self._value(next(events), events, "", 1)
+        if not self.errors and not isinstance(data, dict):
+            found = "nothing" if data is None else kind(data)
+            self.errors.append(
+                Diagnostic("ZL008", f"expected keys and values, found {found}", location=Location(self.shown, 1, 1))
+            )
+        return data if isinstance(data, dict) else {}
+
+    def _value(self, event: Event, events: Iterator[Event], key: str, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            self._mistake("ZL004", f"expected at most {MAX_DEPTH} levels, found more", event)
+            raise _TooManyError
+        if isinstance(event, AliasEvent):
+            self._mistake("ZL006", "YAML aliases (*) are not supported", event, "write the value out")
+            return None
+        assert isinstance(event, NodeEvent)
+        if event.anchor is not None:
+            self._mistake(
+                "ZL006", "YAML anchors (&) are not supported", event, "write the value out where it is needed"
+            )
+        if getattr(event, "tag", None) is not None:
+            self._mistake("ZL006", "YAML tags (!) are not supported", event, "quote the value if it is text")
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(events, key, depth)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(events, key, depth)
+        assert isinstance(event, ScalarEvent)
+        return self._scalar(event)
+
+    def _mapping(self, events: Iterator[Event], key: str, depth: int) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        while not isinstance(event := next(events), MappingEndEvent):
+            name = self._key(event, events, depth)
+            path = f"{key}.{name}" if key else name
+            if name in data:
+                first = self.marks[path].line
+                self._mistake(
+                    "ZL007", f"key {quoted(name)} is there twice (first in line {first})", event, "keep one of them"
+                )
+                self._value(next(events), events, path, depth + 1)
+                continue
+            self.marks[path] = self._at(event)
+            data[name] = self._value(next(events), events, path, depth + 1)
+        return data
+
+    def _scalar(self, event: ScalarEvent) -> Any:
+        if event.style is None:
+            return plain_value(event.value)
+        strange = _NEVER.search(event.value)
+        if strange:
+            self._mistake("ZL003", f"expected text, found the character U+{ord(strange[0]):04X}", event)
+        return event.value
+
+    def _key(self, event: Event, events: Iterator[Event], depth: int) -> str:
+        if not isinstance(event, ScalarEvent):
+            if not isinstance(event, AliasEvent):
+                self._mistake("ZL006", "expected a name as key, found a list or a map", event)
+            self._value(event, events, "", depth + 1)
+            return ""
+        if event.style is None and event.value == "<<":
+            self._mistake("ZL006", "YAML merge keys (<<) are not supported", event, "use defaults: in zlayout.yaml")
+        if event.anchor is not None or event.tag is not None:
+            self._mistake("ZL006", "a key cannot have an anchor or a tag", event)
+        self._scalar(event)
+        return str(event.value)
+
+    def _sequence(self, events: Iterator[Event], key: str, depth: int) -> list[Any]:
+        data: list[Any] = []
+        while not isinstance(event := next(events), SequenceEndEvent):
+            path = f"{key}[{len(data)}]"
+            self.marks[path] = self._at(event)
+            data.append(self._value(event, events, path, depth + 1))
+        return data
+
+    def _at(self, event: Event) -> Location:
+        mark = event.start_mark
+        return Location(self.shown, mark.line + 1, mark.column + 1) if mark else Location(self.shown)
+
+    def _mistake(self, code: str, message: str, event: Event, hint: str = "") -> None:
+        self.errors.append(Diagnostic(code, message, hint=hint, location=self._at(event)))
+        if len(self.errors) >= MAX_ERRORS:
+            raise _TooManyError
+
+
+def plain_value(text: str) -> Any:
+    """An unquoted scalar by YAML 1.2, less its surprises: 010, 0x1f, 1_000, 1:30, .inf and dates stay text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    return text
+
+
+def quoted(text: str) -> str:
+    """Text of a user for a message: short, and with nothing in it that a terminal would act on."""
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short) + "'"
+
+
+def kind(value: object) -> str:
+    """What a value is, in words for a message."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return quoted(value)
+        case list():
+            return "a list"
+        case _:
+            return "a map"
