@@ -54,7 +54,8 @@ class Axis:
 def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
     if low.dtype.kind == "f":
         span = np.finfo(np.float64).max / 4
-        return np.clip(high, -span, span) - np.clip(low, -span, span)
+        distance: NDArray[np.float64] = np.clip(high, -span, span) - np.clip(low, -span, span)
+        return distance
     unsigned = high.view(np.uint64) - low.view(np.uint64)  # exact modulo 2^64; high >= low in the leading word
     return np.where(high >= low, unsigned.astype(np.float64), -((~unsigned + np.uint64(1)).astype(np.float64)))
 
@@ -231,7 +232,7 @@ def _word_at(data: NDArray[np.uint8], starts: Int64, lengths: Int64, consumed: i
     word = unaligned[np.where(left > 0, starts + consumed, 0)].astype(np.uint64)
     cut = ((WORD - left) * 8).astype(np.uint64)
     half = cut >> np.uint64(1)  # a shift by 64 at once is undefined
-    return ((word >> half) >> (cut - half)) << half << (cut - half)
+    return np.asarray(((word >> half) >> (cut - half)) << half << (cut - half), np.uint64)
 
 
 def _common_prefix(values: pa.Array) -> int:

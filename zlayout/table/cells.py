@@ -60,11 +60,13 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
     open_lo, open_hi = ranked.open_lo[file], ranked.open_hi[file]
     width = max(len(ranked.axis), 1)
-    key_lo, key_hi = owner * width + ranked.lo[file], owner * width + ranked.hi[file]
-    point_key, lo, hi = _points(key_lo, key_hi, open_lo, open_hi, owner * width)
-    start = np.searchsorted(point_key, np.arange(partitions + 1, dtype=np.int64) * width)
-    lo = np.where(open_lo, start[owner], lo)
-    hi = np.where(open_hi, start[owner + 1] - 1, hi)
+    lo, hi, point_key = ranked.lo[file], ranked.hi[file], np.arange(width)
+    start = np.array([0, width])
+    if partitions > 1:
+        point_key, lo, hi = _points(owner, width, np.where(open_lo, -1, lo), np.where(open_hi, -1, hi))
+        start = np.searchsorted(point_key, np.arange(partitions + 1) * width)
+        lo = np.where(open_lo, start[owner], lo)
+        hi = np.where(open_hi, start[owner + 1] - 1, hi)
     order = np.argsort(lo, kind="stable") if len(lo) and (np.diff(lo) < 0).any() else np.arange(len(lo))
     lo, hi, file, owner = lo[order], hi[order], file[order], owner[order]
     rank = point_key % width
@@ -72,21 +74,20 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     return Cells(lo, hi, file, owner, start, np.stack((~open_lo[order], ~open_hi[order])), measure, span, extent)
 
 
-def _points(
-    key_lo: Int64, key_hi: Int64, open_lo: NDArray[np.bool_], open_hi: NDArray[np.bool_], origin: Int64
-) -> tuple[Int64, Int64, Int64]:
-    """The distinct keys of given bounds in order, and each file's place among them (any place on open sides).
+def _points(owner: Int64, width: int, lo: Int64, hi: Int64) -> tuple[Int64, Int64, Int64]:
+    """Distinct keys (owner * width + rank) of the given bounds in order, and each file's first and last among them.
 
-    A partition whose files have no bound at all still gets one point, at its `origin`.
+    A rank of -1 is an open side: its place is -1 too. A partition without any bound still gets its first key.
     """
-    if not open_lo.any() and not open_hi.any():
-        keys = np.concatenate((key_lo, key_hi))
-        place, first = dense((keys,))
-        return keys[first], place[: len(key_lo)], place[len(key_lo) :]
-    given = np.concatenate((key_lo[~open_lo], key_hi[~open_hi]))
-    bare = np.setdiff1d(origin, np.concatenate((origin[~open_lo], origin[~open_hi])))
-    keys = np.unique(np.concatenate((given, bare)))
-    return keys, np.searchsorted(keys, key_lo), np.searchsorted(keys, key_hi)
+    rank, both = np.concatenate((lo, hi)), np.tile(owner, 2)
+    given = np.flatnonzero(rank >= 0)
+    size = int(owner.max(initial=0)) + 1
+    bare = np.flatnonzero((np.bincount(owner, minlength=size) > 0) & (np.bincount(both[given], minlength=size) == 0))
+    keys = np.concatenate((both[given] * width + rank[given], bare * width))
+    ranks, first = dense((keys,))
+    place = np.full(len(rank), -1)
+    place[given] = ranks[: len(given)]
+    return keys[first], place[: len(lo)], place[len(lo) :]
 
 
 def _measures(axis: Axis, rank: Int64, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64, Float64]:

@@ -19,10 +19,11 @@ MANY = 250_000
 CONVERGED = 1e-3
 
 
-def estimate_rows(cells: Cells, weights: Float64, steps: int | None = None) -> Float64:
+def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int | None = None) -> Float64:
     """float64[2R]: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
 
-    XX
+    coverage: float64[2R], `cells.cover()`. At most `steps` steps of O(M + R) (None: 4, or 2 for very many files), fewer
+    once the number of files that a row meets changes by less than 0.1 %.
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY else STEPS_OF_MANY
@@ -31,11 +32,10 @@ def estimate_rows(cells: Cells, weights: Float64, steps: int | None = None) -> F
     files, free = replace(cells, lo=cells.lo[active], hi=cells.hi[active], span=cells.span[active]), free[active]
     most = files.cover(free)
     rows = anchored + _spread(files, free, most)
-    depth = cells.cover()
-    met = float(rows @ depth)
+    met = float(rows @ coverage)
     for _ in range(steps if len(free) else 0):
         rows = anchored + _respread(files, free, rows, most)
-        before, met = met, float(rows @ depth)
+        before, met = met, float(rows @ coverage)
         if abs(met - before) <= CONVERGED * met:
             break
     return rows
@@ -49,7 +49,8 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     high = np.where(single, 0.0, np.where(flat, weights / 2, np.minimum(cells.bounded[1], weights / 2)))
     size = len(cells.measure)
     anchored = np.bincount(2 * cells.lo, low, size) + np.bincount(2 * cells.hi, high, size)
-    return anchored, np.maximum(weights - low - high, 0.0)
+    free: Float64 = np.maximum(weights - low - high, 0.0)
+    return anchored.astype(np.float64, copy=False), free
 
 
 def _spread(files: Cells, free: Float64, most: Float64) -> Float64:

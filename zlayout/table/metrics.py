@@ -19,6 +19,7 @@ from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 
 __all__ = [
+    "ByPartition",
     "ColumnMetrics",
     "DepthBucket",
     "SizeBucket",
@@ -35,6 +36,14 @@ __all__ = [
     "touched",
 ]
 OUTNUMBER = 4  # so many files for each distinct bound before bounds tell how many values there are
+
+
+@dataclass(frozen=True, slots=True)
+class ByPartition:
+    """float64[P] each: files touched inside each partition, and its estimated distinct values (infinity: unknown)."""
+
+    touched: Float64
+    distinct: Float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,7 @@ class ColumnMetrics:
     unbounded: int
     all_null: int
     truncated: int
+    by_partition: ByPartition
 
 
 def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, partitions: int = 1) -> float:
@@ -88,9 +98,9 @@ def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions
     """float64[P]: how many distinct values each partition may hold, from bounds alone; infinity where they do not say.
 
     For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The
-    number of distinct bounds is taken where files outnumber it 4 to 1 and most files hold one value or two
-    neighbours: only then is a value that is no bound unlikely. Files that all span [min, max] say nothing about what
-    lies between, however many they are. A partition with an unbounded file is unknown.
+    number of distinct bounds is taken where files outnumber it 4 to 1 and at least half of them hold a single value:
+    only then is a value that is no bound unlikely. Files that all span [min, max] have two distinct bounds and say
+    nothing about what lies between, however many they are. A partition with an unbounded file is unknown.
     """
     return _distinct(ranked, cut_cells(ranked, partition, partitions))
 
@@ -135,11 +145,12 @@ def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
     cells = cut_cells(ranked, files.partition, len(counts))
     depths = _depth(cells)
     distinct = _distinct(ranked, cells)
+    touched_inside = _touched(cells, rows_with_value(files, column))
     measured = ColumnMetrics(
         column=column,
         files=len(files),
         partitions=int((counts > 0).sum()),
-        touched=float(_touched(cells, rows_with_value(files, column)).sum()),
+        touched=float(touched_inside.sum()),
         floor=float("nan"),
         depth=_mean(depths),
         overlaps=_mean(_overlaps(cells)),
@@ -148,6 +159,7 @@ def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
         unbounded=ranked.unbounded,
         all_null=int(ranked.empty.sum()),
         truncated=int(bounds.truncated.sum()),
+        by_partition=ByPartition(touched_inside, distinct),
     )
     return measured, distinct
 
@@ -177,8 +189,9 @@ def _touched(cells: Cells, weights: Float64) -> Float64:
     rows = weights[cells.file]
     total = np.bincount(cells.partition, rows, len(cells.start) - 1)
     rows = np.where(total[cells.partition] > 0, rows, 1.0)
-    estimate = estimate_rows(cells, rows)
-    met = cells.per_partition(estimate * cells.cover())
+    coverage = cells.cover()
+    estimate = estimate_rows(cells, rows, coverage)
+    met = cells.per_partition(estimate * coverage)
     return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
 
 
@@ -217,8 +230,8 @@ def _distinct(ranked: Ranked, cells: Cells) -> Float64:
     if ranked.axis.countable:
         most[filled] = cells.extent[filled] / ranked.axis.point + 1.0
     files = np.bincount(cells.partition, minlength=partitions)
-    narrow = np.bincount(cells.partition[cells.hi - cells.lo <= 1], minlength=partitions)
-    telling = (files >= OUTNUMBER * points) & (2 * narrow >= files)
+    single = np.bincount(cells.partition[cells.hi == cells.lo], minlength=partitions)
+    telling = (files >= OUTNUMBER * points) & (2 * single >= files)
     most = np.where(telling, np.minimum(most, points), most)
     most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf
     return most

@@ -123,7 +123,9 @@ class FileTable:
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
         keys = pc.binary_join_element_wise(
-            self.path.cast(pa.large_string()), self.version_key.cast(pa.large_string()), pa.scalar("\x00", pa.large_string())
+            self.path.cast(pa.large_string()),
+            self.version_key.cast(pa.large_string()),
+            pa.scalar("\x00", pa.large_string()),
         )
         ordered = keys.take(pc.sort_indices(keys))
         sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
