@@ -135,7 +135,7 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
     if not n:
         return Pieces(distinct, begin, np.zeros(0, np.int64), np.zeros(2, np.int64))
     size_of_step = np.append(np.inf, np.floor(np.log2(distinct[1:] ^ distinct[:-1])))
-    files = np.append(_round_cuts(begin[:-1], n, n_files, size_of_step), len(distinct))
+    files = np.append(_file_cuts(begin, n_files, size_of_step), len(distinct))
     is_leaf_start = np.zeros(len(distinct), np.bool_)
     is_leaf_start[files[:-1]] = True
     if parts_within > 1:
@@ -144,6 +144,20 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
             inner = _round_cuts(rows, int(begin[end] - begin[first]), parts_within, size_of_step[first:end])
             is_leaf_start[first + inner] = True
     return Pieces(distinct, begin, np.cumsum(is_leaf_start) - 1, files.astype(np.int64))
+
+
+def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) -> Int64:
+    """Where files begin: a position larger than two files stands alone, the runs between such are cut evenly."""
+    rows = np.diff(begin)
+    target = begin[-1] / n_files
+    large = np.flatnonzero(rows > 2 * target)
+    edges = np.unique(np.concatenate(([0], large, large + 1, [len(rows)])))
+    cuts = []
+    for first, end in pairwise(edges.tolist()):
+        total = int(begin[end] - begin[first])
+        parts = 1 if end - first == 1 else max(1, round(total / target))
+        cuts.append(first + _round_cuts(begin[first:end] - begin[first], total, parts, size_of_step[first:end]))
+    return np.concatenate(cuts)
 
 
 def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.float64]) -> Int64:
@@ -158,61 +172,70 @@ def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.
     slack = ROUNDING * total / parts
     wanted = np.rint(starts[cuts] * parts / total) * total / parts
     low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
-    for index in range(1, len(cuts)):
-        if high[index] > low[index]:
-            window = slice(max(low[index], 1), high[index])
-            sizes = size_of_step[window]
-            cuts[index] = window.start + int(sizes.argmax())
+    # a cut that a large position holds away from where it was wanted stays at that position's edge
+    for index in np.flatnonzero((cuts > 0) & (cuts >= low) & (cuts < high)):
+        cuts[index] = low[index] + int(size_of_step[low[index] : high[index]].argmax())
     return np.unique(cuts)
 
 
-def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> NDArray[np.int64]:
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Cells of one size that hold rows: first position, range of `Pieces.position`, and the field that leads here.
+
+    link: 4 * node + 2 (left) or 3 (right) of the parent node, -1 for the root.
+    """
+
+    base: Int64
+    first: Int64
+    end: Int64
+    link: Int64
+
+    def pick(self, chosen: NDArray[np.bool_]) -> _Cells:
+        return _Cells(self.base[chosen], self.first[chosen], self.end[chosen], self.link[chosen])
+
+
+def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> Int64:
     """int64[nodes, 4]: column, threshold, left, right. All cells of one size are halved together."""
-    position, leaf = pieces.position, pieces.leaf
-    nodes: list[NDArray[np.int64]] = []
+    nodes: list[Int64] = [np.empty((0, 4), np.int64)]
+    links: list[tuple[Int64, Int64]] = []
     made = 0
-    # one row for each cell still to be told apart: its first position, its range of `position`, and the field
-    # of the parent's row that must lead here (4 * node + 2 or 3)
-    base, first, end = (np.array([v], np.int64) for v in (0, 0, len(position)))
-    link = np.array([-1], np.int64)
-    for bit in range(curve.bits - 1, -1, -1):
-        mixed = leaf[first] != leaf[end - 1] if len(position) else np.zeros(1, np.bool_)
-        _connect(nodes, link[~mixed], ~leaf[first[~mixed]] if len(position) else np.array([-1], np.int64))
-        base, first, end, link = base[mixed], first[mixed], end[mixed], link[mixed]
-        if not len(base):
+    cells = _Cells(*(np.array([v], np.int64) for v in (0, 0, len(pieces.position), -1)))
+    if not len(pieces.position):
+        return nodes[0]
+    for bit in range(curve.bits - 1, -2, -1):
+        mixed = pieces.leaf[cells.first] != pieces.leaf[cells.end - 1]
+        done, cells = cells.pick(~mixed), cells.pick(mixed)
+        links.append((done.link, ~pieces.leaf[done.first]))
+        if not mixed.any():
             break
-        middle = base + (1 << bit)
-        split = np.searchsorted(position, middle)
-        both = (split > first) & (split < end)
+        middle = cells.base + (1 << bit)
+        split = np.searchsorted(pieces.position, middle)
+        both = (split > cells.first) & (split < cells.end)
         node = made + np.arange(int(both.sum()), dtype=np.int64)
         made += len(node)
-        _connect(nodes, link[both], node)
+        links.append((cells.link[both], node))
         column, coordinate, first_is_low = curve.halve(middle[both], bit)
-        threshold = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
-        nodes.append(np.stack((column.astype(np.int64), threshold, np.zeros_like(node), np.zeros_like(node)), axis=1))
-        stays = ~both
-        upper = base + (1 << bit)
-        base = np.concatenate((base[both], upper[both], np.where(split <= first, upper, base)[stays]))
-        low_link, high_link = 4 * node + 3 - first_is_low, 4 * node + 2 + first_is_low
-        link = np.concatenate((low_link, high_link, link[stays]))
-        first, end = (
-            np.concatenate((first[both], split[both], first[stays])),
-            np.concatenate((split[both], end[both], end[stays])),
-        )
-    else:
-        _connect(nodes, link, ~leaf[first] if len(position) else np.array([-1], np.int64))
-    return np.concatenate(nodes) if nodes else np.empty((0, 4), np.int64)
+        edge = np.array([thresholds[c][x] for c, x in zip(column, coordinate, strict=True)], np.int64)
+        nodes.append(np.stack((column.astype(np.int64), edge, np.zeros_like(node), np.zeros_like(node)), axis=1))
+        cells = _halves(cells, middle, split, both, 4 * node + 2, first_is_low)
+    table = np.concatenate(nodes)
+    link, child = (np.concatenate(part) for part in zip(*links, strict=True))
+    table.reshape(-1)[link[link >= 0]] = child[link >= 0]
+    return table
 
 
-def _connect(nodes: list[NDArray[np.int64]], link: Int64, child: Int64) -> None:
-    """Write `child` into the fields that lead to it."""
-    if not len(link) or not nodes:
-        return
-    offsets = np.cumsum([0] + [len(level) for level in nodes])
-    level = np.searchsorted(offsets, link // 4, side="right") - 1
-    for index in np.unique(level):
-        mine = level == index
-        nodes[index][link[mine] // 4 - offsets[index], link[mine] % 4] = child[mine]
+def _halves(
+    cells: _Cells, middle: Int64, split: Int64, both: NDArray[np.bool_], left: Int64, first_is_low: NDArray[np.bool_]
+) -> _Cells:
+    """The cells of the next size: both halves of those in `both`, of the others the half that holds rows."""
+    one = ~both
+    only_second = split <= cells.first
+    return _Cells(
+        base=np.concatenate((cells.base[both], middle[both], np.where(only_second, middle, cells.base)[one])),
+        first=np.concatenate((cells.first[both], split[both], cells.first[one])),
+        end=np.concatenate((split[both], cells.end[both], cells.end[one])),
+        link=np.concatenate((left + ~first_is_low, left + first_is_low, cells.link[one])),
+    )
 
 
 def _assemble(nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64], n_files: int, noise: bool) -> KdTree:

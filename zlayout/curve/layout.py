@@ -147,12 +147,12 @@ def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
 
 
 def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
-    known = np.sort(ordinals[ordinals >= 0])
-    if not len(known):
+    rows = np.bincount(ordinals[ordinals >= 0])
+    if not len(rows):
         return 0.0
-    low, high = tree.low[:, column], tree.high[:, column]
-    inside = np.searchsorted(known, high, side="right") - np.searchsorted(known, low, side="left")
-    return float(np.maximum(inside, 0).sum() / len(known))
+    below = np.concatenate(([0], np.cumsum(rows)))
+    inside = below[tree.high[:, column] + 1] - below[tree.low[:, column]]
+    return float(inside.sum() / below[-1])
 
 
 def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
