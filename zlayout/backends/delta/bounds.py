@@ -45,7 +45,7 @@ def _bounds(adds: pa.Table, leaf: Leaf, known: bool) -> ColumnBounds:
 def _statistic(adds: pa.Table, name: str, path: Sequence[str], kind: pa.DataType) -> pa.Array:
     if name not in adds.column_names:
         return pa.nulls(adds.num_rows, kind)
-    column = pa.chunked_array(adds[name].chunks, adds[name].type).combine_chunks()
+    column = adds[name].combine_chunks()
     for part in path:
         names = [field.name for field in column.type] if pa.types.is_struct(column.type) else []
         if part not in names:

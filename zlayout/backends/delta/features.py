@@ -58,8 +58,9 @@ def table_features(
 ) -> frozenset[str]:
     """The names of all features of a protocol, those that an old writer version implies as well."""
     listed = {*(reader_features or ()), *(writer_features or ())}
-    implied = {name for version, names in _IMPLIED if writer_version < 7 and version <= writer_version for name in names}
-    return frozenset(listed | implied)
+    if writer_version < 7:
+        listed |= {name for version, names in _IMPLIED if version <= writer_version for name in names}
+    return frozenset(listed)
 
 
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
@@ -78,7 +79,7 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
         found.append(
             _refused(
                 "ZL212",
-                f"commits of the table belong to its catalog ({', '.join(sorted(owned))}), so its log is not all there is",
+                f"its catalog owns the table's commits ({', '.join(sorted(owned))}), so the log is not all there is",
                 "use the catalog's own maintenance for this table, or drop the feature",
             )
         )

@@ -23,7 +23,7 @@ def complete_row_counts(
 ) -> tuple[Int64, tuple[Diagnostic, ...]]:
     """int64 rows of each file; where the log has none, from the Parquet footer (few files) or by size (many).
 
-    Every file that is counted by size is reported in a ZL402 note.
+    Every file that is counted by size is reported in a ZL411 note.
     """
     rows = pc.fill_null(num_records, -1).to_numpy().astype(np.int64)
     unknown = np.flatnonzero(rows < 0)
@@ -41,7 +41,7 @@ def complete_row_counts(
     rows_per_byte = rows[known].sum() / max(int(sizes[known].sum()), 1) if known.any() else 0.01
     rows[unknown] = np.maximum(1, np.rint(sizes[unknown] * rows_per_byte)).astype(np.int64)
     note = Diagnostic(
-        "ZL402",
+        "ZL411",
         f"{len(unknown)} of {len(rows)} files have no row count in the log; it is estimated from their size",
         "note",
         "a rewrite gives them statistics",

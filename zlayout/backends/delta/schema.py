@@ -33,6 +33,7 @@ _SKIPPABLE = {
 }
 _ORDERED_WITHOUT_STATS = {"boolean": pa.bool_(), "binary": pa.binary()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_SPECIAL = frozenset(".,`")
 _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+?))\s*(\.|,|$)")
 
 
@@ -52,8 +53,8 @@ class Leaf:
 
 
 def dotted(path: Sequence[str]) -> str:
-    """Parts joined by dots, as Spark writes them: a part with a dot or a backtick in it stands in backticks."""
-    return ".".join(quoted(part) if "." in part or "`" in part else part for part in path)
+    """Parts joined by dots, as Spark writes them: a part with a dot, comma or backtick in it stands in backticks."""
+    return ".".join(quoted(part) if _SPECIAL & set(part) else part for part in path)
 
 
 def quoted(part: str) -> str:

@@ -1,0 +1,106 @@
+"""The Delta Lake backend: observe through deltalake, execute through Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.fs as pa_fs
+from deltalake.fs import DeltaStorageHandler
+
+from zlayout.backends.base import Capabilities, Commit, Group, GroupFailed, Notify, Work
+from zlayout.backends.catalogs import delta_location, storage_options
+from zlayout.backends.delta.observe import observe_delta
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import CommitConflict, Diagnostic, Refused
+from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from zlayout.backends.delta.jvm import DeltaJvm
+
+
+class DeltaBackend:
+    """Delta tables of one catalog, addressed by location."""
+
+    capabilities = Capabilities(
+        format="delta", native_curves=frozenset({"zorder"}), zlayout_engine=False, partition_evolution=False
+    )
+
+    def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
+        self._catalog = catalog
+        self._runtime = runtime
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        """See `zlayout.backends.base.Backend`. Raises TableError ZL101, ZL110 to ZL113."""
+        location = delta_location(self._catalog, table)
+        return observe_delta(table, location, columns, version, storage_options(self._catalog))
+
+    def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+        from zlayout.backends.delta.native import native_diagnostics
+
+        return native_diagnostics(layout, state)
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        """See `zlayout.backends.base.Backend`.
+
+        Raises Refused ZL21x before any write; EngineError ZL305, ZL310, ZL314; CommitConflict ZL320, ZL321.
+        """
+        from zlayout.backends.delta.jvm import DeltaJvm
+        from zlayout.backends.delta.repartition import check_repartition, repartition
+        from zlayout.backends.delta.settings import set_properties
+
+        state = self._checked(work)
+        if work.partition_by is not None:
+            check_repartition(state)
+        storage = self._storage(state.location)
+        delta = DeltaJvm(self._runtime.session, state.location)
+        if work.properties:
+            yield set_properties(delta, storage, work, state.version)
+        if work.partition_by is not None:
+            yield repartition(delta, work, notify)
+        if work.properties or work.partition_by is not None:
+            state = self.observe(work.table, _columns(work))
+        if work.partition_by is not None:
+            work = replace(work, groups=_regrouped(work, state), covers_table=True)
+        if work.groups:
+            yield from self._rewrite(delta, storage, state, work, notify)
+
+    def _rewrite(
+        self, delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify
+    ) -> Iterator[Commit | GroupFailed]:
+        from zlayout.backends.delta.native import run_native
+
+        yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))
+
+    def _checked(self, work: Work) -> TableState:
+        """The table as it is now, which must be one that zlayout rewrites and not older than the plan."""
+        state = self.observe(work.table, _columns(work))
+        if state.refusals:
+            raise Refused(*state.refusals)
+        if state.version < work.version:
+            raise CommitConflict.of(
+                "ZL320",
+                f"{work.table}: expected version {work.version} or later, found {state.version}",
+                hint="the table was replaced; plan again",
+            )
+        return state
+
+    def _storage(self, location: str) -> pa_fs.FileSystem:
+        return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))
+
+
+def _columns(work: Work) -> tuple[str, ...]:
+    return tuple(column.name for column in work.layout.columns)
+
+
+def _regrouped(work: Work, state: TableState) -> tuple[Group, ...]:
+    """After a full rewrite the planned files are gone: one group for each new partition, all ids accounted for."""
+    groups = []
+    for at in range(len(state.files.partitions)):
+        files = state.files.take(np.flatnonzero(state.files.partition == at))
+        target = max(1, round(int(files.bytes.sum()) / work.layout.target_size))
+        groups.append(Group(work.groups[at].id if at < len(work.groups) else f"partition-{at}", files, target))
+    return tuple(groups)

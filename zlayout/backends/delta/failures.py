@@ -1,0 +1,86 @@
+"""What goes wrong in the JVM, as zlayout errors: the one place that looks at Java exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from zlayout.errors import CommitConflict, Diagnostic, EngineError
+
+_CONFLICT = "java.util.ConcurrentModificationException"
+_GONE = "does not exist in the JVM"
+
+
+@contextmanager
+def spark_errors(table: str, doing: str) -> Iterator[None]:
+    """Turn what Spark and Delta raise into EngineError (ZL305 no JVM, ZL314) or CommitConflict (ZL321)."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        raise translated(error, table, doing) from error
+
+
+def translated(error: Exception, table: str, doing: str) -> EngineError:
+    """The zlayout error for an exception of py4j or pyspark that came up while `doing`."""
+    if connection_lost(error):
+        return EngineError(
+            Diagnostic(
+                "ZL305",
+                f"{table}: Spark went away while {doing}",
+                hint="see its log; what was committed before stays, run again for the rest",
+            )
+        )
+    conflict = next((cause for cause in _causes(error) if _is_conflict(cause)), None)
+    if conflict is not None:
+        name = conflict.getClass().getSimpleName()
+        return CommitConflict(
+            Diagnostic(
+                "ZL321",
+                f"{table}: another commit won while {doing} ({name}: {_line(conflict.getMessage())})",
+                hint="the other change stands; plan and apply again",
+            )
+        )
+    return EngineError(
+        Diagnostic("ZL314", f"{table}: {doing} failed: {_reason(error)}", hint="Spark's log has the rest")
+    )
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Whether the driver's JVM can no longer be reached, which says nothing about a commit that was on its way."""
+    if isinstance(error, Py4JJavaError | PySparkException):
+        return False
+    return isinstance(error, Py4JNetworkError | ConnectionError) or (
+        isinstance(error, Py4JError) and _GONE in str(error)
+    )
+
+
+def _causes(error: Exception) -> Iterator[Any]:
+    """The Java throwable behind a Python exception and its causes; none when it never came from Java."""
+    throwable = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    for _ in range(20):
+        if throwable is None:
+            return
+        yield throwable
+        throwable = throwable.getCause()
+
+
+def _is_conflict(throwable: Any) -> bool:
+    kind = throwable.getClass()
+    while kind is not None:
+        if kind.getName() == _CONFLICT:
+            return True
+        kind = kind.getSuperclass()
+    return False
+
+
+def _reason(error: Exception) -> str:
+    origin = next(_causes(error), None)
+    return _line(origin.getMessage() or origin.toString()) if origin is not None else _line(str(error))
+
+
+def _line(text: object) -> str:
+    return next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")[:500]

@@ -1,0 +1,135 @@
+"""The few internal calls into Delta 4.4.0 that zlayout makes, through py4j; nothing else may touch the JVM.
+
+Delta has no public way to replace files with a conflict check on exactly these files. The calls are those of its
+own OPTIMIZE (`commands/OptimizeTableCommand.scala`); `zlayout.backends.versions` names the tested versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class DeltaJvm:
+    """One Delta table by path in one Spark session. What it returns as Any are py4j references to Scala objects."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self.spark = spark
+        self.location = location
+        self._jvm = jvm
+        self._delta = jvm.org.apache.spark.sql.delta
+        self.none = _module(jvm.scala, "None")
+        self._log = self._delta.DeltaLog.forTable(spark._jsparkSession, location)
+
+    def snapshot(self) -> Any:
+        """The newest snapshot, read afresh."""
+        return self._log.update(False, self.none, self.none)
+
+    def begin(self, snapshot: Any) -> Any:
+        """An OptimisticTransaction pinned to `snapshot`: every later commit is checked for conflicts with it."""
+        return self._log.startTransaction(self.none, self._jvm.scala.Some(snapshot))
+
+    def some(self, value: Any) -> Any:
+        return self._jvm.scala.Some(value)
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """A Scala Seq of a Python iterable or of a Java list (which stays in the JVM)."""
+        if hasattr(items, "_get_object_id"):
+            return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
+        whole = self._jvm.java.util.ArrayList()
+        for item in items:
+            whole.add(item)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole).toSeq()
+
+    def map(self, items: Mapping[str, str]) -> Any:
+        """A Scala Map[String, String]."""
+        whole = _module(self._jvm.scala.collection.immutable, "Map").empty()
+        for key, value in items.items():
+            whole = whole.updated(key, value)
+        return whole
+
+    def all_files(self, snapshot: Any) -> DataFrame:
+        """The live AddFiles with their whole statistics, as rows (`filesForScan` would trim them)."""
+        from pyspark.sql import DataFrame
+
+        return DataFrame(snapshot.allFiles().toDF(), self.spark)
+
+    def add_files(self, rows: DataFrame) -> Any:
+        """Rows of `all_files`, changed or not, as a java.util.List of AddFile; no Python object for each file."""
+        encoder = _module(self._delta.implicits, "package").addFileEncoder()
+        return getattr(rows._jdf, "as")(encoder).collectAsList()
+
+    def data_frame(self, snapshot: Any, adds: Any) -> DataFrame:
+        """The live rows of a Scala Seq of AddFile, with row ids and row commit versions where they are tracked."""
+        from pyspark.sql import DataFrame
+
+        frame = self._log.createDataFrame(snapshot, adds, False, self.some("Optimize"))
+        return DataFrame(_module(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark)
+
+    def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
+        """Write through Delta's own writer; the new AddFiles, not yet committed."""
+        written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
+        return [written.apply(at) for at in range(written.size())]
+
+    def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
+        """Commit a Scala Seq of actions; never retried past a conflict. Returns the version."""
+        kept = _module(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
+            transaction.snapshot(), self.map(tags)
+        )
+        return int(transaction.commit(actions, operation, kept))
+
+    def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
+        """Give the transaction the same metadata with other partition columns; before it writes anything."""
+        old = transaction.metadata()
+        new = old.copy(
+            old.id(),
+            old.name(),
+            old.description(),
+            old.format(),
+            old.schemaString(),
+            self.seq(columns),
+            old.configuration(),
+            old.createdTime(),
+        )
+        transaction.updateMetadata(new, False)
+
+    def overwrite(self, columns: Iterable[str]) -> Any:
+        """The operation of an overwrite that changes the partition columns: the one that Delta lets do so."""
+        mode = self._jvm.org.apache.spark.sql.SaveMode.Overwrite
+        partition_by, yes, no = self.some(self.seq(columns)), self.some(True), self.none
+        return getattr(self._delta, "DeltaOperations$Write")(mode, partition_by, no, no, no, yes, no, no, no)
+
+    def compute_stats(self) -> Any:
+        """The operation for changing what the log says of live files; any other would count them twice."""
+        return getattr(self._delta, "DeltaOperations$ComputeStats")(self.seq([]))
+
+    def optimize(self, columns: Iterable[str]) -> Any:
+        return getattr(self._delta, "DeltaOperations$Optimize")(
+            self.seq([]), self.seq(columns), False, self.none, False
+        )
+
+
+def _module(package: Any, name: str) -> Any:
+    """The Scala object `name` (its static part is `private[delta]`, so it is reached through MODULE$)."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+@contextmanager
+def session_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for the block; those that were there before come back afterwards, also after an error."""
+    kept = {key: spark.conf.get(key) for key in settings if spark._jsparkSession.conf().contains(key)}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in settings:
+            if key in kept:
+                spark.conf.set(key, str(kept[key]))
+            else:
+                spark.conf.unset(key)

@@ -1,0 +1,75 @@
+"""Partition values and names as Spark SQL text that cannot mean anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from zlayout.backends.delta.schema import quoted
+from zlayout.table.state import Partition
+
+
+def string_literal(text: str) -> str:
+    """A Spark string literal; all but plain printable ASCII is written as escapes."""
+    return "'" + "".join(map(_escaped, text)) + "'"
+
+
+def literal(value: Any, kind: pa.DataType) -> str:
+    """A value of a column of Arrow type `kind` as a typed literal."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return string_literal(value)
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case Decimal():
+            return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
+        case datetime() if value.tzinfo is not None:
+            utc = value.astimezone(UTC).replace(tzinfo=None)
+            return f"TIMESTAMP'{utc.isoformat(sep=' ')}Z'"
+        case datetime():
+            return f"TIMESTAMP_NTZ'{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE'{value.isoformat()}'"
+        case float():
+            return f"CAST('{value!r}' AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
+        case int():
+            return f"CAST({value} AS BIGINT)" if pa.types.is_int64(kind) else str(value)
+    raise TypeError(f"no literal for a partition value of type {type(value).__name__}")
+
+
+def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.DataType]) -> str:
+    """An expression that is true in just these partitions; `types` are those of the partition columns, in order.
+
+    The OR is a balanced tree, since Spark's parser recurses into a long chain until its stack is full.
+    """
+    return _balanced([_one(partition, types) for partition in partitions])
+
+
+def _one(partition: Partition, types: Sequence[pa.DataType]) -> str:
+    tests = [
+        f"{quoted(field.source)} IS NULL" if value is None else f"{quoted(field.source)} = {literal(value, kind)}"
+        for field, value, kind in zip(partition.fields, partition.values, types, strict=True)
+    ]
+    return "(" + " AND ".join(tests) + ")"
+
+
+def _balanced(tests: list[str]) -> str:
+    if len(tests) == 1:
+        return tests[0]
+    half = len(tests) // 2
+    return f"({_balanced(tests[:half])} OR {_balanced(tests[half:])})"
+
+
+def _escaped(character: str) -> str:
+    if character in "'\\":
+        return "\\" + character
+    if " " <= character <= "~":
+        return character
+    point = ord(character)
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

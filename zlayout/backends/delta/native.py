@@ -1,0 +1,168 @@
+"""Engine `native`: Delta's own OPTIMIZE ... ZORDER BY, then a commit that records what it laid out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+
+from zlayout.backends.base import Commit, GroupFailed, Notify, Progress, Work
+from zlayout.backends.delta.failures import spark_errors
+from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.literals import partitions_predicate
+from zlayout.backends.delta.run_history import RUN, RunCommit, run_commits
+from zlayout.backends.delta.schema import quoted, split_names
+from zlayout.backends.delta.stamp import stamp
+from zlayout.errors import CommitConflict, Diagnostic, EngineError
+from zlayout.spec.model import Layout
+from zlayout.table.state import FileTable, Partition, TableState
+
+# A stamp that meets a concurrent DELETE is tried again on what is live then: it changes no data.
+_STAMP_ATTEMPTS = 3
+_FEW_VALUES = 64
+
+
+def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
+    """Session settings under which OPTIMIZE does what the layout says and signs its commits with the run's id."""
+    return {
+        "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
+        "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
+        "spark.databricks.io.skipping.mdc.sortWithinFiles": str(layout.sort_within).lower(),
+        "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
+        "spark.databricks.delta.commitInfo.userMetadata": json.dumps({RUN: run_id}),
+        "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+    }
+
+
+def optimize_statement(location: str, layout: Layout, work: Work, kinds: Sequence[pa.DataType]) -> str:
+    """The SQL text; `kinds` are the Arrow types of the partition columns. WHERE only where not all files are meant."""
+    where = ""
+    if not work.covers_table and kinds:
+        where = f" WHERE {partitions_predicate(_partitions(work), kinds)}"
+    columns = ", ".join(".".join(map(quoted, split_names(c.name)[0])) for c in layout.columns)
+    return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
+
+
+def run_native(
+    delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
+    state: TableState,
+    work: Work,
+    notify: Notify,
+    observe: Callable[[], TableState],
+) -> Iterator[Commit | GroupFailed]:
+    """OPTIMIZE the partitions of the groups, then record the new files.
+
+    state: the table as it is just before; `observe` reads it again after OPTIMIZE. Yields a rewrite for each commit
+    of OPTIMIZE and a record. Raises EngineError; CommitConflict ZL321 when OPTIMIZE gave up over a concurrent change.
+    """
+    table = str(work.table)
+    kinds = _partition_types(state)
+    notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
+    with spark_errors(table, "OPTIMIZE"), session_conf(delta.spark, optimize_conf(work.layout, work.run_id)):
+        delta.spark.sql(optimize_statement(delta.location, work.layout, work, kinds)).collect()
+    commits = list(run_commits(storage, work.run_id, state.version))
+    finished = tuple(group.id for group in work.groups)
+    for at, commit in enumerate(commits):
+        yield _rewrite(commit, finished if at == len(commits) - 1 else ())
+    if not commits:
+        yield GroupFailed(finished, _nothing_done(table))
+        return
+    notify(Progress(table, "recording the layout"))
+    yield from record(delta, work, pa.concat_arrays([commit.added for commit in commits]), observe().files)
+
+
+def record(delta: DeltaJvm, work: Work, added: pa.Array, live: FileTable) -> Iterator[Commit | GroupFailed]:
+    """Stamp those of `added` that are in `live`; the files of one partition are one group of the run."""
+    groups = tuple(group.id for group in work.groups)
+    rows = pc.index_in(added, value_set=live.path).drop_null()
+    names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
+    files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
+    for attempt in range(_STAMP_ATTEMPTS):
+        try:
+            commit = stamp(delta, str(work.table), work.layout, work.run_id, files, groups)
+        except CommitConflict as conflict:
+            if attempt == _STAMP_ATTEMPTS - 1:
+                yield GroupFailed(groups, conflict)
+            continue
+        if commit is not None:
+            yield commit
+        return
+
+
+def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+    """ZL401 for each setting that OPTIMIZE ZORDER BY cannot honour."""
+    told: list[tuple[str, str]] = []
+    if layout.curve != "zorder" and len(layout.columns) > 1:
+        told.append(
+            (f"zorder.curve {layout.curve} is not in Delta's OPTIMIZE, which uses zorder", "engine: zlayout has it")
+        )
+    if any(column.weight != 1.0 for column in layout.columns):
+        told.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", "engine: zlayout honours them"))
+    if layout.noise:
+        told.append(("zorder.noise is an unseeded rand() in Delta's OPTIMIZE, so no two runs agree", "set it to false"))
+    if len(layout.columns) > 1:
+        for column in layout.columns:
+            if _few_values(state.files, column.name):
+                told.append(
+                    (
+                        f"column {column.name} has at most {_FEW_VALUES} values, which Delta's OPTIMIZE gives the "
+                        "lowest bits only: its files will hardly be pruned by it",
+                        "engine: zlayout scales it up",
+                    )
+                )
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in told)
+
+
+def _partitions(work: Work) -> list[Partition]:
+    chosen: dict[Partition, None] = {}
+    for group in work.groups:
+        for at in np.unique(group.files.partition).tolist():
+            chosen[group.files.partitions[at]] = None
+    return list(chosen)
+
+
+def _partition_types(state: TableState) -> list[pa.DataType]:
+    types = {column.name: column.type for column in state.columns}
+    return [types[field.source] for field in state.partition_fields]
+
+
+def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:
+    return Commit(
+        kind="rewrite",
+        version=commit.version,
+        groups=groups,
+        files_removed=commit.files_removed,
+        files_added=len(commit.added),
+        bytes_removed=commit.bytes_removed,
+        bytes_added=commit.bytes_added,
+        rows=commit.rows,
+    )
+
+
+def _nothing_done(table: str) -> EngineError:
+    return EngineError(
+        Diagnostic(
+            "ZL315",
+            f"{table}: OPTIMIZE found no file in the planned partitions",
+            hint="the partitions were emptied meanwhile; plan again",
+        )
+    )
+
+
+def _few_values(files: FileTable, name: str) -> bool:
+    """Whether integers or dates span so little that there cannot be many values."""
+    bounds = files.bounds.get(name)
+    if bounds is None or not len(files) or not (pa.types.is_integer(bounds.lower.type) or _is_date(bounds.lower.type)):
+        return False
+    kind = pa.int32() if _is_date(bounds.lower.type) else pa.int64()
+    low, high = pc.min(bounds.lower.cast(kind)).as_py(), pc.max(bounds.upper.cast(kind)).as_py()
+    return low is not None and high is not None and high - low < _FEW_VALUES
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(kind))
