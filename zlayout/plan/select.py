@@ -94,12 +94,12 @@ def select(
     if old.any():
         # Old files spread over the new partitions; ordering them apart from what is there already would leave
         # two overlapping groups in each, and another plan after this one.
-        groups = (Selected(_files_in(files, facts.in_scope), "partition_by changed"),)
+        groups = [Selected(_files_in(files, facts.in_scope), "partition_by changed")]
     else:
-        groups = tuple(_by_partition(files, wanted, facts, many_deletes))
+        groups = _by_partition(files, wanted, facts, many_deletes)
     known = facts.current & facts.in_scope & bool((facts.laid > 0).any())
     decay = _worst(facts, touched_ratio, mixed, known, spec)
-    return Selection(groups, decay, int((~facts.in_scope).sum()), straddling)
+    return Selection(tuple(groups), decay, int((~facts.in_scope).sum()), straddling)
 
 
 def partition_facts(
@@ -114,7 +114,8 @@ def partition_facts(
     in_scope, straddling = scope(spec, files.partitions)
 
     def total(weights: NDArray[np.generic]) -> Floats:
-        return np.bincount(files.partition, weights=weights.astype(np.float64), minlength=count)
+        sums: Floats = np.bincount(files.partition, weights=weights.astype(np.float64), minlength=count).astype(float)
+        return sums
 
     number, rows = total(np.ones(len(files))), total(files.rows)
     facts = PartitionFacts(

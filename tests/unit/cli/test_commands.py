@@ -1,0 +1,156 @@
+"""The command line without a JVM: exit codes, what goes where, refusals before anything is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from zlayout.cli.main import run
+
+PROJECT = """\
+version: 1
+catalogs:
+  lake: {format: delta, type: path, warehouse: ./tables}
+"""
+LAYOUT = """\
+version: 1
+table: lake.db.orders
+tags: [nightly]
+zorder:
+  columns: [a]
+files: {target_size: 1KiB}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one layout and a real Delta table of two files, as the current folder."""
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "zlayout.yaml").write_text(PROJECT)
+    (tmp_path / "layouts" / "orders.yaml").write_text(LAYOUT)
+    for _ in range(2):
+        rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(["x"] * 100)})
+        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), rows, mode="append")
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("root")
+class TestPlan:
+    def test_changes_exit_with_2_only_when_asked(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan"]) == 0
+        out, err = capsys.readouterr()
+        assert "lake.db.orders (delta, version 1)" in out
+        assert "Plan: 0 to alter, 1 to rewrite, 0 unchanged." in out
+        assert err == ""
+        assert run(["plan", "--detailed-exitcode"]) == 2
+
+    def test_a_plan_file_shows_again_and_is_whole(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", "--out", "plan.json", "--output", "json"]) == 0
+        out, err = capsys.readouterr()
+        assert out == Path("plan.json").read_text()
+        assert err == "plan written to plan.json\n"
+        assert run(["show", "plan.json"]) == 0
+        assert "lake.db.orders" in capsys.readouterr().out
+
+    def test_selection(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for wanted in (["lake.*"], ["tag:nightly"], ["path:layouts/*"], ["lake.db.orders"]):
+            assert run(["plan", *wanted, "--output", "json"]) == 0
+            assert len(json.loads(capsys.readouterr().out)["tables"]) == 1, wanted
+        assert run(["plan", "--exclude", "lake.*", "--output", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["tables"] == []
+        assert run(["plan", "lake.db.order"]) == 1
+        assert "did you mean lake.db.orders?" in capsys.readouterr().err
+
+    def test_a_missing_table_is_an_error_and_does_not_stop_the_others(
+        self, root: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (root / "layouts" / "none.yaml").write_text(LAYOUT.replace("orders", "none"))
+        assert run(["plan"]) == 1
+        out = capsys.readouterr().out
+        assert "ZL" in out
+        assert "1 to rewrite" in out
+        assert "1 failed" in out
+
+    def test_a_plan_that_cannot_be_written_leaves_nothing(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", "--out", "missing/plan.json"]) == 1
+        assert "ZL043" in capsys.readouterr().err
+        assert sorted(p.name for p in root.iterdir()) == ["layouts", "tables", "zlayout.yaml"]
+
+
+@pytest.mark.usefixtures("root")
+class TestApply:
+    def test_without_a_terminal_it_wants_approval_first(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["apply"]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "ZL046" in err
+
+    def test_a_stale_plan_is_refused_with_3(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", "--out", "plan.json"]) == 0
+        (root / "layouts" / "orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
+        log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
+        assert run(["apply", "plan.json", "--auto-approve"]) == 3
+        assert "the layout spec changed" in capsys.readouterr().err
+        assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
+
+    def test_no_java_is_said_by_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        assert run(["apply", "--auto-approve"]) == 1
+        assert "ZL301" in (err := capsys.readouterr().err)
+        assert "openjdk-17" in err
+
+
+def test_usage_errors_exit_with_64(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--nonsense"]) == 64
+    assert run(["nonsense"]) == 64
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "--nonsense" in err
+
+
+def test_version_and_schema_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert run(["schema", "plan"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("zlayout 0.")
+    assert err == ""
+
+
+def test_no_project_says_where_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["plan"]) == 1
+    assert "zlayout init" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_init_writes_a_valid_project_and_never_overwrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], format: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--format", format]) == 0
+    assert run(["validate"]) == 0
+    assert capsys.readouterr().out.endswith("1 layout valid\n")
+    before = (tmp_path / "zlayout.yaml").read_text()
+    assert run(["init", "--format", format]) == 1
+    assert "ZL047" in capsys.readouterr().err
+    assert (tmp_path / "zlayout.yaml").read_text() == before
+
+
+def test_inspect_needs_no_layout(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "layouts" / "orders.yaml").unlink()
+    assert run(["inspect", "lake.db.orders"]) == 0
+    out = capsys.readouterr().out
+    assert "2 files in 1 partition" in out
+    assert "depth of a: 2: 2" in out

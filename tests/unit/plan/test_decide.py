@@ -1,0 +1,155 @@
+"""The planner on hand-made states: which files, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.plan.plans import LAYOUT, SPEC, TARGET, File, state
+
+from zlayout.errors import Diagnostic
+from zlayout.plan.diff import Decision, PlanOptions, decide
+from zlayout.plan.work import Capabilities
+from zlayout.spec.predicate import Compare
+from zlayout.table.state import Column, PartitionField, TableState
+
+DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
+ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
+
+
+def reasons(decision: Decision) -> dict[str, str]:
+    return {g.partition: g.reason for g in decision.plan.groups}
+
+
+def done(low: int, high: int, region: str = "east", group: int = 0, **more: int) -> File:
+    return File(low, high, region, layout=0, group=group, **more)
+
+
+def test_all_laid_out_by_one_rewrite_is_done_however_it_overlaps() -> None:
+    decision = decide(SPEC, state(done(0, 9), done(0, 9), done(0, 9)), DELTA)
+    assert decision.plan.status == "unchanged"
+    assert decision.groups == ()
+
+
+def test_partitions_are_chosen_apart() -> None:
+    decision = decide(SPEC, state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west")), DELTA)
+    assert reasons(decision) == {"region=west": "not laid out yet"}
+    assert decision.groups[0].files.path.to_pylist() == ["f2", "f3"]
+    assert decision.plan.groups[0].bytes == 2 * TARGET
+
+
+def test_another_layout_takes_every_file_of_the_partition() -> None:
+    decision = decide(SPEC, state(File(0, 9, layout=1, group=0), done(0, 4, group=1), File(0, 9)), DELTA)
+    assert reasons(decision) == {"region=east": "laid out otherwise"}
+    assert [(d.key, d.before, d.after) for d in decision.plan.drift] == [("zorder.columns", ["b"], ["a"])]
+
+
+def test_the_first_layout_is_drift_from_none() -> None:
+    observed = state(File(0, 9), File(0, 9))
+    fresh = replace(observed, files=replace(observed.files, layouts=()))
+    assert [(d.key, d.before, d.after) for d in decide(SPEC, fresh, DELTA).plan.drift] == [
+        ("zorder.columns", None, ["a"])
+    ]
+
+
+@pytest.mark.parametrize(("share", "status"), [(11, "unchanged"), (12, "changes")])
+def test_unclustered_rows_count_past_their_tolerance(share: int, status: str) -> None:
+    # 11 of 111 rows are 9.9 %, 12 of 112 are 10.7 %. Far apart, so that nothing else can exceed its tolerance.
+    base = [done(n, n, rows=50) for n in range(2)]
+    decision = decide(SPEC, state(*base, File(1000, 1000, rows=share)), DELTA)
+    assert decision.plan.status == status
+    assert [d.measure for d in decision.plan.decay if d.exceeded] == (["unclustered"] if share > 11 else [])
+
+
+def test_small_files_count_past_their_tolerance() -> None:
+    base = [done(10 * n, 10 * n + 9, rows=1000) for n in range(6)]
+    small = [File(1000 + n, 1000 + n, rows=1, bytes=TARGET // 4) for n in range(2)]
+    assert decide(SPEC, state(*base, *small), DELTA).plan.status == "changes"
+    assert decide(SPEC, state(*base, small[0]), DELTA).plan.status == "unchanged"
+
+
+def test_overlap_of_two_rewrites_counts_past_its_tolerance() -> None:
+    apart = [done(10 * n, 10 * n + 9, group=n % 2) for n in range(8)]
+    assert decide(SPEC, state(*apart), DELTA).plan.status == "unchanged"
+    over = [done(20 * (n // 2), 20 * (n // 2) + 19, group=n % 2) for n in range(8)]
+    decision = decide(SPEC, state(*over), DELTA)
+    assert reasons(decision) == {"region=east": "decayed"}
+    assert [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
+
+
+def test_deleted_rows_count_past_their_tolerance_even_in_one_file() -> None:
+    assert decide(SPEC, state(done(0, 9, deleted=10)), DELTA).plan.status == "unchanged"
+    assert reasons(decide(SPEC, state(done(0, 9, deleted=11)), DELTA)) == {"region=east": "deleted rows"}
+
+
+def test_a_single_file_is_left_alone_unless_it_is_far_too_large() -> None:
+    assert decide(SPEC, state(File(0, 9)), DELTA).plan.status == "unchanged"
+    decision = decide(SPEC, state(File(0, 9, bytes=4 * TARGET)), DELTA)
+    assert decision.plan.groups[0].target_files == 4
+    # The record says that it was tried: one key, or the target cannot be met.
+    assert decide(SPEC, state(done(0, 9, bytes=4 * TARGET)), DELTA).plan.status == "unchanged"
+
+
+def test_target_files_follow_the_live_rows() -> None:
+    files = [File(0, 9, rows=100, deleted=50) for _ in range(8)]
+    assert decide(SPEC, state(*files), DELTA).plan.groups[0].target_files == 4
+
+
+def test_where_limits_what_is_touched() -> None:
+    spec = replace(SPEC, where=Compare("region", "=", "west"))
+    files = [File(0, 9, r) for r in ("east", "east", "west", "west")]
+    assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": "not laid out yet"}
+
+
+def test_new_partitioning_is_refused_on_delta_unless_allowed() -> None:
+    spec = replace(SPEC, partition_by=())
+    files = state(File(0, 4), done(5, 9, "west"))
+    refused = decide(spec, files, DELTA)
+    assert (refused.plan.status, refused.groups) == ("refused", ())
+    assert [d.code for d in refused.plan.diagnostics] == ["ZL201"]
+    allowed = decide(spec, files, DELTA, options=PlanOptions(allow_full_rewrite=True))
+    assert allowed.plan.status == "changes"
+    assert allowed.plan.partitioning is not None
+    assert allowed.plan.partitioning.full_rewrite
+    assert len(allowed.groups[0].files) == 2
+
+
+def test_files_of_an_older_partitioning_are_one_group_on_iceberg() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    decision = decide(spec, state(File(0, 4), done(5, 9, "west")), ICEBERG)
+    assert decision.plan.status == "changes"
+    assert [len(g.files) for g in decision.groups] == [2]
+    assert decision.partition_by == (PartitionField("b"),)
+    assert decision.work(spec, "run").covers_table
+
+
+def test_a_table_that_must_not_be_rewritten_is_refused_only_when_there_is_something_to_do() -> None:
+    refusal = Diagnostic("ZL210", "liquid clustering", "refused")
+    todo = replace(state(File(0, 9), File(0, 9)), refusals=(refusal,))
+    decision = decide(SPEC, todo, DELTA)
+    assert (decision.plan.status, decision.groups) == ("refused", ())
+    assert refusal in decision.plan.diagnostics
+    satisfied = replace(state(done(0, 4), done(5, 9)), refusals=(refusal,))
+    assert decide(SPEC, satisfied, DELTA).plan.status == "unchanged"
+
+
+def test_missing_statistics_become_a_settings_change() -> None:
+    column = Column("a", state(File(0, 9)).columns[0].type, True, stats=False, enable_stats=(("stats.a", "full"),))
+    observed: TableState = replace(state(done(0, 4), done(5, 9)), columns=(column,))
+    decision = decide(SPEC, observed, DELTA)
+    assert [(p.name, p.before, p.after) for p in decision.plan.properties] == [("stats.a", None, "full")]
+    assert decision.plan.status == "changes"
+
+
+def test_a_work_order_says_whether_it_covers_the_table() -> None:
+    decision = decide(SPEC, state(File(0, 9), File(0, 9), done(0, 4, "west")), DELTA)
+    assert not decision.work(SPEC, "run").covers_table
+    assert decision.work(SPEC, "run").layout is LAYOUT
+
+
+def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
+    one = decide(SPEC, state(File(0, 4), File(5, 9)), DELTA)
+    files = state(File(0, 4), File(5, 9))
+    turned = replace(files, files=files.files.take(np.array([1, 0])))
+    assert decide(SPEC, turned, DELTA).groups[0].id == one.groups[0].id

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from unit.plan.plans import SPEC, File, state
+
+from zlayout.errors import SpecError
+from zlayout.plan import document
+from zlayout.plan.diff import decide
+from zlayout.plan.model import Plan
+from zlayout.plan.work import Capabilities
+from zlayout.spec.schema import load_schema
+
+DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    files = state(File(0, 9), File(0, 9), File(0, 4, "west", layout=1, group=0), File(5, 9, "west"))
+    return Plan("0.1.0", (decide(SPEC, files, DELTA).plan,))
+
+
+def test_a_plan_survives_the_trip_through_its_file(plan: Plan) -> None:
+    assert document.from_json(document.to_json(plan), "plan.json") == plan
+
+
+def test_the_document_fits_its_schema(plan: Plan) -> None:
+    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(document.to_json(plan)))
+
+
+def test_every_key_of_the_schema_is_described() -> None:
+    schema = load_schema("plan")
+    objects = [schema, schema["properties"]["summary"], *schema["definitions"].values()]
+    bare = [
+        key for node in objects for key, value in node["properties"].items() if not {"description", "$ref"} & set(value)
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda d: d.update(format_version=2), "ZL042"),
+        (lambda d: d.update(surprise=1), "ZL041"),
+        (lambda d: d["tables"][0].update(path="/etc"), "ZL041"),
+        (lambda d: d["tables"][0].update(files="many"), "ZL041"),
+        (lambda d: d["tables"][0]["requires"].pop("files"), "ZL041"),
+        (lambda d: d.update(tables="all"), "ZL041"),
+    ],
+)
+def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: str) -> None:
+    body = json.loads(document.to_json(plan))
+    change(body)
+    with pytest.raises(SpecError) as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.diagnostics[0].code == code
+    assert caught.value.diagnostics[0].location.path == "plan.json"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format_version": NaN}'])
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(SpecError):
+        document.from_json(text, "plan.json")
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(SpecError, match="ZL040"):
+            document.read(path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecError, match="UTF-8"):
+        document.read(tmp_path / "bytes")

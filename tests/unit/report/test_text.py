@@ -1,0 +1,146 @@
+"""The plan screen, whole, as a person sees it."""
+
+from __future__ import annotations
+
+from zlayout.errors import Diagnostic, Location
+from zlayout.plan.model import (
+    ColumnForecast,
+    Decay,
+    GroupPlan,
+    PartitionChange,
+    Plan,
+    PropertyChange,
+    Requires,
+    SettingDrift,
+    TablePlan,
+)
+from zlayout.report.text import TextOptions, render
+
+PLACE = Location("layouts/orders.yaml", 3, 1)
+
+
+def column(name: str, touched: float, predicted: float | None) -> ColumnForecast:
+    return ColumnForecast(name, touched, predicted, 35.07, 1.0, 0.0, 0, 0, ())
+
+
+def group(partition: str, reason: str = "laid out otherwise") -> GroupPlan:
+    return GroupPlan(partition, partition, 4805, 600 * 2**30, 1000, 615, reason)
+
+
+ORDERS = TablePlan(
+    table="bronze.orders",
+    format="delta",
+    location=PLACE,
+    status="changes",
+    requires=Requires("id", 1843, "l", "s", "", "f"),
+    settings=(("zorder.columns", ["a"]), ("zorder.curve", "kd"), ("files.target_size", 2**27), ("engine", "native")),
+    drift=(SettingDrift("zorder.columns", ["customer_id"], ["customer_id", "order_date"], PLACE),),
+    groups=(group("day=1"), group("day=2")),
+    columns=(column("customer_id", 9610.0, 35.4), column("order_date", 9610.0, 35.4)),
+    files=9610,
+    partitions=412,
+)
+EVENTS = TablePlan(
+    table="bronze.events",
+    format="iceberg",
+    location=Location("layouts/events.yaml", 2, 1),
+    status="changes",
+    requires=Requires("id", 5, "l", "s", "", "f"),
+    properties=(PropertyChange("write.metadata.metrics.column.url", None, "full", "no min/max statistics on url"),),
+    partitioning=PartitionChange(("day(at)",), ("month(at)",), False, None),
+    groups=(group("", "not laid out yet"), group("west", "decayed")),
+    decay=(Decay("unclustered", 0.234, 0.1), Decay("small_files", 0.05, 0.2), Decay("touched", 1.9, 1.5)),
+    files=9610,
+    partitions=2,
+)
+UNCHANGED = TablePlan("bronze.small", "delta", Location("layouts/small.yaml", 2, 1), "unchanged", files=3, bytes=3000)
+REFUSED = TablePlan(
+    table="gold.clustered",
+    format="delta",
+    location=Location("layouts/clustered.yaml", 2, 1),
+    status="refused",
+    diagnostics=(Diagnostic("ZL210", "liquid clustering is on", "refused", "turn it off"),),
+)
+
+ORDERS_AT_120 = """\
+zlayout 0.1.0  2 layouts
+
+  ~ alter settings    -/+ rewrite files
+
+bronze.orders (delta, version 1843)                                                              layouts/orders.yaml:3:1
+  ~   zorder.columns  [customer_id] -> [customer_id, order_date]
+      # (3 unchanged settings hidden)
+  -/+ rewrite         2 of 412 partitions, 1.17 TiB, 9,610 -> ~1,230 files
+      because         laid out otherwise
+      touched         customer_id 9,610 -> ~35.4 (floor 35.1)   order_date 9,610 -> ~35.4 (floor 35.1)
+
+Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
+"""
+
+EVENTS_AT_80 = """\
+  ~ alter settings    -/+ rewrite files
+
+bronze.events (iceberg, version 5)                        layouts/events.yaml:2:1
+  ~   write.metadata.metrics.column.url none -> full  (no min/max statistics on url)
+  ~   partition_by    [day(at)] -> [month(at)]
+  -/+ rewrite         2 of 2 partitions, 1.17 TiB, 9,610 -> ~1,230 files
+      because         not laid out yet (1 partition), decayed (1 partition)
+      decay           unclustered 23%, tolerance 10%
+      decay           touched 1.90x, tolerance 1.50x
+
+Plan: 1 to alter, 1 to rewrite, 0 unchanged. Rewrites 1.17 TiB.
+"""
+
+
+def test_a_plan_with_changes() -> None:
+    plan = Plan("0.1.0", (ORDERS, UNCHANGED))
+    assert render(plan, TextOptions(width=120), heading="zlayout 0.1.0  2 layouts") == ORDERS_AT_120
+
+
+def test_settings_partitioning_and_decay() -> None:
+    assert render(Plan("0.1.0", (EVENTS,)), TextOptions(width=81)) == EVENTS_AT_80
+
+
+def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
+    lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
+    assert lines[7:9] == [
+        "      touched         customer_id 9,610 -> ~35.4 (floor 35.1)",
+        "                      order_date 9,610 -> ~35.4 (floor 35.1)",
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+def test_nothing_to_do_is_one_line() -> None:
+    assert render(Plan("0.1.0", (UNCHANGED,))) == "No changes. 1 table laid out as declared.\n"
+
+
+def test_verbose_lists_unchanged_tables_and_tolerated_decay() -> None:
+    text = render(Plan("0.1.0", (EVENTS, UNCHANGED)), TextOptions(verbose=True))
+    assert "bronze.small (delta)" in text
+    assert "unchanged       3 files, 2.93 KiB" in text
+    assert "small_files 5.0%, tolerance 20% (within)" in text
+
+
+def test_refused_tables_are_shown_and_counted() -> None:
+    text = render(Plan("0.1.0", (REFUSED,)))
+    assert "refused: ZL210 liquid clustering is on (turn it off)" in text
+    assert "Plan: 0 to alter, 0 to rewrite, 0 unchanged, 1 refused." in text
+
+
+def test_names_cannot_carry_escapes_or_turn_the_text_round() -> None:
+    nasty = TablePlan("a\x1b[31m.b\u202e.c\nd", "delta", Location("x\x07.yaml"), "unchanged")
+    text = render(Plan("0.1.0", (nasty,)), TextOptions(verbose=True))
+    assert not set(text) & {"\x1b", "\u202e", "\x07"}
+    assert len(text.splitlines()) == 4
+
+
+def test_style_is_asked_for_each_kind() -> None:
+    kinds = set()
+
+    def style(kind: str, text: str) -> str:
+        kinds.add(kind)
+        return text
+
+    plain = render(Plan("0.1.0", (ORDERS, REFUSED)))
+    assert render(Plan("0.1.0", (ORDERS, REFUSED)), TextOptions(style=style)) == plain
+    assert {"title", "alter", "rewrite", "refused", "dim"} <= kinds

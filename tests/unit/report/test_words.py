@@ -1,0 +1,35 @@
+import pytest
+
+from zlayout.report.words import number, setting, share, size
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (128 * 2**20, "128 MiB"),
+        (1000 * 2**20, "1000 MiB"),
+        (1_319_413_953_331, "1.2 TiB"),
+        (2**60, "1024 PiB"),
+    ],
+)
+def test_size(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (7.26, "7.3"), (99.96, "100"), (9610.4, "9,610"), (0.0, "0")])
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "0%"), (0.0123, "1.2%"), (0.5, "50%")])
+def test_share(value: float, text: str) -> None:
+    assert share(value) == text
+
+
+def test_settings_read_as_in_a_spec() -> None:
+    assert setting(["a", {"name": "b", "weight": 2.0}]) == "[a, {name: b, weight: 2.0}]"
+    assert [setting(v) for v in (None, True, False, 1000, "kd")] == ["none", "true", "false", "1000", "kd"]

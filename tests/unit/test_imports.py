@@ -1,0 +1,59 @@
+"""What may import what: the core stays pure, and quick commands stay quick."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "zlayout"
+OUTSIDE = ("pyspark", "py4j", "typer", "rich", "deltalake", "pyiceberg")
+IMPERATIVE = ("zlayout.backends", "zlayout.cli", "zlayout.rewrite", "zlayout.planning", "zlayout.applying")
+
+
+@pytest.mark.parametrize("package", ["spec", "table", "curve", "plan", "report"])
+def test_the_core_imports_no_engine_and_no_shell(package: str) -> None:
+    reached = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in (PACKAGE / package).rglob("*.py")
+        for name in _imports(path)
+        if name.startswith((*OUTSIDE, *IMPERATIVE))
+    }
+    assert reached == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "layout"], ["validate", "--help"]])
+def test_quick_commands_load_no_engine(arguments: list[str]) -> None:
+    assert _loaded_by(arguments) & {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy"} == set()
+
+
+def test_validate_loads_no_engine() -> None:
+    root = PACKAGE.parent
+    loaded = _loaded_by(["validate", "--project", str(root)])
+    assert loaded & {"pyspark", "pyiceberg", "deltalake", "pandas"} == set()
+
+
+def _imports(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+def _loaded_by(arguments: list[str]) -> set[str]:
+    """Top-level modules in memory after a command; the command itself must succeed."""
+    code = (
+        "import sys; from zlayout.cli.main import run\n"
+        f"code = run({arguments!r})\n"
+        "sys.stderr.write('\\n'.join({m.partition('.')[0] for m in sys.modules}))\n"
+        "sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())

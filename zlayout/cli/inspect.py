@@ -1,0 +1,97 @@
+"""`inspect`: one table's layout facts, with or without a spec."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from zlayout.backends.registry import backend_for
+from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.console import Console
+from zlayout.errors import Location, SpecError
+from zlayout.report.words import number, plural, printable, setting, size
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec
+from zlayout.spec.names import parse_table
+from zlayout.table.histogram import size_histogram
+from zlayout.table.metrics import ColumnMetrics, layout_metrics
+from zlayout.table.state import TableState
+
+DEFAULT_TARGET = 128 * 1024 * 1024
+BAR = 30
+
+
+def inspect_command(project: Path, table: str, columns: str | None, console: Console) -> int:
+    """Print the facts. Raises SpecError for an unknown catalog or column, TableError for an unreadable table."""
+    loaded = load_project(project, os.environ)
+    name = parse_table(table, Location("TABLE"))
+    if name.catalog not in loaded.catalogs:
+        known = ", ".join(sorted(loaded.catalogs))
+        raise SpecError.of("ZL049", f"no catalog {name.catalog!r} in zlayout.yaml", hint=f"there is: {known}")
+    spec = next((s for s in loaded.layouts if s.table == name), None)
+    backend = backend_for(loaded.catalogs[name.catalog], SparkRuntime(loaded))
+    wanted = _columns(columns, spec)
+    if wanted is None:
+        schema = backend.observe(name, ())
+        wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
+    state = backend.observe(name, wanted)
+    if missing := [c for c in wanted if c not in state.files.bounds]:
+        raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} that bounds could be read for")
+    weights = (
+        {c.name: c.weight for c in spec.layout.columns} if spec and columns is None else dict.fromkeys(wanted, 1.0)
+    )
+    target = spec.layout.target_size if spec else DEFAULT_TARGET
+    lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
+    console.result("\n".join(lines) + "\n")
+    return 0
+
+
+def _columns(columns: str | None, spec: LayoutSpec | None) -> tuple[str, ...] | None:
+    if columns is not None:
+        return tuple(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
+    return spec.column_names if spec else None
+
+
+def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
+    files = state.files
+    yield f"{printable(state.table)} ({state.format}, version {state.version})"
+    yield f"  location        {printable(state.location)}"
+    yield f"  partitioned by  {setting([str(f) for f in state.partition_fields])}"
+    parts = plural(len(files.partitions), "partition")
+    yield f"  files           {plural(len(files), 'file')} in {parts}, {size(int(files.bytes.sum()))}"
+    yield f"  rows            {number(int(files.live_rows.sum()))}, {number(int(files.deleted.sum()))} deleted"
+    yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
+    for index, record in enumerate(files.layouts):
+        here = plural(int((files.layout == index).sum()), "file")
+        mine = " (the declared layout)" if spec and record.layout_id == spec.layout.layout_id else ""
+        columns = setting(record.settings.get("zorder.columns"))
+        curve = setting(record.settings.get("zorder.curve"))
+        yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{mine}"
+    yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"
+    for refusal in state.refusals:
+        yield f"  cannot rewrite  {printable(str(refusal))}"
+
+
+def _sizes(state: TableState, target: int) -> Iterator[str]:
+    yield f"  file sizes, in multiples of the target {size(target)}"
+    buckets = size_histogram(state.files.bytes, target)
+    most = max((b.files for b in buckets), default=0)
+    for bucket in buckets:
+        bar = "#" * round(BAR * bucket.files / most) if most else ""
+        yield f"    {bucket.label:<8} {bucket.files:>9,} files {size(bucket.bytes):>9}  {bar}".rstrip()
+
+
+def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
+    if not metrics:
+        yield "  no column with bounds"
+        return
+    width = max(6, *(len(printable(m.column)) for m in metrics))
+    yield f"  {'column':<{width}} {'touched':>10} {'floor':>10} {'depth':>10} {'overlaps':>10} {'no bounds':>10}"
+    for m in metrics:
+        cells = "".join(f" {number(v):>10}" for v in (m.touched, m.floor, m.depth, m.overlaps, m.unbounded))
+        yield f"  {printable(m.column):<{width}}{cells}"
+    for m in metrics:
+        if deep := [b for b in m.depth_histogram if b.files]:
+            listed = "  ".join(f"{b.label}: {b.files:,}" for b in deep)
+            yield f"  depth of {printable(m.column)}: {listed}"
