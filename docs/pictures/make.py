@@ -84,7 +84,7 @@ def draw_boxes(curve: str, sample: dict[str, pa.Array], left: float) -> list[str
     layout: FileMap = build(sample, {}, curve, 1000, 64, noise=False)
     file = layout.locate(sample)
     x, y = (v.to_numpy() for v in sample.values())
-    side, top, asked = 250, 60, 0.55
+    side, top, asked = 250, 60, 0.35
     touched = layout.predict_touched()
     opened = 0
     drawn = []
