@@ -125,8 +125,7 @@ def _storage(values: pa.Array) -> pa.Array:
 def _number_word(values: pa.Array) -> NDArray[Any]:
     kind = values.type
     if pt.is_floating(kind):
-        word = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return np.asarray(word + 0.0)  # -0.0 becomes 0.0
+        return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))  # numpy holds -0.0 == 0.0
     if pt.is_uint64(kind):
         return np.asarray(values.to_numpy(zero_copy_only=False))
     if pt.is_boolean(kind) or pt.is_integer(kind):

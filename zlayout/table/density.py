@@ -33,7 +33,8 @@ def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int 
     most = files.cover(free)
     rows = anchored + _spread(files, free, most)
     met = float(rows @ coverage)
-    for _ in range(steps if len(free) else 0):
+    shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
+    for _ in range(steps if shared else 0):
         rows = anchored + _respread(files, free, rows, most)
         before, met = met, float(rows @ coverage)
         if abs(met - before) <= CONVERGED * met:
