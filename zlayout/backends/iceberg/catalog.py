@@ -72,13 +72,13 @@ def first_line(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _unreachable(catalog: CatalogConfig, error: Exception) -> TableError:
-    raise TableError.of(
+def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
+    return TableError.of(
         "ZL121",
         f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {first_line(error)}",
         hint=f"check uri, warehouse and credentials of catalogs.{catalog.name}",
         location=catalog.location,
-    ) from error
+    )
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:

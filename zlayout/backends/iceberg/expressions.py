@@ -64,9 +64,19 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
     make = jvm.iceberg.expressions.Expressions
     if not fields:
         return make.alwaysTrue()
-    if len(fields) == 1:
-        return _any_of(make, _one_field(jvm, fields[0], [row[0] for row in rows]))
-    return _any_of(make, [_all_equal(jvm, fields, row) for row in rows])
+    needed = _without_derived(fields)
+    if len(needed) == 1:
+        return _any_of(make, _one_field(jvm, fields[needed[0]], list({row[needed[0]]: None for row in rows})))
+    return _any_of(make, [_all_equal(jvm, [(fields[i], row[i]) for i in needed]) for row in rows])
+
+
+def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
+    """Positions of the fields that are not transforms of a column which is itself a partition key.
+
+    Beside such a key they say nothing, and Iceberg compares a transform's result with the plain value (1.12).
+    """
+    plain = {f.source for f in fields if f.transform == "identity"}
+    return [i for i, f in enumerate(fields) if f.transform == "identity" or f.source not in plain]
 
 
 def _one_field(jvm: IcebergJvm, field: PartitionField, values: list[Any]) -> list[Any]:
@@ -79,10 +89,10 @@ def _one_field(jvm: IcebergJvm, field: PartitionField, values: list[Any]) -> lis
     return parts
 
 
-def _all_equal(jvm: IcebergJvm, fields: tuple[PartitionField, ...], row: tuple[Any, ...]) -> Any:
+def _all_equal(jvm: IcebergJvm, keys: list[tuple[PartitionField, Any]]) -> Any:
     make = jvm.iceberg.expressions.Expressions
     whole = make.alwaysTrue()
-    for field, value in zip(fields, row, strict=True):
+    for field, value in keys:
         term = _term(jvm, field)
         whole = getattr(make, "and")(
             whole, make.isNull(term) if value is None else make.equal(term, _java_value(jvm, value))

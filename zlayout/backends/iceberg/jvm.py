@@ -117,8 +117,8 @@ def _lost(doing: str, committing: bool, error: Exception) -> ZlayoutError:
     )
 
 
-def _unknown(doing: str, reason: str) -> CommitUnknown:
-    raise CommitUnknown.of(
+def _unknown(doing: str, reason: str) -> ZlayoutError:
+    return CommitUnknown.of(
         "ZL331",
         f"{doing}: whether the commit happened is not known: {reason}",
         hint="look for the run id in the table's snapshots (summary zlayout.run) before running again; delete no files",

@@ -1,0 +1,57 @@
+"""The Iceberg backend: one catalog, read through pyiceberg and changed through Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zlayout.backends.base import Capabilities, Commit, GroupFailed, Notify, Progress, Work
+from zlayout.backends.iceberg.observe import observe
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import Diagnostic, Refused
+from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.table.state import TableState
+
+
+class IcebergBackend:
+    """Satisfies `zlayout.backends.base.Backend`."""
+
+    capabilities = Capabilities(
+        format="iceberg",
+        native_curves=frozenset({"zorder", "hilbert", "linear"}),
+        zlayout_engine=False,
+        partition_evolution=True,
+    )
+
+    def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
+        self._catalog = catalog
+        self._runtime = runtime
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        """See `zlayout.backends.iceberg.observe.observe`."""
+        return observe(self._catalog, table, columns, version)
+
+    def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+        """ZL401 for each setting that `rewrite_data_files` cannot honour, ZL223 for columns it cannot order."""
+        from zlayout.backends.iceberg.native import native_diagnostics, unordered_columns
+
+        return native_diagnostics(layout) + tuple(unordered_columns(layout, state))
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        """Settings first, then the rewrite. Raises Refused before any write, EngineError, CommitUnknown."""
+        from zlayout.backends.iceberg import native
+        from zlayout.backends.iceberg.jvm import IcebergJvm
+        from zlayout.backends.iceberg.settings import change_settings
+
+        state = self.observe(work.table, (), work.version)
+        if state.refusals:
+            raise Refused(*state.refusals)
+        if work.groups:
+            native.refuse_native(work, state)
+        jvm = IcebergJvm(self._runtime.session)
+        native.require_appends_only(jvm.load(work.table), work)
+        notify(Progress(str(work.table), "changing settings"))
+        changed = change_settings(jvm, work)
+        if changed is not None:
+            yield changed
+        if work.groups:
+            yield from native.rewrite(jvm, self._catalog, work, notify)

@@ -1,0 +1,65 @@
+"""What a run has left in a table, read afresh from the catalog: the truth after any commit, clear or unclear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zlayout.backends.base import Commit, Group
+from zlayout.backends.iceberg import state_property as recorded
+from zlayout.backends.iceberg.catalog import load_table, readable_metadata
+from zlayout.backends.iceberg.manifests import Change, read_change, read_live
+from zlayout.spec.model import CatalogConfig, TableName
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommit:
+    """One snapshot that a run made, and what it did to data files."""
+
+    snapshot: int
+    change: Change
+
+    def commit(self, groups: Sequence[Group]) -> Commit:
+        """The commit; it finished those of `groups` whose files it removed."""
+        return Commit(
+            "rewrite",
+            self.snapshot,
+            tuple(g.id for g in groups if removed_by(g, self.change)),
+            files_removed=len(self.change.removed),
+            files_added=len(self.change.added),
+            bytes_removed=self.change.bytes_removed,
+            bytes_added=self.change.bytes_added,
+            rows=self.change.rows_added,
+        )
+
+
+def run_commits(catalog: CatalogConfig, name: TableName, run_id: str) -> tuple[RunCommit, ...]:
+    """The run's snapshots in the order of their commits. Raises TableError."""
+    table = load_table(catalog, name)
+    mine = [
+        s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
+    ]
+    mine.sort(key=lambda s: s.sequence_number or 0)
+    with readable_metadata(name):
+        return tuple(
+            RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in mine
+        )
+
+
+def removed_by(group: Group, change: Change) -> bool:
+    """Whether the change took all of the group's files out of the table."""
+    return all(path in change.removed for path in group.files.path.to_pylist())
+
+
+def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
+    """Ids of the snapshots that live data files were added by."""
+    table: Table = load_table(catalog, name)
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return frozenset()
+    with readable_metadata(name):
+        return frozenset(read_live(snapshot.manifests(table.io), table.io, ()).snapshot)

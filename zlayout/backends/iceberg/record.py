@@ -1,0 +1,50 @@
+"""Writing the table property `zlayout.state` by compare-and-set: what another run recorded meanwhile is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zlayout.backends.iceberg import state_property as recorded
+from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.errors import CommitConflict
+from zlayout.spec.model import TableName
+
+ATTEMPTS = 8
+
+
+def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.State], recorded.State]) -> bool:
+    """Replace the recorded state by `change` of it; False where that changes nothing.
+
+    The commit replaces the very metadata that the state was read from, so that it fails when anything has changed
+    since; then all is read again. Raises CommitConflict ZL323 when that goes on for long.
+    """
+    for _ in range(ATTEMPTS):
+        operations = jvm.load(name).operations()
+        base = operations.current()
+        wanted = recorded.render(change(known_state(base)))
+        if wanted == base.properties().get(recorded.PROPERTY):
+            return False
+        properties = jvm.java.util.HashMap(base.properties())
+        properties.put(recorded.PROPERTY, wanted)
+        try:
+            with java_errors(f"recording the layout of {name}", committing=True):
+                operations.commit(base, base.replaceProperties(properties))
+            return True
+        except CommitConflict:
+            continue
+    raise CommitConflict.of(
+        "ZL323",
+        f"the layout of {name} could not be recorded: the table changed {ATTEMPTS} times meanwhile",
+        hint="the rewrite is committed and known by its snapshot; the next apply records it",
+    )
+
+
+def known_state(base: Any) -> recorded.State:
+    """What table metadata says is laid out, by the property and by the summaries of its snapshots."""
+    try:
+        state = recorded.parse(base.properties().get(recorded.PROPERTY))
+    except recorded.CorruptState:
+        state = {}
+    summaries = [(int(s.snapshotId()), s.summary()) for s in base.snapshots()]
+    return recorded.from_summaries(state, summaries)
