@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from zlayout.errors import Diagnostic
-from zlayout.spec.yaml import Document, kind, quoted
+from zlayout.spec.yaml import Document, kind, printable, quoted
 
 Schema = Mapping[str, Any]
 # (dotted key, diagnostic without its place)
@@ -162,11 +162,11 @@ def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
 
 
 def _within(key: str) -> str:
-    return f" in {key}" if key else ""
+    return f" in {printable(key)}" if key else ""
 
 
 def _at(key: str) -> str:
-    return f" for {key}" if key else ""
+    return f" for {printable(key)}" if key else ""
 
 
 def _example(name: str, known: Mapping[str, Schema]) -> str:

@@ -241,8 +241,12 @@ def plain_value(text: str) -> Any:
 
 def quoted(text: str) -> str:
     """Text of a user for a message: short, and with nothing in it that a terminal would act on."""
-    short = text if len(text) <= 60 else text[:57] + "..."
-    return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short) + "'"
+    return f"'{printable(text if len(text) <= 60 else text[:57] + '...')}'"
+
+
+def printable(text: str) -> str:
+    """The text with control, bidi and other characters that do not print written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def kind(value: object) -> str:

@@ -1,0 +1,56 @@
+"""Every example and the demo project load; their modelines lead to the schemas."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from zlayout.spec.load import load_project
+from zlayout.spec.schema import load_schema
+from zlayout.spec.yaml import read
+
+ROOT = Path(__file__).parents[3]
+PROJECTS = [ROOT, *sorted(p.parent for p in ROOT.glob("examples/*/zlayout.yaml"))]
+
+
+@pytest.mark.parametrize("root", PROJECTS, ids=lambda p: p.name)
+def test_loads_and_names_its_schema(root: Path) -> None:
+    project = load_project(root, {})
+    files = [root / "zlayout.yaml", *sorted(root.glob("layouts/**/*.yaml"))]
+    assert len(project.layouts) == len(files) - 1 > 0
+    for file in files:
+        name = "project" if file.name == "zlayout.yaml" else "layout"
+        modeline = re.match(r"# yaml-language-server: \$schema=(.+)\n", file.read_text())
+        assert modeline
+        assert (file.parent / modeline[1]).resolve() == ROOT / f"schemas/v1/{name}.schema.json"
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert {p.name for p in PROJECTS[1:]} >= {"quickstart", "iceberg-partition-evolution", "every-feature"}
+    formats = {c.format for c in load_project(ROOT / "examples/quickstart", {}).catalogs.values()}
+    assert formats == {"delta", "iceberg"}
+
+
+@pytest.mark.parametrize(("file", "name"), [("zlayout.yaml", "project"), ("layouts/lineitem.yaml", "layout")])
+def test_every_feature_has_every_key(file: str, name: str) -> None:
+    data = read(ROOT / "examples/every-feature" / file, file).data
+    schema = load_schema(name)
+    assert set(data) == set(schema["properties"])
+    if name == "layout":
+        for group in ("zorder", "files", "tolerance"):
+            assert set(data[group]) == set(schema["properties"][group]["properties"])
+    else:
+        keys = {key for entry in data["catalogs"].values() for key in entry}
+        assert keys == set(schema["definitions"]["catalog"]["properties"])
+
+
+def test_the_demo_is_at_the_root() -> None:
+    project = load_project(ROOT, {})
+    assert [(str(s.table), s.column_names, s.layout.target_size) for s in project.layouts] == [
+        ("ice.tpch.lineitem", ("l_shipdate", "l_partkey"), 2 * 1024**2),
+        ("lake.tpch.lineitem", ("l_shipdate", "l_partkey"), 2 * 1024**2),
+    ]
+    assert project.catalogs["ice"].options["warehouse"] == f"file://{ROOT}/.demo/iceberg"
+    assert project.catalogs["lake"].options["warehouse"] == f"{ROOT}/.demo/delta"

@@ -1,0 +1,151 @@
+"""The published schemas: complete, in step with the code, and read by zlayout as jsonschema reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zlayout.errors import Location
+from zlayout.spec.defaults import DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
+from zlayout.spec.model import CURVES, ENGINES
+from zlayout.spec.schema import load_schema, schema_text
+from zlayout.spec.validation import validate
+from zlayout.spec.yaml import Document
+
+READ = {"$ref", "allOf", "anyOf", "type", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}
+READ |= {"exclusiveMinimum", "items", "minItems", "maxItems", "uniqueItems", "properties", "additionalProperties"}
+READ |= {"required", "propertyNames", "minProperties"}
+ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "examples", "definitions", "x-code"}
+SCHEMAS = ["layout", "project"]
+
+
+def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    inner = [*schema.get("allOf", ()), *schema.get("anyOf", ()), schema.get("items"), schema.get("propertyNames")]
+    inner += [schema.get("additionalProperties"), *schema.get("properties", {}).values()]
+    inner += schema.get("definitions", {}).values()
+    for part in inner:
+        yield from schemas_in(part)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_valid_closed_and_say_what_every_key_is(name: str) -> None:
+    schema = load_schema(name)
+    jsonschema.Draft7Validator.check_schema(schema)
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    for part in schemas_in(schema):
+        assert set(part) <= READ | ANNOTATIONS
+        if part.get("type") == "object":
+            assert "additionalProperties" in part
+            assert part["additionalProperties"] is not True
+        for key, entry in part.get("properties", {}).items():
+            assert entry.get("description"), key
+            assert entry.get("examples"), key
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_example_in_a_schema_is_valid(name: str) -> None:
+    schema = load_schema(name)
+    for part in schemas_in(schema):
+        for key, entry in part.get("properties", {}).items():
+            for example in entry["examples"]:
+                jsonschema.validate(example, {**entry, "definitions": schema["definitions"]})
+                if "default" in entry:
+                    jsonschema.validate(entry["default"], {**entry, "definitions": schema["definitions"]})
+            assert key
+
+
+def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
+    layout = load_schema("layout")["properties"]
+    shown = {
+        group: {k: v["default"] for k, v in layout[group]["properties"].items() if "default" in v}
+        for group in ("zorder", "files", "tolerance")
+    }
+    assert {**shown, "engine": layout["engine"]["default"]} == DEFAULTS
+    assert tuple(layout["zorder"]["properties"]["curve"]["enum"]) == CURVES
+    assert tuple(layout["engine"]["enum"]) == ENGINES
+    project = load_schema("project")["properties"]
+    assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
+    assert set(NATIVE_CURVES) == set(load_schema("project")["definitions"]["catalog"]["properties"]["format"]["enum"])
+    defaults = project["defaults"]["properties"]
+    assert (defaults["files"], defaults["tolerance"], defaults["engine"]) == (
+        layout["files"],
+        layout["tolerance"],
+        layout["engine"],
+    )
+    ours = {k: v for k, v in layout["zorder"]["properties"].items() if k != "columns"}
+    assert defaults["zorder"]["properties"] == ours
+
+
+def test_only_the_published_schemas_can_be_asked_for() -> None:
+    assert schema_text("layout").startswith("{")
+    with pytest.raises(KeyError):
+        schema_text("../../pyproject")
+
+
+SCALARS = st.sampled_from(
+    [
+        "a",
+        "",
+        "10%",
+        "1.5x",
+        "128MiB",
+        "128 MiB\n",
+        "0.5KiB",
+        "101%",
+        "kd",
+        "zorder",
+        "native",
+        "delta",
+        "iceberg",
+        "sql",
+    ]
+) | st.sampled_from(
+    ["lake.a.b", "spark.local.dir", "x" * 1001, True, False, None, 0, 1, 2, 1024, -1, 0.5, 1.5, 10**16, 65536, 65537]
+)
+LAYOUT_KEYS = "version table description tags partition_by zorder files where tolerance engine columns curve range_ids"
+LAYOUT_KEYS += " noise target_size sort_within unclustered touched small_files deleted_rows name weight other"
+PROJECT_KEYS = LAYOUT_KEYS + " layouts catalogs spark defaults format type warehouse uri tables properties master conf"
+PROJECT_KEYS += " spark.local.dir spark.jars spark.sql.extensions spark.plugins lake x-y spark_catalog cache-enabled"
+
+
+def value_for(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values near what a schema takes: right shapes with right and wrong scalars in them."""
+    if "$ref" in schema:
+        return value_for(root["definitions"][schema["$ref"].rpartition("/")[2]], root)
+    if "allOf" in schema:
+        return value_for(schema["allOf"][0], root)
+    if "anyOf" in schema:
+        return st.one_of(SCALARS, *(value_for(part, root) for part in schema["anyOf"]))
+    if schema.get("type") == "object":
+        known = {key: value_for(part, root) for key, part in schema.get("properties", {}).items()}
+        names = st.sampled_from(PROJECT_KEYS.split())
+        others = schema.get("additionalProperties")
+        extra = st.dictionaries(names, value_for(others, root) if isinstance(others, dict) else SCALARS, max_size=2)
+        needed = {key: known.pop(key) for key in schema.get("required", ())}
+        drawn = st.fixed_dictionaries(needed, optional=known)
+        return st.one_of(drawn, drawn, st.builds(lambda a, b: {**a, **b}, drawn, extra), SCALARS)
+    if schema.get("type") == "array":
+        return st.one_of(st.lists(value_for(schema["items"], root), max_size=3), SCALARS)
+    right = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("examples", ())]
+    scalars = [v for v in right if not isinstance(v, list | dict)]
+    return st.one_of(*([st.sampled_from(scalars)] * 6 if scalars else ()), SCALARS)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_zlayout_and_jsonschema_agree(name: str, data: st.DataObject) -> None:
+    schema = load_schema(name)
+    value = data.draw(value_for(schema, schema).filter(lambda v: isinstance(v, dict)))
+    ours = validate(Document(value, {}, Location("f")), schema)
+    theirs = list(jsonschema.Draft7Validator(schema).iter_errors(value))
+    assert bool(ours) == bool(theirs), (ours, theirs)
+    assert all(d.location == Location("f") and d.message and d.code.startswith("ZL0") for d in ours)

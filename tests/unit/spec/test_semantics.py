@@ -1,0 +1,110 @@
+"""A spec against the table that it names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from zlayout.errors import Location
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.semantics import check
+from zlayout.spec.where import parse_where
+from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.state import Column, FileTable, TableState
+
+MARKS = {
+    "zorder.columns[0]": Location("f.yaml", 5, 1),
+    "zorder.columns[1]": Location("f.yaml", 6, 1),
+    "partition_by[0]": Location("f.yaml", 7, 1),
+    "where": Location("f.yaml", 8, 1),
+}
+SETTING = (("delta.dataSkippingStatsColumns", "day"),)
+
+
+def state(partitions: tuple[Partition, ...] = ()) -> TableState:
+    none = np.zeros(0, np.int64)
+    texts = pa.array([], pa.string())
+    index = none.astype(np.int32)
+    files = FileTable(texts, texts, none, none, none, index, partitions, index, (), index, {})
+    columns = (
+        Column("l_shipdate", pa.date32(), True),
+        Column("l_partkey", pa.int64(), True),
+        Column("region", pa.string(), True),
+        Column("blob", pa.binary(), False),
+        Column("late", pa.int64(), True, False, SETTING),
+    )
+    fields = (PartitionField("region"), PartitionField("l_shipdate", "month"), PartitionField("late", "void"))
+    return TableState("t", "delta", "/t", "id", 1, "s", columns, fields, 0, {}, frozenset(), (), files)
+
+
+def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...] | None = None) -> LayoutSpec:
+    layout = Layout(tuple(map(ZorderColumn, columns)), "zorder", 1000, False, 1024, True, "native")
+    condition = parse_where(where, Location("f.yaml", 8, 1)) if where else None
+    place = Location("f.yaml", 2, 1)
+    return LayoutSpec(TableName("c", (), "t"), layout, place, partition_by, condition, marks=MARKS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "where", "expected"),
+    [
+        (("l_shipdate", "l_partkey"), "region = 'EU' and l_shipdate > DATE '2026-01-01'", []),
+        (
+            ("l_shpdate", "l_partkey"),
+            "",
+            ["f.yaml:5:1: ZL012 unknown column 'l_shpdate' in zorder.columns (did you mean 'l_shipdate'?)"],
+        ),
+        (
+            ("l_partkey", "region"),
+            "",
+            [
+                "f.yaml:6:1: ZL035 column 'region' in zorder.columns is a partition column, where it has one value in "
+                "each file (remove it from zorder.columns)"
+            ],
+        ),
+        (
+            ("l_partkey", "blob"),
+            "",
+            [
+                "f.yaml:6:1: ZL034 expected columns with an order in zorder.columns, found 'blob' of type binary "
+                "(use a column of numbers, text, dates, timestamps or booleans)"
+            ],
+        ),
+        (
+            ("l_partkey",),
+            "l_partkey = 1 or regin = 'x' or late = 1",
+            [
+                "f.yaml:8:1: ZL033 expected partition columns in where, found 'l_partkey' "
+                "(partition columns: 'l_shipdate', 'region')",
+                "f.yaml:8:1: ZL033 expected partition columns in where, found 'late' "
+                "(partition columns: 'l_shipdate', 'region')",
+                "f.yaml:8:1: ZL012 unknown column 'regin' in where (did you mean 'region'?)",
+            ],
+        ),
+    ],
+)
+def test_what_is_found(columns: tuple[str, ...], where: str, expected: list[str]) -> None:
+    found = sorted(map(str, check(spec(*columns, where=where), state())))
+    assert found == sorted(expected)
+
+
+def test_missing_statistics_are_a_note() -> None:
+    (note,) = check(spec("late"), state())
+    assert (note.code, note.severity, note.hint) == ("ZL405", "note", "zlayout apply turns them on")
+    no_way = replace(state(), columns=(Column("late", pa.int64(), True, False),))
+    assert check(spec("late"), no_way)[0].hint == "the table's settings leave it out"
+
+
+def test_the_declared_partitioning_counts_for_keys_and_must_exist() -> None:
+    declared = (PartitionField("l_partkey"),)
+    assert check(spec("region", partition_by=declared), state()) == ()
+    assert [d.code for d in check(spec("l_partkey", partition_by=declared), state())] == ["ZL035"]
+    (missing,) = check(spec("region", partition_by=(PartitionField("rgion", "bucket[4]"),)), state())
+    assert str(missing) == "f.yaml:7:1: ZL012 unknown column 'rgion' in partition_by (did you mean 'region'?)"
+
+
+def test_keys_of_older_partition_specs_still_select() -> None:
+    old = Partition(0, (PartitionField("l_partkey", "bucket[4]"),), (1,))
+    assert check(spec("l_shipdate", where="l_partkey = 1"), state((old,))) == ()
