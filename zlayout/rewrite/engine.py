@@ -1,0 +1,249 @@
+"""The rewrite of one table, as a frame: sample, file maps, placement, one shuffle, sort, and the gate around it.
+
+Nothing here knows a format: a backend gives the rows with their file and position, writes the frame and commits.
+The result depends on the rows, their files' paths and the layout alone, not on cores, splits or task order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from zlayout.curve.layout import FileMap, build
+from zlayout.errors import Diagnostic
+from zlayout.rewrite.constants import Constants
+from zlayout.rewrite.forest import Forest, plant
+from zlayout.rewrite.gate import Gate
+from zlayout.rewrite.place import FILE_ID, LEAF, forest_arrays, place_rows
+from zlayout.rewrite.rows import (
+    CELL,
+    GROUP,
+    ORDINAL,
+    POSITION,
+    PREFIX,
+    FileIndex,
+    GroupTarget,
+    Source,
+    cell_key,
+    index_arrays,
+    index_files,
+    partition_names,
+    quoted,
+    source_columns,
+    with_origin,
+)
+from zlayout.rewrite.sample import Sample, take_sample
+from zlayout.spec.model import Layout
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+# One leaf inside a file for about as many rows as a Parquet page holds by default, so that page indexes prune.
+ROWS_A_PAGE = 20_000
+DEEPEST_WITHIN = 6
+LONG_BITS = 63
+MISSED = f"{PREFIX}missed"
+
+SETTINGS = {
+    # one Spark partition is one output file: nothing may merge, split or reorder them
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    # a missing or broken source file must fail the job, not lose rows
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    # a map stage that runs again with other output makes its readers run again
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+    # lets a writer keep a partition's file open instead of sorting by partition columns a second time
+    "spark.sql.maxConcurrentOutputFileWriters": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The rows of one group (its number) that go to one output partition. key: `zlayout.rewrite.rows.cell_key`."""
+
+    group: int
+    key: int
+    map: FileMap
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    source: Source
+    columns: tuple[str, ...]
+    index: FileIndex
+    cells: tuple[Cell, ...]
+    forest: Forest
+    gate: Gate
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The rewrite, ready to be written within `settings(session)`.
+
+    frame: the source's columns; each Spark partition is one output file (see `group_of` for the exception).
+    gate: call `gate.check()` after the write and before the commit. group_of: int32[partitions], the group of each
+    Spark partition. overflow: the Spark partitions that may hold several output partitions, sorted by them: rows
+    whose output partition the sample had missed; empty unless the source has `partition`.
+    touched: per group the predicted touched(c) of its files. notes: what the user should know (ZL402).
+    """
+
+    frame: DataFrame
+    gate: Gate
+    group_of: Int32
+    overflow: tuple[int, ...]
+    touched: Mapping[str, Mapping[str, float]]
+    notes: tuple[Diagnostic, ...]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.group_of)
+
+
+@contextmanager
+def settings(session: SparkSession) -> Iterator[None]:
+    """The Spark settings that the placed frame must be planned, run and written under; the old ones come back."""
+    before = {key: session.conf.get(key, None) for key in SETTINGS}
+    try:
+        for key, value in SETTINGS.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, old)
+
+
+def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Placed:
+    """Sample the groups' rows (one Spark job), lay them out on the driver, and give the frame that rewrites them.
+
+    source: holds the live rows of all groups' files and no others. Call it, and write, within `settings`.
+    Raises TableError ZL109 (a key column without an order), EngineError ZL313 (a file in two groups).
+    """
+    columns = tuple(c.name for c in layout.columns)
+    index = index_files(source.frame.sparkSession, groups)
+    sample = take_sample(source, columns, groups, index)
+    cells = tuple(_cells(sample, layout, groups))
+    forest = plant([c.map for c in cells])
+    gate = Gate(source.frame, sum(g.rows for g in groups))
+    file_group = np.repeat([c.group for c in cells], [c.map.files for c in cells])
+    overflow = np.arange(len(groups) if source.partition else 0)
+    group_of = np.concatenate((file_group, overflow)).astype(np.int32)
+    return Placed(
+        frame=_frame(_Job(source, columns, index, cells, forest, gate, len(group_of))),
+        gate=gate,
+        group_of=group_of,
+        overflow=tuple(range(forest.files, len(group_of))),
+        touched=_predicted(cells, groups),
+        notes=_notes(cells, groups),
+    )
+
+
+def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Cell]:
+    """A file map for every (group, output partition) in the sample; a group that it missed gets one file."""
+    cells = []
+    weights = {c.name: c.weight for c in layout.columns}
+    for number, group in enumerate(groups):
+        mine = sample.group == number
+        keys, counts = np.unique(sample.cell_key[mine], return_counts=True)
+        if not len(keys):
+            keys, counts = np.array([number]), np.ones(1, np.int64)
+        shares = counts / counts.sum()
+        for key, share in zip(keys.tolist(), shares.tolist(), strict=True):
+            files = max(1, round(group.target_files * share))
+            depth = _depth_within(group.rows * share / files) if layout.sort_within else 0
+            rows = sample.rows_of(mine & (sample.cell_key == key))
+            built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
+            cells.append(Cell(number, key, built))
+    return cells
+
+
+def _depth_within(rows_a_file: float) -> int:
+    pages = rows_a_file / ROWS_A_PAGE
+    return min(ceil(log2(pages)), DEEPEST_WITHIN) if pages > 1 else 0
+
+
+def _frame(job: _Job) -> DataFrame:
+    """The source's columns, each row in its file's Spark partition, in an order that the source alone decides."""
+    source, forest = job.source, job.forest
+    by_key = np.argsort([c.key for c in job.cells])
+    cells = {
+        "cell_key": pa.array(np.array([c.key for c in job.cells], np.int64)[by_key]),
+        "cell": pa.array(by_key.astype(np.int32)),
+    }
+    arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
+    constants = Constants(source.frame.sparkSession, arrays)
+    frame = job.gate.watch_source(source.frame.select("*", *source_columns(source)))
+    frame = with_origin(frame, job.index, constants)
+    frame = _with_cell(frame, source, constants)
+    frame = place_rows(frame, job.columns, forest, constants)
+    if source.partition:
+        # a cell that the sample missed: correctness must not depend on the sample
+        overflow = F.lit(forest.files) + F.col(GROUP)
+        frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
+    order = _order(forest, job.index)
+    kept, names = [F.col(quoted(c)) for c in source.frame.columns], partition_names(source)
+    frame = frame.select(*kept, FILE_ID, *names, *[column.alias(name) for name, column in order.items()])
+    frame = frame.repartitionById(job.partitions, F.col(FILE_ID)).sortWithinPartitions(*names, *order)
+    return job.gate.watch_result(frame.drop(FILE_ID, *names, *order))
+
+
+def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
+    """CELL (int), and MISSED where the row's cell is not one of the sample's (CELL is any then)."""
+    if not source.partition:
+        return frame.withColumn(CELL, F.col(GROUP))
+    found = f"{PREFIX}found"
+    frame = frame.withColumn(found, constants.search("cell_key", cell_key(source)))
+    at = F.greatest(F.col(found), F.lit(0))
+    return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0}).drop(found)
+
+
+def _order(forest: Forest, index: FileIndex) -> dict[str, Column]:
+    """What rows of a file are sorted by: along the curve, then as they stood in the source.
+
+    One long where that fits, since Spark sorts by a single long with a radix sort.
+    """
+    position_bits, ordinal_bits = index.most_rows.bit_length(), len(index).bit_length()
+    if (forest.leaves_in_file - 1).bit_length() + ordinal_bits + position_bits > LONG_BITS:
+        return {f"{PREFIX}order{i}": F.col(name) for i, name in enumerate((LEAF, ORDINAL, POSITION))}
+    leaf, ordinal = F.col(LEAF).cast("bigint"), F.col(ORDINAL).cast("bigint")
+    above = F.shiftleft(F.shiftleft(leaf, ordinal_bits).bitwiseOR(ordinal), position_bits)
+    return {f"{PREFIX}order": above.bitwiseOR(F.col(POSITION))}
+
+
+def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:
+    """Per group the mean over its cells, each with its share of the files: a query on a key cannot tell cells apart."""
+    touched: dict[str, dict[str, float]] = {g.id: {} for g in groups}
+    for cell in cells:
+        mine = touched[groups[cell.group].id]
+        for column, files in cell.map.predict_touched().items():
+            mine[column] = mine.get(column, 0.0) + files
+    return touched
+
+
+def _notes(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> tuple[Diagnostic, ...]:
+    oversized: dict[str, int] = {}
+    for cell in cells:
+        oversized[groups[cell.group].id] = oversized.get(groups[cell.group].id, 0) + len(cell.map.tree.oversized)
+    return tuple(
+        Diagnostic(
+            "ZL402",
+            f"group {group}: {count} of its files hold one key that is larger than two files",
+            "note",
+            "zorder.noise: true spreads such a key over several files",
+        )
+        for group, count in oversized.items()
+        if count
+    )

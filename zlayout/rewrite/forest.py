@@ -1,0 +1,139 @@
+"""Many file maps as one set of arrays, so that the rows of all groups find their files in one Spark job.
+
+A cell is what gets a file map of its own: the rows of one group that go to one output partition. The cells' trees
+are laid one behind another; their boundaries become one sorted list a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zlayout.curve.layout import FileMap
+from zlayout.curve.order import rank
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+# Up to this many (cell, range id, range id, ...) combinations a table of all answers (4 MB) replaces the walk.
+MOST_GRID_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The trees of all cells. A node is an inner node or a leaf; a leaf is its own child, so that every walk of
+    `depth` steps ends on its leaf.
+
+    boundaries: for each column the sorted distinct values that some node compares with. root: int32[cells].
+    column, threshold, file, spread, leaf: int32[nodes]; child: int32[2 * nodes], the left and right child of each.
+    A row goes left when its range id (the number of boundaries <= key, 0 for null) is below the threshold.
+    file: numbered through over all cells. leaf: 0.. along the curve inside the file. spread as in `KdTree`.
+    grid: int32, the leaf node of each (cell, range id, range id, ...) in row-major order, None where too large.
+    """
+
+    boundaries: tuple[pa.Array, ...]
+    root: Int32
+    column: Int32
+    threshold: Int32
+    child: Int32
+    file: Int32
+    leaf: Int32
+    spread: Int32
+    files: int
+    depth: int
+    grid: Int32 | None
+
+    @property
+    def range_counts(self) -> tuple[int, ...]:
+        return tuple(len(b) + 1 for b in self.boundaries)
+
+    @property
+    def leaves_in_file(self) -> int:
+        return int(self.leaf.max(initial=0)) + 1
+
+    def walk(self, cell: Int64, range_ids: Sequence[Int64]) -> Int32:
+        """int32[n]: the leaf node of each row, the reference for the expressions in Spark."""
+        node = self.root[cell]
+        table = np.stack(range_ids)
+        rows = np.arange(len(node))
+        for _ in range(self.depth):
+            right = table[self.column[node], rows] >= self.threshold[node]
+            node = self.child[2 * node + right]
+        return node
+
+
+def plant(maps: Sequence[FileMap]) -> Forest:
+    """One forest of the cells' file maps (at least one), in their order."""
+    columns = len(maps[0].columns)
+    shared = [rank(pa.concat_arrays([m.boundaries[c] for m in maps])) for c in range(columns)]
+    taken = [0] * columns
+    nodes = 0
+    files = 0
+    roots: list[int] = []
+    parts: list[dict[str, Int64]] = []
+    for m in maps:
+        # a cell's boundary as a threshold among all cells' boundaries
+        thresholds = []
+        for c, s in enumerate(shared):
+            mine = s.ordinals[taken[c] : taken[c] + len(m.boundaries[c])]
+            thresholds.append(np.concatenate(([0], mine + 1)))
+            taken[c] += len(m.boundaries[c])
+        part = _lay_out(m, thresholds, nodes, files)
+        roots.append(nodes)
+        parts.append(part)
+        nodes += len(part["column"])
+        files += m.files
+    joined = {key: np.concatenate([p[key] for p in parts]).astype(np.int32) for key in parts[0]}
+    forest = Forest(
+        boundaries=tuple(s.distinct for s in shared),
+        root=np.array(roots, np.int32),
+        files=files,
+        depth=max(m.tree.depth for m in maps),
+        grid=None,
+        **joined,
+    )
+    return _with_grid(forest)
+
+
+def _lay_out(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_file: int) -> dict[str, Int64]:
+    tree = m.tree
+    inner, leaves = len(tree.column), len(tree.file)
+
+    def node_of(child: Int32) -> Int64:
+        return np.where(child < 0, inner + ~child, child).astype(np.int64)
+
+    child = np.empty(2 * (inner + leaves), np.int64)
+    child[0 : 2 * inner : 2] = node_of(tree.left)
+    child[1 : 2 * inner : 2] = node_of(tree.right)
+    child[2 * inner :] = np.repeat(np.arange(inner, inner + leaves), 2)
+    threshold = np.zeros(inner + leaves, np.int64)
+    for c, shared in enumerate(thresholds):
+        mine = np.flatnonzero(tree.column == c)
+        threshold[mine] = shared[tree.threshold[mine]]
+    none = np.zeros(inner, np.int64)
+    return {
+        "column": np.concatenate((tree.column, np.zeros(leaves, np.int64))),
+        "threshold": threshold,
+        "child": child + first_node,
+        "file": np.concatenate((none, tree.file + first_file)),
+        "leaf": np.concatenate((none, _leaf_in_file(tree.file))),
+        "spread": np.concatenate((none + 1, tree.spread)),
+    }
+
+
+def _leaf_in_file(file: Int32) -> Int64:
+    """int64[leaves]: 0.. within each run of leaves of one file (they are adjacent)."""
+    starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
+    return np.arange(len(file)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(file)]))))
+
+
+def _with_grid(forest: Forest) -> Forest:
+    shape = (len(forest.root), *forest.range_counts)
+    if prod(shape) > MOST_GRID_CELLS:
+        return forest
+    cell, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
+    return replace(forest, grid=forest.walk(cell, range_ids))

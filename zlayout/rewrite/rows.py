@@ -1,0 +1,156 @@
+"""What a rewrite knows of each row before its keys count: where it stands in the source, and its cell.
+
+`ordinal` is the rank of the row's file among all files of the job by path, so that copies of a table under
+different roots agree; `position` is the row's index in that file. Both stay the same however the scan is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from zlayout.errors import EngineError
+from zlayout.rewrite.constants import Constants
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+
+PREFIX = "__zlayout_"
+FILE = f"{PREFIX}file"
+POSITION = f"{PREFIX}position"
+ORDINAL = f"{PREFIX}ordinal"
+GROUP = f"{PREFIX}group"
+CELL = f"{PREFIX}cell"
+CELL_KEY = f"{PREFIX}cell_key"
+PARTITION = f"{PREFIX}partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The rows to rewrite, exactly those of the pinned files and with every column that must be kept.
+
+    file: the path of a row's file, a column that `frame.select` can resolve (`_metadata.file_path`, `_file`).
+    position: its index in that file (`_metadata.row_index`, `_pos`). partition: the values of the output
+    partitioning (Iceberg transforms applied); empty when each group lies inside one output partition.
+    """
+
+    frame: DataFrame
+    file: Column
+    position: Column
+    partition: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTarget:
+    """A group as the rewrite sees it.
+
+    paths: string[files], each exactly as `Source.file` gives it. file_rows: int64[files], physical rows (deleted
+    ones included). rows: live rows. target_files: how many files to write.
+    """
+
+    id: str
+    paths: pa.Array
+    file_rows: Int64
+    rows: int
+    target_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """The files of a job. hash: int64[files], sorted hashes of the paths; ordinal, group: int32, beside them.
+
+    most_rows: physical rows of the largest file.
+    """
+
+    salt: int
+    hash: Int64
+    ordinal: Int32
+    group: Int32
+    most_rows: int
+
+    def __len__(self) -> int:
+        return len(self.hash)
+
+
+def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileIndex:
+    """Hash the paths of all groups by Spark's own function. Raises EngineError ZL313 if two groups share a file."""
+    paths = pa.concat_arrays([pa.array(g.paths, pa.string()) for g in groups])
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
+    if len(pc.unique(paths)) != len(paths):
+        raise EngineError.of("ZL313", "a file is in the plan twice", hint="plan again")
+    by_path = pc.sort_indices(paths).to_numpy()
+    ordinal = np.empty(len(paths), np.int32)
+    ordinal[by_path] = np.arange(len(paths), dtype=np.int32)
+    table = session.createDataFrame(pa.table({"path": paths}))
+    salt = 0
+    while True:
+        hashes = table.select(F.xxhash64("path", F.lit(salt)).alias("h")).toArrow()["h"].to_numpy()
+        if len(np.unique(hashes)) == len(hashes):
+            break
+        salt += 1
+    order = np.argsort(hashes)
+    most_rows = max((int(g.file_rows.max(initial=0)) for g in groups), default=0)
+    return FileIndex(salt, hashes[order].astype(np.int64), ordinal[order], group[order], most_rows)
+
+
+def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
+    """What `with_origin` reads from `Constants`."""
+    return {
+        "path_hash": pa.array(index.hash),
+        "ordinal": pa.array(index.ordinal),
+        "group": pa.array(index.group),
+    }
+
+
+def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> DataFrame:
+    """FILE becomes ORDINAL and GROUP (int). A row of a file that is not in the index fails the job."""
+    found = f"{PREFIX}found"
+    path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
+    frame = frame.withColumn(found, constants.search("path_hash", path_hash)).drop(FILE)
+    at = F.when(F.col(found) >= 0, F.col(found)).otherwise(
+        F.raise_error(F.lit("ZL314 a row's file is not among the files to rewrite")).cast("int")
+    )
+    frame = frame.withColumn(found, at)
+    origin = {ORDINAL: constants.at("ordinal", F.col(found)), GROUP: constants.at("group", F.col(found))}
+    return frame.withColumns(origin).drop(found)
+
+
+def source_columns(source: Source) -> list[Column]:
+    """FILE, POSITION and the partition values, under names that no table has."""
+    values = [value.alias(name) for value, name in zip(source.partition, partition_names(source), strict=True)]
+    return [source.file.alias(FILE), source.position.alias(POSITION), *values]
+
+
+def partition_names(source: Source) -> list[str]:
+    return [f"{PARTITION}{i}" for i in range(len(source.partition))]
+
+
+def cell_key(source: Source) -> Column:
+    """bigint: the row's group, or a hash of it and of the output partition where a group may have several."""
+    names = partition_names(source)
+    if not names:
+        return F.col(GROUP).cast("bigint")
+    return F.xxhash64(GROUP, *names, *[F.col(name).isNull() for name in names])  # the hash itself skips nulls
+
+
+def key_column(frame: DataFrame, name: str) -> Column:
+    """A key column by its dotted name; a column whose own name has dots wins over a nested one."""
+    if name in frame.columns:
+        return F.col(quoted(name))
+    return F.col(".".join(quoted(part) for part in name.split(".")))
+
+
+def key_type(frame: DataFrame, name: str) -> T.DataType:
+    return frame.select(key_column(frame, name)).schema.fields[0].dataType
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,75 @@
+"""One sampling job for all groups and key columns; whether a row is taken depends on that row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as F
+
+from zlayout.rewrite.constants import Constants
+from zlayout.rewrite.rows import (
+    CELL_KEY,
+    GROUP,
+    ORDINAL,
+    POSITION,
+    PREFIX,
+    FileIndex,
+    GroupTarget,
+    Source,
+    cell_key,
+    index_arrays,
+    key_column,
+    source_columns,
+    with_origin,
+)
+
+Int64 = NDArray[np.int64]
+# Expected sample rows for each output file. Files' rows then vary by about 1 / sqrt(2000) = 2 %.
+ROWS_A_FILE = 2000
+HASH_BITS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """keys: one array of length n for each key column. group: int32[n]. cell_key: int64[n], see
+    `zlayout.rewrite.rows.cell_key`."""
+
+    keys: Mapping[str, pa.ChunkedArray]
+    group: NDArray[np.int32]
+    cell_key: Int64
+
+    def rows_of(self, mask: NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
+        """The keys of the rows where the mask holds."""
+        chosen = pa.array(np.flatnonzero(mask))
+        return {name: values.take(chosen) for name, values in self.keys.items()}
+
+
+def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex) -> Sample:
+    """Sample `columns` of all groups in one job that reads those columns alone.
+
+    A row is taken when a hash of (file, position) is below its group's share, so the sample is the same whatever
+    the number of cores or splits, which `DataFrame.sample(fraction, seed)` is not. Executors run no Python.
+    """
+    thresholds = pa.array([_threshold(g) for g in groups], pa.int32())
+    constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds})
+    names = [f"{PREFIX}key{i}" for i in range(len(columns))]
+    frame = source.frame.select(
+        *[key_column(source.frame, column).alias(name) for column, name in zip(columns, names, strict=True)],
+        *source_columns(source),
+    )
+    frame = with_origin(frame, index, constants)
+    low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
+    chosen = frame.where(low_bits <= constants.at("share", F.col(GROUP)))
+    table = chosen.select(*names, F.col(GROUP), cell_key(source).alias(CELL_KEY)).toArrow()
+    keys = {column: table[name] for column, name in zip(columns, names, strict=True)}
+    return Sample(keys, table[GROUP].to_numpy(), table[CELL_KEY].to_numpy())
+
+
+def _threshold(group: GroupTarget) -> int:
+    """The share of a group's rows to take, as the largest hash that is still taken."""
+    share = ROWS_A_FILE * group.target_files / max(group.rows, 1)
+    return min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1)
