@@ -26,7 +26,7 @@ class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
     capabilities = Capabilities(
-        format="delta", native_curves=frozenset({"zorder"}), zlayout_engine=False, partition_evolution=False
+        format="delta", native_curves=frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False
     )
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
@@ -71,6 +71,11 @@ class DeltaBackend:
     def _rewrite(
         self, delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify
     ) -> Iterator[Commit | GroupFailed]:
+        if work.layout.engine == "zlayout":
+            from zlayout.backends.delta.commit import run_zlayout
+
+            yield from run_zlayout(delta, storage, state, work, notify)
+            return
         from zlayout.backends.delta.native import run_native
 
         yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from zlayout.errors import EngineError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -71,6 +73,18 @@ class DeltaJvm:
         frame = self._log.createDataFrame(snapshot, adds, False, self.some("Optimize"))
         return DataFrame(_module(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark)
 
+    def read_back(self, snapshot: Any, written: Iterable[Any], like: Any) -> DataFrame:
+        """The rows of new AddFiles with the columns of `data_frame`. like: any AddFile of the snapshot.
+
+        With row tracking every file needs a base row id, which new files get in the commit only; any will do, since
+        the row ids that were kept stand in the file itself.
+        """
+        files = list(written)
+        if like.baseRowId().isDefined():
+            kept = {"baseRowId": like.baseRowId(), "defaultRowCommitVersion": like.defaultRowCommitVersion()}
+            files = [file.copy(*_fields(file, kept)) for file in files]
+        return self.data_frame(snapshot, self.seq(files))
+
     def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
         """Write through Delta's own writer; the new AddFiles, not yet committed."""
         written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
@@ -82,6 +96,27 @@ class DeltaJvm:
             transaction.snapshot(), self.map(tags)
         )
         return int(transaction.commit(actions, operation, kept))
+
+    def rearranged(self, file: Any) -> Any:
+        """The AddFile with dataChange false, as OPTIMIZE marks its files: no row changed, they only moved."""
+        strategy = self._delta.commands.ZOrderStrategy(self.spark._jsparkSession, self.seq(["any"]))
+        return strategy.tagAddFile(file, getattr(self._delta.commands, "OptimizeTableStrategy$DummyBinInfo")())
+
+    def base_uri(self) -> str:
+        """The table's folder as a URI, as Hadoop qualifies it."""
+        return str(self._log.dataPath().toUri().toString())
+
+    def require_files(self, files: Iterable[Any]) -> None:
+        """Raise EngineError ZL313 unless each new AddFile is there with its size: VACUUM may have come by."""
+        for file in files:
+            path = file.absolutePath(self._log)
+            status = path.getFileSystem(self._log.newDeltaHadoopConf())
+            if not status.exists(path) or status.getFileStatus(path).getLen() != file.size():
+                raise EngineError.of(
+                    "ZL313",
+                    f"the new file {file.path()} is gone or not of {file.size()} bytes",
+                    hint="nothing was committed; was VACUUM run without retention? plan again",
+                )
 
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
         """Give the transaction the same metadata with other partition columns; before it writes anything."""
@@ -112,6 +147,12 @@ class DeltaJvm:
         return getattr(self._delta, "DeltaOperations$Optimize")(
             self.seq([]), self.seq(columns), False, self.none, False
         )
+
+
+def _fields(file: Any, changed: Mapping[str, Any]) -> list[Any]:
+    """The fields of a Scala case class in order, some of them replaced: what its `copy` takes."""
+    names = [file.productElementName(at) for at in range(file.productArity())]
+    return [changed.get(name, file.productElement(at)) for at, name in enumerate(names)]
 
 
 def _module(package: Any, name: str) -> Any:

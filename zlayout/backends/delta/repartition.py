@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from zlayout.backends.base import Commit, Notify, Progress, Work
-from zlayout.backends.delta.content_hash import content_of, observed
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.run_history import RUN
-from zlayout.errors import CommitConflict, EngineError, Refused
+from zlayout.backends.delta.schema import quoted
+from zlayout.errors import CommitConflict, Refused
 from zlayout.table.state import TableState
 
 
@@ -51,7 +51,7 @@ def repartition(delta: DeltaJvm, work: Work, notify: Notify) -> Commit:
         old = snapshot.allFiles().collectAsList()
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
-        added = _write(delta, transaction, delta.data_frame(snapshot, delta.seq(old)), columns, table)
+        added = _write(delta, transaction, delta.data_frame(snapshot, delta.seq(old)), columns)
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         operation = delta.overwrite(columns)
@@ -67,17 +67,14 @@ def repartition(delta: DeltaJvm, work: Work, notify: Notify) -> Commit:
     )
 
 
-def _write(delta: DeltaJvm, transaction: Any, source: Any, columns: Sequence[str], table: str) -> list[Any]:
+def _write(delta: DeltaJvm, transaction: Any, source: Any, columns: Sequence[str]) -> list[Any]:
     """Write the rows, near each other where they share a partition; the AddFiles once the gate has passed."""
-    before, seen_before = observed(source, "zlayout_before")
-    placed = before.repartition(*[before[f"`{name}`"] for name in columns]) if columns else before
-    after, seen_after = observed(placed, "zlayout_after")
-    added = delta.write_files(transaction, after, optimize=True)
-    rows_in, rows_out = content_of(seen_before), content_of(seen_after)
-    if rows_in != rows_out:
-        raise EngineError.of(
-            "ZL310",
-            f"{table}: rows written differ from rows read; nothing was committed",
-            hint=f"read {rows_in.rows} rows, wrote {rows_out.rows}; run again, and report it if it stays",
-        )
+    from zlayout.rewrite.gate import Gate
+
+    gate = Gate(source, source.count())
+    frame = gate.watch_source(source)
+    placed = frame.repartition(*[frame[quoted(name)] for name in columns]) if columns else frame
+    added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
+    gate.check()
+    delta.require_files(added)
     return added

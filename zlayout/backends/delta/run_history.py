@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.json as pa_json
 from zlayout.backends.delta.tags import LOG
 
 RUN = "zlayout.run"
+MARK = "zlayout.commit"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _ADD = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string())])
 _REMOVE = pa.struct([("path", pa.string()), ("size", pa.int64())])
@@ -35,25 +37,40 @@ class RunCommit:
 
 
 def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
-    """The commits with versions above `after` that carry the run's id, in order."""
+    """The commits with versions above `after` that carry the run's id, in order.
+
+    The id is a tag of our own commits, and in the userMetadata of those that Delta's commands make for us.
+    """
+    for version, content in _contents(storage, after):
+        info = _commit_info(content, run_id)
+        if (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or ""):
+            yield _commit(version, content)
+
+
+def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | None:
+    """The version above `after` whose commit has the tag MARK = `mark`; None when there is none yet."""
+    for version, content in _contents(storage, after):
+        if (_commit_info(content, mark).get("tags") or {}).get(MARK) == mark:
+            return version
+    return None
+
+
+def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
+    """The commits above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
-    names = sorted(info.base_name for info in found if _COMMIT.fullmatch(info.base_name))
-    for name in names:
-        version = int(name[:20])
-        if version > after:
+    for name in sorted(info.base_name for info in found if _COMMIT.fullmatch(info.base_name)):
+        if int(name[:20]) > after:
             with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
-                content = stream.read()
-            if _is_of_run(content, run_id):
-                yield _commit(version, content)
+                yield int(name[:20]), stream.read()
 
 
-def _is_of_run(content: bytes, run_id: str) -> bool:
-    """Whether the commitInfo names the run, as a tag (our own commits) or in userMetadata (OPTIMIZE)."""
+def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
+    """The commitInfo where its line mentions the text; else empty, unparsed."""
     line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
-    if run_id.encode() not in line:
-        return False
-    info = json.loads(line)["commitInfo"]
-    return (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or "")
+    if mention.encode() not in line:
+        return {}
+    info: dict[str, Any] = json.loads(line)["commitInfo"]
+    return info
 
 
 def _commit(version: int, content: bytes) -> RunCommit:

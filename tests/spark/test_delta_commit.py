@@ -1,0 +1,203 @@
+"""Engine zlayout on Delta: what the commit keeps, what it refuses, and how concurrent changes are treated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.delta.jvm import DeltaJvm
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import CommitConflict, EngineError
+from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.table.state import TableState
+
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 20_000, True, "zlayout")
+FEATURES = (
+    "'delta.columnMapping.mode'='name','delta.enableDeletionVectors'='true','delta.enableRowTracking'='true',"
+    "'delta.enableInCommitTimestamps'='true','delta.enableChangeDataFeed'='true'"
+)
+ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
+
+
+@pytest.fixture(scope="module")
+def backend(project: Project, runtime: SparkRuntime) -> DeltaBackend:
+    return DeltaBackend(project.catalogs["lake"], runtime)
+
+
+def silent(_: Progress) -> None:
+    """No progress wanted."""
+
+
+def work_for(table: TableName, state: TableState, files: int = 4, **changes: Any) -> Work:
+    groups = tuple(
+        Group(f"g{at}", state.files.take(np.flatnonzero(state.files.partition == at)), files)
+        for at in range(len(state.files.partitions))
+    )
+    settings: dict[str, Any] = {"properties": (), "partition_by": None, "groups": groups, "covers_table": True}
+    return Work(table, LAYOUT, f"run-{table.name}", state.version, **(settings | changes))
+
+
+def rows(spark: SparkSession, path: Path, where: str = "true") -> list[Any]:
+    return sorted(map(tuple, spark.sql(f"select {ALL} from delta.`{path}` where {where}").collect()), key=repr)
+
+
+def append(spark: SparkSession, path: Path, start: int, stop: int) -> None:
+    spark.range(start, stop, 1, 2).selectExpr(
+        "id",
+        "cast(id * 7919 % 1009 as int) a",
+        "cast(id * 104729 % 997 as int) b",
+        "map('k', cast(id as int)) m",
+        "case when id % 2 = 0 then 'x y/%ü+=' end p",
+    ).write.format("delta").mode("append").save(str(path))
+
+
+def table_with_everything(spark: SparkSession, path: Path, count: int, features: str = FEATURES) -> None:
+    columns = "id bigint, a int, b int, m map<string,int>, p string"
+    spark.sql(f"create table delta.`{path}` ({columns}) using delta partitioned by (p) tblproperties({features})")
+    append(spark, path, 0, count)
+    spark.sql(f"delete from delta.`{path}` where id = 7")
+
+
+def during_commit(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Let `change` happen right before the first commit is sent."""
+    commit: Callable[..., int] = DeltaJvm.commit
+    waiting = [change]
+
+    def commit_after_it(self: DeltaJvm, *arguments: Any) -> int:
+        while waiting:
+            waiting.pop()()
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(DeltaJvm, "commit", commit_after_it)
+
+
+def test_one_commit_for_all_groups_keeps_rows_ids_and_a_concurrent_append(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table_with_everything(spark, delta_path, 2000)
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ("a", "b"))
+    during_commit(monkeypatch, lambda: append(spark, delta_path, 5000, 5010))
+    (commit,) = backend.execute(work_for(delta_table, state, verify="full"), silent)
+    assert isinstance(commit, Commit)
+    after = backend.observe(delta_table, ("a", "b"))
+    assert (commit.kind, commit.groups, commit.rows) == ("rewrite", ("g0", "g1"), 1999)
+    assert (commit.files_removed, commit.files_added) == (len(state.files), 8)
+    assert commit.bytes_removed == int(state.files.bytes.sum())
+    laid_out = np.flatnonzero(after.files.layout >= 0)
+    assert commit.bytes_added == int(after.files.bytes[laid_out].sum())
+    assert len(laid_out) == 8
+    assert after.files.layouts[0].settings == LAYOUT.settings()
+    assert len({(g, p) for g, p in zip(after.files.group, after.files.partition, strict=True) if g >= 0}) == 2
+    assert rows(spark, delta_path, "id < 5000") == before
+    assert spark.sql(f"select count(*) n from delta.`{delta_path}` where id >= 5000").collect()[0].n == 10
+    assert after.files.deleted.sum() == 0
+    changes = spark.read.option("readChangeFeed", "true").option("startingVersion", commit.version)
+    assert changes.format("delta").load(str(delta_path)).count() == 0
+
+    for column, whole in (("a", 1009), ("b", 997)):
+        b = after.files.take(laid_out).bounds[column]
+        widths = np.array(b.upper.to_pylist()) - np.array(b.lower.to_pylist())
+        assert widths.max() < 0.6 * whole, "four disjoint boxes a partition: each spans about half of each column"
+        assert b.lower.null_count == 0
+
+    spark.sql(f"alter table delta.`{delta_path}` set tblproperties ('delta.checkpointInterval' = '1')")
+    spark.sql(f"delete from delta.`{delta_path}` where id = 8")
+    assert list((delta_path / "_delta_log").glob("*.checkpoint*.parquet")), "a checkpoint could be written"
+    again = backend.observe(delta_table, ())
+    assert (again.files.layout >= 0).sum() == 8
+    assert again.files.deleted.sum() == 1
+
+
+def test_a_concurrent_delete_drops_just_the_group_it_touched(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table_with_everything(spark, delta_path, 600)
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    named = next(at for at, p in enumerate(state.files.partitions) if p.values[0] is not None)
+    during_commit(monkeypatch, lambda: spark.sql(f"delete from delta.`{delta_path}` where id = 10"))
+    outcomes = list(backend.execute(work_for(delta_table, state), silent))
+    failed = next(o for o in outcomes if isinstance(o, GroupFailed))
+    done = next(o for o in outcomes if isinstance(o, Commit))
+    assert len(outcomes) == 2
+    assert failed.groups == (f"g{named}",)
+    assert isinstance(failed.error, CommitConflict)
+    assert done.groups == (f"g{1 - named}",)
+    assert rows(spark, delta_path) == [row for row in before if row[0] != 10]
+
+
+def test_files_changed_since_the_plan_are_left_alone(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    table_with_everything(spark, delta_path, 200)
+    state = backend.observe(delta_table, ())
+    spark.sql(f"delete from delta.`{delta_path}` where id in (10, 11)")
+    (failed,) = backend.execute(work_for(delta_table, state), silent)
+    assert isinstance(failed, GroupFailed)
+    assert (failed.groups, failed.error.diagnostics[0].code) == (("g0", "g1"), "ZL320")
+    assert backend.observe(delta_table, ()).version == state.version + 1
+
+
+def test_a_commit_whose_answer_is_lost_is_found_and_one_that_failed_is_not_claimed(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table_with_everything(spark, delta_path, 100, "'delta.enableDeletionVectors'='true'")
+    state = backend.observe(delta_table, ())
+    send: Callable[..., int] = DeltaJvm.commit
+
+    def lose_the_answer(self: DeltaJvm, *arguments: Any) -> int:
+        send(self, *arguments)
+        raise ConnectionRefusedError("the gateway is gone")
+
+    monkeypatch.setattr(DeltaJvm, "commit", lose_the_answer)
+    (commit,) = backend.execute(work_for(delta_table, state), silent)
+    assert isinstance(commit, Commit)
+    assert commit.version == state.version + 1 == backend.observe(delta_table, ()).version
+
+    def never_arrive(*_: object) -> int:
+        raise ConnectionRefusedError("the gateway is gone")
+
+    monkeypatch.setattr(DeltaJvm, "commit", never_arrive)
+    now = backend.observe(delta_table, ())
+    with pytest.raises(EngineError, match=r"ZL331 .* does not have the commit yet .*run-"):
+        list(backend.execute(work_for(delta_table, now), silent))
+
+
+def test_a_new_file_that_vanished_before_the_commit_stops_it(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spark.sql(f"create table delta.`{delta_path}` using delta as select id, 1 a, 2 b from range(50)")
+    state = backend.observe(delta_table, ())
+    write: Callable[..., list[Any]] = DeltaJvm.write_files
+
+    def vanish(self: DeltaJvm, transaction: Any, frame: Any, *, optimize: bool) -> list[Any]:
+        written = write(self, transaction, frame, optimize=optimize)
+        Path(str(delta_path), written[0].path()).unlink()
+        return written
+
+    monkeypatch.setattr(DeltaJvm, "write_files", vanish)
+    with pytest.raises(EngineError, match=r"ZL313 .*is gone"):
+        list(backend.execute(work_for(delta_table, state, files=2), silent))
+    assert backend.observe(delta_table, ()).version == state.version

@@ -1,0 +1,197 @@
+"""Engine `zlayout` on Delta: rows of the pinned files, placed by `zlayout.rewrite`, committed with conflict checks.
+
+One transaction pinned to one snapshot reads and writes for all groups. It commits the groups together; only when a
+concurrent change wins against that is each group committed alone, so that just the groups it touched are dropped.
+A commit is never retried past a conflict, and files of a dropped group stay behind as orphans for VACUUM.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs as pa_fs
+
+from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.backends.delta.failures import connection_lost, spark_errors
+from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.run_history import MARK, RUN, version_marked
+from zlayout.backends.delta.source_files import PinnedFiles, changed_meanwhile, file_uris, pinned_files, still_live
+from zlayout.backends.delta.stamp import layout_tags
+from zlayout.backends.delta.tags import GROUP
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError
+from zlayout.table.state import TableState
+
+# DelayedCommitProtocol names a file after the Spark partition that wrote it.
+_PART = re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$")
+_COMMIT_CONF = {"spark.databricks.delta.commit.idempotencyCheck.enabled": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One group after the write: its new AddFiles and the pinned ones they replace."""
+
+    group: Group
+    added: tuple[Any, ...]
+    removed: tuple[Any, ...]
+
+
+def run_zlayout(
+    delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify
+) -> Iterator[Commit | GroupFailed]:
+    """Rewrite the groups of `work`. state: the table as it is now, to drop groups that changed since the plan.
+
+    Raises EngineError ZL310 to ZL314 (nothing committed), CommitUnknown ZL331.
+    """
+    table = str(work.table)
+    groups, changed = still_live(work.groups, state.files)
+    if changed:
+        yield GroupFailed(tuple(group.id for group in changed), changed_meanwhile(table, changed))
+    if not groups:
+        return
+    with spark_errors(table, "the rewrite"), session_conf(delta.spark, _COMMIT_CONF):
+        snapshot = delta.snapshot()
+        files = pinned_files(delta, snapshot, table, groups)
+        transaction = _begin(delta, snapshot, files.adds)
+        notify(Progress(table, "rewriting"))
+        rewritten = _rewrite(delta, snapshot, transaction, files, groups, work, exact=not state.notes)
+        notify(Progress(table, "committing"))
+    commit = _Committer(delta, storage, snapshot, work)
+    try:
+        yield commit(transaction, rewritten)
+    except CommitConflict as conflict:
+        if len(rewritten) == 1:
+            yield GroupFailed((rewritten[0].group.id,), conflict)
+            return
+        for each in rewritten:
+            yield _alone(delta, snapshot, commit, each)
+
+
+def _alone(
+    delta: DeltaJvm, snapshot: Any, commit: Callable[[Any, Sequence[Rewritten]], Commit], one: Rewritten
+) -> Commit | GroupFailed:
+    """One group in a transaction of its own, pinned to the snapshot that its rows came from."""
+    try:
+        return commit(_begin(delta, snapshot, delta.seq(one.removed)), [one])
+    except CommitConflict as conflict:
+        return GroupFailed((one.group.id,), conflict)
+
+
+def _begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
+    """A transaction that has read just these files: a change to one of them conflicts, an append does not."""
+    transaction = delta.begin(snapshot)
+    transaction.trackFilesRead(adds)
+    transaction.trackReadPredicates(delta.seq([]), False, True)
+    return transaction
+
+
+def _rewrite(
+    delta: DeltaJvm,
+    snapshot: Any,
+    transaction: Any,
+    files: PinnedFiles,
+    groups: Sequence[Group],
+    work: Work,
+    *,
+    exact: bool,
+) -> list[Rewritten]:
+    """Place and write the rows, and pass the gate. exact False: live rows are not known, so they are counted."""
+    from pyspark.sql import functions as f
+
+    from zlayout.rewrite.engine import place, settings
+    from zlayout.rewrite.rows import Source
+
+    frame = delta.data_frame(snapshot, files.adds)
+    source = Source(frame, f.col("_metadata.file_path"), f.col("_metadata.row_index"))
+    with settings(delta.spark):
+        placed = place(source, work.layout, _targets(delta, groups, None if exact else frame.count()))
+        written = delta.write_files(transaction, placed.frame, optimize=True)
+        placed.gate.check()
+        if work.verify == "full":
+            placed.gate.verify(delta.read_back(snapshot, written, files.adds.head()))
+    delta.require_files(written)
+    added: list[list[Any]] = [[] for _ in groups]
+    for file in written:
+        number = int(placed.group_of[_spark_partition(file.path())])
+        added[number].append(_tagged(delta, file, work, groups[number]))
+    return [Rewritten(group, tuple(new), tuple(files.of(group))) for group, new in zip(groups, added, strict=True)]
+
+
+def _targets(delta: DeltaJvm, groups: Sequence[Group], counted: int | None) -> list[Any]:
+    """The groups as the rewrite sees them; with `counted`, their rows are made to add up to it."""
+    from zlayout.rewrite.rows import GroupTarget
+
+    base = delta.base_uri()
+    rows = [int(group.files.live_rows.sum()) for group in groups]
+    if counted is not None:
+        rows[-1] += counted - sum(rows)
+    return [
+        GroupTarget(group.id, file_uris(base, group.files.path.to_pylist()), group.files.rows, live, group.target_files)
+        for group, live in zip(groups, rows, strict=True)
+    ]
+
+
+def _spark_partition(path: str) -> int:
+    found = _PART.search(path)
+    if not found:
+        raise EngineError.of(
+            "ZL313",
+            f"expected a new file named part-<number>-..., found {path}",
+            hint="nothing was committed; is the Delta version one that zlayout was tested with?",
+        )
+    return int(found[1])
+
+
+def _tagged(delta: DeltaJvm, file: Any, work: Work, group: Group) -> Any:
+    tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
+    return delta.rearranged(file).copyWithTags(delta.map(tags))
+
+
+class _Committer:
+    """Commits rewritten groups, and finds out what became of a commit that did not answer."""
+
+    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, work: Work) -> None:
+        self._delta = delta
+        self._storage = storage
+        self._base = int(snapshot.version())
+        self._work = work
+
+    def __call__(self, transaction: Any, rewritten: Sequence[Rewritten]) -> Commit:
+        """One commit for all of `rewritten`. Raises CommitConflict ZL321, CommitUnknown ZL331, EngineError ZL314."""
+        added = [file for each in rewritten for file in each.added]
+        removed = [file for each in rewritten for file in each.removed]
+        return Commit(
+            kind="rewrite",
+            version=self._version(transaction, added, removed),
+            groups=tuple(each.group.id for each in rewritten),
+            files_removed=len(removed),
+            files_added=len(added),
+            bytes_removed=sum(int(each.group.files.bytes.sum()) for each in rewritten),
+            bytes_added=sum(file.size() for file in added),
+            rows=sum(int(each.group.files.live_rows.sum()) for each in rewritten),
+        )
+
+    def _version(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
+        table, mark = str(self._work.table), uuid.uuid4().hex
+        with spark_errors(table, "committing"), session_conf(self._delta.spark, _COMMIT_CONF):
+            now = int(time.time() * 1000)
+            actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
+            operation = self._delta.optimize([column.name for column in self._work.layout.columns])
+            try:
+                return self._delta.commit(transaction, actions, operation, {RUN: self._work.run_id, MARK: mark})
+            except Exception as error:
+                # also an error after the commit (a hook, a lost answer) means that it may well be in the log
+                version = version_marked(self._storage, mark, self._base)
+                if version is not None:
+                    return version
+                if not connection_lost(error):
+                    raise
+                raise CommitUnknown.of(
+                    "ZL331",
+                    f"{table}: Spark was lost while committing, and the log does not have the commit yet",
+                    hint=f"look for run {self._work.run_id} in DESCRIBE HISTORY, delete no file; then plan again",
+                ) from error

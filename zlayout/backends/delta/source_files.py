@@ -1,0 +1,107 @@
+"""The pinned files of a work order inside Delta: as AddFiles, and as the rows they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.backends.base import Group
+from zlayout.errors import CommitConflict, Diagnostic
+from zlayout.table.state import FileTable
+
+if TYPE_CHECKING:
+    from zlayout.backends.delta.jvm import DeltaJvm
+
+# What java.net.URI leaves as it is in a path; `_metadata.file_path` is such a URI as text.
+_QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFiles:
+    """AddFiles of one snapshot, by their path in the log; py4j references."""
+
+    adds: Any
+    by_path: dict[str, Any]
+
+    def of(self, group: Group) -> list[Any]:
+        return [self.by_path[path] for path in group.files.path.to_pylist()]
+
+
+def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[Group]]:
+    """Groups whose files are all live with the deletion vectors they were planned with, and the other groups."""
+    now = _identity(live)
+    kept: list[Group] = []
+    changed: list[Group] = []
+    for group in groups:
+        whole = pc.all(pc.is_in(_identity(group.files), value_set=now)).as_py()
+        (kept if whole or not len(group.files) else changed).append(group)
+    return kept, changed
+
+
+def changed_meanwhile(table: str, groups: Sequence[Group]) -> CommitConflict:
+    files = sum(len(group.files) for group in groups)
+    return CommitConflict(
+        Diagnostic(
+            "ZL320",
+            f"{table}: some of {files} planned files were removed or changed since the plan",
+            hint="the other change stands; plan and apply again",
+        )
+    )
+
+
+def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group]) -> PinnedFiles:
+    """The groups' files as the snapshot has them. Raises CommitConflict ZL320 unless it has all of them unchanged."""
+    from pyspark.sql import functions as f
+
+    pins = pa.table(
+        {
+            "path": pa.concat_arrays([group.files.path for group in groups]),
+            "_pin": pa.concat_arrays([group.files.version_key for group in groups]),
+        }
+    )
+    live = delta.all_files(snapshot)
+    vector = "deletionVector"
+    key = f.concat(
+        f.col(f"{vector}.storageType"),
+        f.col(f"{vector}.pathOrInlineDv"),
+        f.coalesce(f.concat(f.lit("@"), f.col(f"{vector}.offset").cast("string")), f.lit("")),
+    )
+    chosen = live.join(f.broadcast(delta.spark.createDataFrame(pins)), "path")
+    chosen = chosen.where(f.coalesce(key, f.lit("")) == f.col("_pin")).select(live.columns)
+    adds = delta.add_files(chosen)
+    by_path = {file.path(): file for file in adds}
+    if len(by_path) != pins.num_rows or adds.size() != pins.num_rows:
+        raise changed_meanwhile(table, groups)
+    return PinnedFiles(delta.seq(adds), by_path)
+
+
+def file_uris(base: str, paths: Iterable[str]) -> pa.Array:
+    """Paths of the log as `_metadata.file_path` shows them. base: the table's folder as a URI, from Hadoop.
+
+    The log has URL-encoded paths, relative to the table, or absolute URIs in a shallow clone.
+    """
+    return pa.array([_uri(base, path) for path in paths], pa.string())
+
+
+def _uri(base: str, path: str) -> str:
+    scheme = _SCHEME.match(path)
+    if scheme:
+        return scheme[0] + _quoted(unquote(path[scheme.end() :]))
+    if path.startswith("/"):
+        return (_SCHEME.match(base) or [""])[0] + _quoted(unquote(path))
+    return f"{base.rstrip('/')}/{_quoted(unquote(path))}"
+
+
+def _quoted(path: str) -> str:
+    return _QUOTED_IN_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+
+
+def _identity(files: FileTable) -> pa.Array:
+    return pc.binary_join_element_wise(files.path, files.version_key, "\x00")
