@@ -18,7 +18,7 @@ class IcebergBackend:
     capabilities = Capabilities(
         format="iceberg",
         native_curves=frozenset({"zorder", "hilbert", "linear"}),
-        zlayout_engine=False,
+        zlayout_engine=True,
         partition_evolution=True,
     )
 
@@ -45,7 +45,8 @@ class IcebergBackend:
         state = self.observe(work.table, (), work.version)
         if state.refusals:
             raise Refused(*state.refusals)
-        if work.groups:
+        by_iceberg = work.layout.engine == "native"
+        if work.groups and by_iceberg:
             native.refuse_native(work, state)
         jvm = IcebergJvm(self._runtime.session)
         native.require_appends_only(jvm.load(work.table), work)
@@ -53,5 +54,9 @@ class IcebergBackend:
         changed = change_settings(jvm, work)
         if changed is not None:
             yield changed
-        if work.groups:
+        if work.groups and by_iceberg:
             yield from native.rewrite(jvm, self._catalog, work, notify)
+        elif work.groups:
+            from zlayout.backends.iceberg import commit
+
+            yield from commit.rewrite(jvm, self._catalog, work, notify)

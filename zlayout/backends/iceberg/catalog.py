@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     """The table at its current metadata. Raises TableError ZL121 (catalog), ZL122 (no such table), ZL123 (metadata)."""
     from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
     _require_sqlite_file(catalog)
     # A catalog that is missing must stay missing: pyiceberg would create its tables otherwise.
@@ -42,7 +42,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             f"the catalog knows {name}, but its metadata file is missing: {error}",
             hint="restore the file, or register the table again at its last metadata file",
         ) from error
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, ValidationError) as error:
         raise TableError.of(
             "ZL123",
             f"the metadata of {name} cannot be read: {first_line(error)}",

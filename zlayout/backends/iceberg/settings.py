@@ -41,13 +41,20 @@ def snapshot_id(table: Any) -> int:
 
 def spec_difference(table: Any, wanted: Sequence[PartitionField]) -> tuple[list[str], list[PartitionField]]:
     """(names of partition fields to remove, fields to add) that turn the current spec into `wanted`."""
-    current = {}
-    for field in table.spec().fields():
-        transform = field.transform().toString()
-        if transform != "void":
-            current[PartitionField(table.schema().findColumnName(field.sourceId()), transform)] = field.name()
+    current = current_fields(table)
     removed = [name for field, name in current.items() if field not in wanted]
     return removed, [field for field in wanted if field not in current]
+
+
+def current_fields(table: Any) -> dict[PartitionField, str]:
+    """The current spec's fields without void ones, each with its name in the spec."""
+    schema = table.schema()
+    fields = ((f.transform().toString(), f) for f in table.spec().fields())
+    return {
+        PartitionField(schema.findColumnName(f.sourceId()), transform): f.name()
+        for transform, f in fields
+        if transform != "void"
+    }
 
 
 def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Sequence[PartitionField]) -> None:

@@ -1,0 +1,118 @@
+"""Iceberg's rules for metrics, delete files and partition filters, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
+
+from zlayout.backends.iceberg.deletes import attribute_deletes
+from zlayout.backends.iceberg.expressions import also_selected
+from zlayout.backends.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
+from zlayout.backends.iceberg.metrics_config import MetricsConfig, MetricsMode, cut_lengths
+from zlayout.table.state import Partition, PartitionField
+
+P = "write.metadata.metrics."
+SCHEMA = Schema(
+    NestedField(1, "a", LongType(), required=False),
+    NestedField(2, "s", StructType(NestedField(4, "x", IntegerType(), required=False)), required=False),
+    NestedField(3, "b", StringType(), required=False),
+    NestedField(5, "l", ListType(6, StringType(), element_required=False), required=False),
+)
+BOUNDS, NONE = MetricsMode(True, 16), MetricsMode(False)
+
+
+def config(properties: dict[str, str], *sorted_by: int) -> MetricsConfig:
+    fields = [SortField(i, IdentityTransform()) for i in sorted_by]
+    return MetricsConfig(properties, SCHEMA, SortOrder(*fields))
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, BOUNDS),
+        ({P + "default": "none"}, NONE),
+        ({P + "default": "counts"}, NONE),
+        ({P + "default": "full"}, MetricsMode(True)),
+        ({P + "default": "truncate(64)"}, MetricsMode(True, 64)),
+        ({P + "default": "nonsense"}, BOUNDS),
+        ({P + "column.a": "none"}, NONE),
+        ({P + "default": "none", P + "column.a": "truncate(4)"}, MetricsMode(True, 4)),
+    ],
+)
+def test_mode_of_a_column(properties: dict[str, str], expected: MetricsMode) -> None:
+    assert config(properties).mode("a", 1) == expected
+
+
+def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None:
+    two = config({P + "max-inferred-column-defaults": "2"})
+    assert [two.mode(n, i).bounds for n, i in (("a", 1), ("b", 3), ("s.x", 4))] == [True, True, False]
+    declared = config({P + "max-inferred-column-defaults": "0", P + "default": "truncate(16)"})
+    assert declared.mode("s.x", 4) == BOUNDS
+    assert two.enable("s.x") == ((P + "column.s.x", "truncate(16)"),)
+
+
+def test_the_sort_order_keeps_its_bounds() -> None:
+    assert config({P + "default": "none"}, 3).mode("b", 3) == BOUNDS
+
+
+def test_cut_lengths() -> None:
+    assert cut_lengths(MetricsMode(True, 8)) == {8}
+    assert cut_lengths(MetricsMode(True, 64)) == {16, 64}
+    assert cut_lengths(MetricsMode(True)) == {16}
+
+
+def data(*deletes: DeleteFile) -> DataColumns:
+    """Files f0 and f1 of 100 and 300 rows in partition 1 (sequence 1 and 3), f2 of 50 rows in partition 2 (1)."""
+    return DataColumns(
+        path=["f0", "f1", "f2"],
+        rows=[100, 300, 50],
+        sequence=[1, 3, 1],
+        partition=[0, 0, 1],
+        partitions={(1, (1,)): 0, (1, (2,)): 1},
+        deletes=list(deletes),
+    )
+
+
+def delete(content: int, sequence: int, rows: int, referenced: str | None = None, **changes: object) -> DeleteFile:
+    made = DeleteFile(f"d{sequence}", content, False, (1, (1,)), sequence, rows, referenced, None, None)
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("deletes", "counts", "keys"),
+    [
+        ([], [0, 0, 0], ["", "", ""]),
+        ([delete(POSITION_DELETES, 2, 7, "f0")], [7, 0, 0], ["d2", "", ""]),
+        ([delete(POSITION_DELETES, 0, 7, "f0")], [0, 0, 0], ["", "", ""]),
+        ([delete(POSITION_DELETES, 3, 40)], [10, 30, 0], ["d3", "d3", ""]),
+        ([delete(POSITION_DELETES, 3, 40, lowest="f1", highest="f9")], [0, 40, 0], ["", "d3", ""]),
+        ([delete(EQUALITY_DELETES, 3, 40)], [40, 0, 0], ["d3", "", ""]),
+        ([delete(EQUALITY_DELETES, 4, 45, partition=(0, ()))], [10, 30, 5], ["d4", "d4", "d4"]),
+        ([delete(POSITION_DELETES, 5, 9, "f0"), delete(POSITION_DELETES, 4, 1, "f0")], [10, 0, 0], ["d4\nd5", "", ""]),
+        ([delete(POSITION_DELETES, 5, 999, "f2"), delete(POSITION_DELETES, 5, 9, "gone")], [0, 0, 50], ["", "", "d5"]),
+    ],
+)
+def test_deletes_by_file_partition_and_sequence(deletes: list[DeleteFile], counts: list[int], keys: list[str]) -> None:
+    deleted, version_key = attribute_deletes(data(*deletes), frozenset({0}))
+    assert deleted.tolist() == counts
+    assert version_key.to_pylist() == keys
+
+
+def test_what_a_partition_filter_selects() -> None:
+    month, city = PartitionField("day", "month"), PartitionField("city")
+    old = Partition(0, (month,), (5,))
+    partitions = [
+        old,
+        Partition(0, (month,), (6,)),
+        Partition(1, (month, city), (5, "x")),
+        Partition(1, (month, city), (6, "x")),
+        Partition(2, (), ()),
+    ]
+    assert also_selected(partitions, [old]) == [0, 2, 4]
+    assert also_selected(partitions, [partitions[2]]) == [0, 2, 4]
+    assert also_selected(partitions, [partitions[4]]) == [0, 1, 2, 3, 4]
+    nulls = [Partition(0, (month,), (None,)), old]
+    assert also_selected(nulls, nulls[:1]) == [0]

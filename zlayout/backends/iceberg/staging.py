@@ -1,0 +1,125 @@
+"""The pinned files of a rewrite, staged for Spark to read, and the files that Spark wrote for them.
+
+Whole files of the pinned snapshot are staged (no residual filter, nothing split off), so the frame holds exactly
+their live rows, with `_row_id` and `_last_updated_sequence_number` on version 3, which must reach the writer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from zlayout.backends.base import Group, Work
+from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.errors import CommitConflict, EngineError
+
+ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
+TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by file path. id: what Spark reads and writes by."""
+
+    jvm: IcebergJvm
+    table: Any
+    snapshot: Any
+    tasks: Mapping[str, Any]
+    id: str
+
+    @property
+    def frame(self) -> DataFrame:
+        """The live rows of the staged files; `_file` and `_pos` can be selected."""
+        return self.jvm.session.read.format("iceberg").load(self.id)
+
+    def exact_deletes(self) -> bool:
+        """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
+        is_vector = self.jvm.iceberg.util.ContentFileUtil.isDV
+        return all(is_vector(delete) for task in self.tasks.values() for delete in task.deletes())
+
+    def write(self, frame: DataFrame) -> None:
+        """Write the placed frame: one file for each Spark partition (and output partition). Nothing is committed."""
+        options = {
+            "use-table-distribution-and-ordering": "false",
+            "output-spec-id": str(self.table.spec().specId()),
+            "target-file-size-bytes": str(ONE_FILE),
+            "fanout-enabled": "false",
+        }
+        with java_errors(f"writing new files of {self.table.name()}"):
+            frame.write.format("iceberg").options(**options).mode("append").save(self.id)
+
+    def new_files(self) -> list[tuple[int, Any]]:
+        """(number of the Spark partition that wrote it, Java DataFile) of each new file, each found on storage.
+
+        Raises EngineError ZL316 when one is missing or has another size than its metadata says.
+        """
+        coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
+        with java_errors(f"collecting new files of {self.table.name()}"):
+            found = [(_partition_number(f.location()), f) for f in coordinator.fetchNewFiles(self.table, self.id)]
+            found.sort(key=lambda item: (item[0], item[1].location()))
+            for _, file in found:
+                stored = self.table.io().newInputFile(file.location())
+                size = stored.getLength() if stored.exists() else -1
+                if size != file.fileSizeInBytes():
+                    raise EngineError.of(
+                        "ZL316",
+                        f"{file.location()}: expected {file.fileSizeInBytes()} bytes, "
+                        + ("found no file" if size < 0 else f"found {size}"),
+                        hint="nothing was committed; something removes files of this table: stop it, then run again",
+                    )
+        return found
+
+
+@contextmanager
+def staged(jvm: IcebergJvm, work: Work) -> Iterator[Staged]:
+    """Stage the files of the work's groups as they are in its version.
+
+    Raises CommitConflict ZL320 when the version has expired or does not hold all of them.
+    """
+    table = jvm.load(work.table)
+    snapshot = table.snapshot(work.version)
+    tasks = {} if snapshot is None else _tasks(table, work.version, work.groups)
+    wanted = sum(len(g.files) for g in work.groups)
+    if len(tasks) != wanted:
+        raise CommitConflict.of(
+            "ZL320",
+            f"snapshot {work.version} of {work.table} holds {len(tasks)} of the {wanted} files to rewrite",
+            hint="nothing was written; plan again",
+        )
+    pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()))
+    cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
+    cache.add(pinned.id, table)
+    sets.stageTasks(table, pinned.id, jvm.list(list(tasks.values())))
+    try:
+        yield pinned
+    finally:
+        with java_errors("cleaning up"):
+            cache.remove(pinned.id)
+            sets.removeTasks(table, pinned.id)
+            jvm.iceberg.spark.FileRewriteCoordinator.get().clearRewrite(table, pinned.id)
+
+
+def _tasks(table: Any, version: int, groups: Sequence[Group]) -> dict[str, Any]:
+    wanted = {path for group in groups for path in group.files.path.to_pylist()}
+    scan = table.newScan().useSnapshot(version).ignoreResiduals().planFiles()
+    try:
+        by_path = ((task.file().location(), task) for task in _iterate(scan))
+        return {path: task for path, task in by_path if path in wanted}
+    finally:
+        scan.close()
+
+
+def _iterate(iterable: Any) -> Iterator[Any]:
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _partition_number(location: str) -> int:
+    """Iceberg names files 00012-5-<uuid>-00001.parquet: Spark partition, task, write, file of the task."""
+    return int(location.rpartition("/")[2].partition("-")[0])
