@@ -188,7 +188,7 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     delta_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spark.sql(f"create table delta.`{delta_path}` using delta as select id, 1 a, 2 b from range(50)")
+    spark.sql(f"create table delta.`{delta_path}` using delta as select id, id * 3 % 50 a, 2 b from range(50)")
     state = backend.observe(delta_table, ())
     write: Callable[..., list[Any]] = DeltaJvm.write_files
 
@@ -196,6 +196,12 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
         written = write(self, transaction, frame, optimize=optimize)
         Path(str(delta_path), written[0].path()).unlink()
         return written
+
+    (commit,) = backend.execute(work_for(delta_table, state, files=2), silent)
+    assert isinstance(commit, Commit), "a table without any feature works"
+    assert (commit.rows, commit.files_added) == (50, 2)
+    assert sorted(r.id for r in spark.sql(f"select id from delta.`{delta_path}`").collect()) == list(range(50))
+    state = backend.observe(delta_table, ())
 
     monkeypatch.setattr(DeltaJvm, "write_files", vanish)
     with pytest.raises(EngineError, match=r"ZL313 .*is gone"):

@@ -70,8 +70,22 @@ class DeltaJvm:
         """The live rows of a Scala Seq of AddFile, with row ids and row commit versions where they are tracked."""
         from pyspark.sql import DataFrame
 
-        frame = self._log.createDataFrame(snapshot, adds, False, self.some("Optimize"))
+        frame = self._log.createDataFrame(self._with_row_index(snapshot), adds, False, self.some("Optimize"))
         return DataFrame(_module(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark)
+
+    def _with_row_index(self, snapshot: Any) -> Any:
+        """A description of the same table whose reader has `_metadata.row_index`.
+
+        Delta hides that field where neither deletion vectors nor row tracking need it (`metadataSchemaFields`), and
+        a stable order of rows needs it. For such a table the reader is told that deletion vectors are possible.
+        """
+        feature = _module(self._delta, "DeletionVectorsTableFeature")
+        protocol, metadata = snapshot.protocol(), snapshot.metadata()
+        if protocol.isFeatureSupported(feature) or _module(self._delta, "RowTracking").isEnabled(protocol, metadata):
+            return snapshot
+        possible = _module(self._delta.actions, "Protocol").forTableFeature(feature)
+        wider = self.some(protocol.merge(self.seq([possible])))
+        return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, wider)
 
     def read_back(self, snapshot: Any, written: Iterable[Any], like: Any) -> DataFrame:
         """The rows of new AddFiles with the columns of `data_frame`. like: any AddFile of the snapshot.
