@@ -98,7 +98,7 @@ def decide(
         groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
         columns=forecast.columns(now, [g.files for g in selection.groups], state.files, spec, predictable=predictable),
-        diagnostics=(*diagnostics, *refusals, *notes, *_scope_notes(spec, selection)),
+        diagnostics=(*diagnostics, *refusals, *notes, *_unused_settings(spec), *_scope_notes(spec, selection)),
     )
     if status != "changes":
         return Decision(plan)
@@ -226,12 +226,28 @@ def _refusals(spec: LayoutSpec, state: TableState, full: bool, options: PlanOpti
     return tuple(refusals)
 
 
+def _unused_settings(spec: LayoutSpec) -> tuple[Diagnostic, ...]:
+    """Settings that somebody wrote down and that the curve has no use for."""
+    layout = spec.layout
+    unused = []
+    if not layout.uses_range_ids and "zorder.range_ids" in spec.marks:
+        unused.append(("zorder.range_ids", f"{layout.curve} cuts at the values themselves"))
+    if layout.curve in ("hilbert", "linear") and len({c.weight for c in layout.columns}) > 1:
+        unused.append(("zorder.columns", f"{layout.curve} cannot weigh columns"))
+    return tuple(
+        Diagnostic(
+            "ZL404", f"{key} has no effect: {why}", "note", "take it out, or choose another curve", spec.mark(key)
+        )
+        for key, why in unused
+    )
+
+
 def _scope_notes(spec: LayoutSpec, selection: Selection) -> tuple[Diagnostic, ...]:
     if not selection.straddling:
         return ()
     return (
         Diagnostic(
-            "ZL402",
+            "ZL403",
             f"`where` cuts through {selection.straddling} partitions or cannot decide them; they are left alone",
             "note",
             "put the limit on a partition boundary to include them",

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.plan.model import Decay
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.select import matches
-from zlayout.table.state import FileTable, Partition, PartitionField, TableState
+from zlayout.table.state import FileTable, PartitionField, TableState
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def select(
     touch now as a multiple of what a rewrite of the partition would leave.
     """
     files = state.files
-    facts, straddling = partition_facts(spec, files, fields)
+    facts, straddling = partition_facts(spec, state, fields)
     tolerance = spec.tolerance
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZE * spec.layout.target_size)
     single = (facts.files == 1) & ~oversize
@@ -103,15 +104,16 @@ def select(
 
 
 def partition_facts(
-    spec: LayoutSpec, files: FileTable, fields: tuple[PartitionField, ...]
+    spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...]
 ) -> tuple[PartitionFacts, int]:
     """The facts of every partition, and how many partitions `where` cuts through (those are out of scope)."""
+    files = state.files
     count = len(files.partitions)
     ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
     laid = ours[files.layout]
     stale = (files.layout >= 0) & ~laid
     small = files.bytes < SMALL * spec.layout.target_size
-    in_scope, straddling = scope(spec, files.partitions)
+    in_scope, straddling = scope(spec, state)
 
     def total(weights: NDArray[np.generic]) -> Floats:
         sums: Floats = np.bincount(files.partition, weights=weights.astype(np.float64), minlength=count).astype(float)
@@ -133,11 +135,13 @@ def partition_facts(
     return facts, straddling
 
 
-def scope(spec: LayoutSpec, partitions: tuple[Partition, ...]) -> tuple[Bools, int]:
+def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
     """bool[P]: the partitions all of whose rows satisfy `where`; and how many it cuts through or cannot tell."""
+    partitions = state.files.partitions
     if spec.where is None:
         return np.ones(len(partitions), dtype=bool), 0
-    answers = [matches(spec.where, p.fields, p.values) for p in partitions]
+    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
+    answers = [matches(spec.where, p.fields, p.values, dates) for p in partitions]
     return np.array([a is True for a in answers], dtype=bool), sum(a is None for a in answers)
 
 

@@ -59,14 +59,20 @@ class Layout:
     sort_within: bool
     engine: str
 
+    @property
+    def uses_range_ids(self) -> bool:
+        """kd and linear cut at the values of the sample; what they lay out does not depend on range ids."""
+        return self.curve in ("zorder", "hilbert")
+
     def settings(self) -> dict[str, Any]:
-        """The settings as plain JSON values, under the names they have in the spec."""
+        """The settings that have an effect, as plain JSON values under the names they have in the spec."""
+        range_ids = {"zorder.range_ids": self.range_ids} if self.uses_range_ids else {}
         return {
             "zorder.columns": [
                 c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
             ],
             "zorder.curve": self.curve,
-            "zorder.range_ids": self.range_ids,
+            **range_ids,
             "zorder.noise": self.noise,
             "files.target_size": self.target_size,
             "files.sort_within": self.sort_within,

@@ -53,7 +53,9 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
                 "ZL405",
                 f"column {quoted(name)} has no min and max in the metadata, so that no query can skip files by it",
                 severity="note",
-                hint="zlayout apply turns them on" if column.enable_stats else "the table's settings leave it out",
+                hint="zlayout apply turns them on"
+                if column.enable_stats
+                else f"the format keeps none for {column.type}; use another column",
                 location=spec.mark(mark),
             )
 

@@ -94,7 +94,7 @@ def test_missing_statistics_are_a_note() -> None:
     (note,) = check(spec("late"), state())
     assert (note.code, note.severity, note.hint) == ("ZL405", "note", "zlayout apply turns them on")
     no_way = replace(state(), columns=(Column("late", pa.int64(), True, False),))
-    assert check(spec("late"), no_way)[0].hint == "the table's settings leave it out"
+    assert check(spec("late"), no_way)[0].hint == "the format keeps none for int64; use another column"
 
 
 def test_the_declared_partitioning_counts_for_keys_and_must_exist() -> None:

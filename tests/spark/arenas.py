@@ -1,0 +1,109 @@
+"""Delta and Iceberg tables for the contract suite, made and changed with Spark itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from zlayout.backends.base import Backend
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.iceberg.backend import IcebergBackend
+from zlayout.backends.spark import SparkRuntime
+from zlayout.spec.model import Project, TableName
+
+# What the contract's rows take in a Parquet file of a few hundred rows, measured; only file counts depend on it.
+BYTES_PER_ROW = 16.0
+
+
+@dataclass
+class SparkArena:
+    """What both formats share: rows go in through a Parquet file, in the order given."""
+
+    project: Project
+    runtime: SparkRuntime
+    table: TableName
+    folder: Path
+    engine: str
+    curve: str
+    bytes_per_row: float = BYTES_PER_ROW
+    backend: Backend = field(init=False)
+    _batches: int = 0
+
+    def frame(self, rows: pa.Table, files: int) -> DataFrame:
+        """The rows as `files` Spark partitions, in order."""
+        self._batches += 1
+        path = self.folder / f"batch{self._batches}.parquet"
+        part = np.arange(len(rows), dtype=np.int32) * files // max(len(rows), 1)
+        pq.write_table(rows.append_column("part", pa.array(part)), path)
+        frame = self.runtime.session.read.parquet(str(path))
+        return frame.repartitionById(files, frame.part).drop("part")
+
+
+@dataclass
+class DeltaArena(SparkArena):
+    def __post_init__(self) -> None:
+        self.backend = DeltaBackend(self.project.catalogs["lake"], self.runtime)
+        self.path = str(self.project.root / "delta" / "db" / self.table.name)
+
+    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
+        frame = self.frame(rows, files)
+        columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+        partitioned = f" PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
+        properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        self.runtime.session.sql(f"CREATE TABLE delta.`{self.path}` ({columns}) USING delta{partitioned} {properties}")
+        if len(rows):
+            frame.write.format("delta").mode("append").save(self.path)
+
+    def append(self, rows: pa.Table, files: int = 1) -> None:
+        self.frame(rows, files).write.format("delta").mode("append").save(self.path)
+
+    def delete_below(self, id: int) -> None:
+        self.runtime.session.sql(f"DELETE FROM delta.`{self.path}` WHERE id < {id}")
+
+    def read(self) -> DataFrame:
+        return self.runtime.session.read.format("delta").load(self.path)
+
+    def rows(self) -> pa.Table:
+        return self.read().toArrow()
+
+
+@dataclass
+class IcebergArena(SparkArena):
+    def __post_init__(self) -> None:
+        self.backend = IcebergBackend(self.project.catalogs["ice"], self.runtime)
+
+    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
+        frame = self.frame(rows, files)
+        columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+        partitioned = f" PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
+        properties = ", ".join(
+            f"'{key}' = '{value}'"
+            for key, value in {
+                "format-version": "2",
+                "write.delete.mode": "merge-on-read",
+                "write.distribution-mode": "none",
+                "write.spark.fanout.enabled": "true",
+            }.items()
+        )
+        self.runtime.session.sql(
+            f"CREATE TABLE {self.table} ({columns}) USING iceberg{partitioned} TBLPROPERTIES ({properties})"
+        )
+        if len(rows):
+            frame.writeTo(str(self.table)).append()
+
+    def append(self, rows: pa.Table, files: int = 1) -> None:
+        self.frame(rows, files).writeTo(str(self.table)).append()
+
+    def delete_below(self, id: int) -> None:
+        self.runtime.session.sql(f"DELETE FROM {self.table} WHERE id < {id}")
+
+    def read(self) -> DataFrame:
+        return self.runtime.session.table(str(self.table))
+
+    def rows(self) -> pa.Table:
+        return self.read().toArrow()
