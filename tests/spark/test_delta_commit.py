@@ -207,3 +207,15 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     with pytest.raises(EngineError, match=r"ZL313 .*is gone"):
         list(backend.execute(work_for(delta_table, state, files=2), silent))
     assert backend.observe(delta_table, ()).version == state.version
+
+
+def test_odd_characters_in_folder_names(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    """Without column mapping the partition values stand in the paths, encoded twice in the log."""
+    table_with_everything(spark, delta_path, 60, "'delta.enableDeletionVectors'='true'")
+    assert any("%" in path.name for path in delta_path.iterdir())
+    (commit,) = backend.execute(work_for(delta_table, backend.observe(delta_table, ()), files=1), silent)
+    assert isinstance(commit, Commit)
+    assert (commit.files_added, commit.rows) == (2, 59)
+    assert spark.sql(f"select count(*) n from delta.`{delta_path}` where p = 'x y/%ü+='").collect()[0].n == 30
