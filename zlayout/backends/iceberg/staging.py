@@ -6,6 +6,7 @@ their live rows, with `_row_id` and `_last_updated_sequence_number` on version 3
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from zlayout.backends.base import Group, Work
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.errors import CommitConflict, EngineError
+from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
@@ -24,7 +27,7 @@ TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by file path. id: what Spark reads and writes by."""
+    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by."""
 
     jvm: IcebergJvm
     table: Any
@@ -35,7 +38,8 @@ class Staged:
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files; `_file` and `_pos` can be selected."""
-        return self.jvm.session.read.format("iceberg").load(self.id)
+        frame = self.jvm.session.read.format("iceberg").load(self.id)
+        return _with_origin(frame) if "_row_id" in frame.columns else frame
 
     def exact_deletes(self) -> bool:
         """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
@@ -102,6 +106,44 @@ def staged(jvm: IcebergJvm, work: Work) -> Iterator[Staged]:
             cache.remove(pinned.id)
             sets.removeTasks(table, pinned.id)
             jvm.iceberg.spark.FileRewriteCoordinator.get().clearRewrite(table, pinned.id)
+
+
+# `_file` and `_pos` as Spark types, marked as metadata columns.
+ORIGIN = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {"__metadata_col": name}}
+            for name, kind in (("_file", "string"), ("_pos", "long"))
+        ],
+    }
+)
+
+
+def _with_origin(frame: DataFrame) -> DataFrame:
+    """The same frame, from which `_file` and `_pos` can be selected though they are not among its columns.
+
+    A staged table of version 3 has its lineage columns among the plain ones. Spark then takes all metadata columns
+    for exposed and resolves none (4.1), so the relation is given them, and a projection hides them again.
+    """
+    java: Any = frame.sparkSession.sparkContext
+    java = java._jvm
+    relation = frame._jdf.queryExecution().analyzed()
+    origin = java.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(
+        java.org.apache.spark.sql.types.DataType.fromJson(ORIGIN)
+    )
+    output = relation.output().appendedAll(origin).toSeq()
+    exposed = relation.copy(
+        relation.table(),
+        output,
+        relation.catalog(),
+        relation.identifier(),
+        relation.options(),
+        relation.timeTravelSpec(),
+    )
+    session: Any = frame.sparkSession
+    plan = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, exposed)
+    return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
 
 
 def _tasks(table: Any, version: int, groups: Sequence[Group]) -> dict[str, Any]:
