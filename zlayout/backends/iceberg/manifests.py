@@ -1,13 +1,14 @@
 """The live entries of a snapshot as columns, read from its manifests with only the fields that are used.
 
 pyiceberg's `fetch_manifest_entry` reads every field and, as of 0.12, none of version 3 (`referenced_data_file`);
-the same reader told to skip the rest gives both, in less time.
+the same reader told to skip the rest gives what is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pyiceberg.avro.reader import Reader, StructReader
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
-    from pyiceberg.schema import Schema
     from pyiceberg.typedef import Record
     from pyiceberg.types import StructType
 
@@ -133,20 +133,21 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 
     file = AvroFile[Record](io.new_input(manifest.manifest_path))
     with file as reader:
-        file.reader = _projection(file.schema)
+        file.reader = _projection(file.schema.as_struct())
         yield from reader
 
 
-def _projection(schema: Schema) -> StructReader:
+@lru_cache(maxsize=64)
+def _projection(entry: StructType) -> StructReader:
     """A reader of the fields used here; it skips the others. pyiceberg's own projection cannot drop a map or a list."""
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
 
-    data_file = schema.find_field(DATA_FILE).field_type
-    if not isinstance(data_file, StructType):
-        raise ValueError("expected a struct data_file in a manifest entry, found another type")
-    content = _struct_reader(data_file, _DATA_FILE, {_CONTENT: DefaultReader(DATA)}, {})
-    return _struct_reader(schema.as_struct(), _ENTRY, {}, {DATA_FILE: content})
+    data_file = entry.field(DATA_FILE)
+    if data_file is None or not isinstance(data_file.field_type, StructType):
+        raise ValueError("expected a struct data_file in a manifest entry, found none")
+    content = _struct_reader(data_file.field_type, _DATA_FILE, {_CONTENT: DefaultReader(DATA)}, {})
+    return _struct_reader(entry, _ENTRY, {}, {DATA_FILE: content})
 
 
 def _struct_reader(
