@@ -8,8 +8,9 @@ treats them as the same value everywhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -17,10 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.rows import quoted
 
 # The hash is summed in parts of 22, 22 and 20 bits: longs stay exact for 2**41 rows, and cost less than a decimal.
 PART_BITS = 22
 PARTS = 3
+MASK_BITS = 63
 WAIT_SECONDS = 60.0
 
 
@@ -75,7 +78,7 @@ class Gate:
 
         Raises EngineError ZL310 when they differ from what was sent to the writer.
         """
-        sent, found = _observed(self._after), content_of(written.select(*[_quoted(c) for c in self._source.columns]))
+        sent, found = _observed(self._after), content_of(written.select(*[quoted(c) for c in self._source.columns]))
         if sent != found:
             raise _differs("the files that were written hold other rows", sent, found)
         return found
@@ -89,8 +92,22 @@ def content_of(frame: DataFrame) -> Content:
 
 def row_hash(frame: DataFrame) -> Column:
     """`xxhash64` over all columns of the frame, with columns that it refuses (maps, variants) made hashable."""
-    values = [part for f in frame.schema.fields for part in _hashable(F.col(_quoted(f.name)), f.dataType)]
-    return F.xxhash64(*values)
+    fields = [(F.col(quoted(f.name)), f) for f in frame.schema.fields]
+    values = [part for column, f in fields for part in _hashable(column, f.dataType)]
+    return F.xxhash64(*values, *_null_masks([column for column, _ in fields]))
+
+
+def _null_masks(columns: Sequence[Column]) -> list[Column]:
+    """Which of the columns are null, 63 to a long: `xxhash64` passes over nulls, so (1, null) would equal (null, 1).
+
+    All columns have a bit, also those that cannot be null: the files read back say that every column can.
+    """
+    masks = []
+    for start in range(0, len(columns), MASK_BITS):
+        some = columns[start : start + MASK_BITS]
+        bits = [F.when(c.isNull(), F.lit(1 << i).cast("bigint")).otherwise(F.lit(0)) for i, c in enumerate(some)]
+        masks.append(reduce(Column.bitwiseOR, bits))
+    return masks
 
 
 def _sums(hashed: Column) -> list[Column]:
@@ -140,10 +157,6 @@ def _refused(kind: T.DataType) -> bool:
 def _entries_type(kind: T.MapType) -> T.ArrayType:
     entry = T.StructType().add("key", kind.keyType, False).add("value", kind.valueType, kind.valueContainsNull)
     return T.ArrayType(entry, False)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _observed(observation: Observation) -> Content:

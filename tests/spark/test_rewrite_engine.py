@@ -1,0 +1,199 @@
+"""The whole rewrite on plain Parquet: right files, same result at any parallelism, and the gate."""
+
+import glob
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+
+from zlayout.errors import EngineError
+from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.gate import content_of
+from zlayout.rewrite.rows import GroupTarget, Source
+from zlayout.spec.model import Layout, ZorderColumn
+
+ROWS = 30_000
+
+
+def layout(*columns, curve="kd", noise=False, sort_within=True):
+    return Layout(tuple(ZorderColumn(c) for c in columns), curve, 100, noise, 1 << 27, sort_within, "zlayout")
+
+
+@pytest.fixture(scope="module")
+def table(spark, tmp_path_factory):
+    """30,000 rows in 6 files; `part` is constant in a file, `day` is not. The path holds a space and a percent sign."""
+    path = str(tmp_path_factory.mktemp("a b%41") / "table")
+    frame = spark.range(ROWS).select(
+        "id",
+        F.pmod(F.xxhash64("id"), F.lit(10_000)).cast("int").alias("a"),
+        F.concat(F.lit("key-"), F.pmod(F.xxhash64("id", F.lit(1)), F.lit(5000)).cast("string")).alias("b"),
+        (F.col("id") % 3).cast("int").alias("day"),
+        F.create_map(F.lit("k"), "id").alias("m"),
+        F.expr("parse_json(concat('{\"v\":', id, '}'))").alias("v"),
+    )
+    frame.repartition(6, "id").withColumn("part", F.spark_partition_id() % 2).write.parquet(path)
+    return path
+
+
+def _source(spark, path, *partition):
+    frame = spark.read.parquet(path)
+    return Source(frame, F.col("_metadata.file_path"), F.col("_metadata.row_index"), tuple(partition))
+
+
+def _groups(spark, path, files, by_part=False):
+    frame = spark.read.parquet(path)
+    counted = frame.groupBy(F.col("_metadata.file_path").alias("path"), "part").count().orderBy("path").collect()
+    parts = [[c for c in counted if not by_part or c.part == p] for p in ((0, 1) if by_part else (0,))]
+    return [
+        GroupTarget(
+            f"g{i}",
+            pa.array([c.path for c in rows]),
+            np.array([c["count"] for c in rows]),
+            sum(c["count"] for c in rows),
+            files,
+        )
+        for i, rows in enumerate(parts)
+    ]
+
+
+def _write(placed, out):
+    placed.frame.write.mode("overwrite").parquet(out)
+    return [pq.read_table(f).to_pydict() for f in sorted(glob.glob(f"{out}/part-*.parquet"))]
+
+
+def test_disjoint_files_of_equal_size_with_every_row(spark, table, tmp_path):
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
+        files = _write(placed, str(tmp_path / "out"))
+        content = placed.gate.check()
+    assert sorted(i for f in files for i in f["id"]) == list(range(ROWS))
+    assert content.rows == ROWS
+    assert placed.group_of.tolist() == [0] * 9
+    rows = np.array([len(f["id"]) for f in files])
+    assert len(rows) == 9
+    assert rows.std() / rows.mean() < 0.1
+    boxes = [[(min(f[c]), max(f[c])) for c in ("a", "b")] for f in files]
+    for i, one in enumerate(boxes):
+        for other in boxes[i + 1 :]:
+            assert any(p[1] < q[0] or q[1] < p[0] for p, q in zip(one, other, strict=True))
+
+
+def test_prediction_is_what_the_files_give(spark, table, tmp_path):
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
+        files = _write(placed, str(tmp_path / "out"))
+    values = np.concatenate([f["a"] for f in files])
+    touched = sum(np.mean((values >= min(f["a"])) & (values <= max(f["a"]))) for f in files)
+    assert placed.touched["g0"]["a"] == pytest.approx(touched, rel=0.05)
+
+
+@pytest.mark.parametrize("curve", ["kd", "hilbert"])
+def test_same_rows_in_the_same_order_at_any_parallelism(spark, table, tmp_path, curve):
+    copy = str(tmp_path / "copy of the table")
+    shutil.copytree(table, copy)
+    results = []
+    for path, split, shuffle in ((table, "128m", "4"), (copy, "8k", "13")):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", split)
+        spark.conf.set("spark.sql.shuffle.partitions", shuffle)
+        try:
+            with settings(spark):
+                placed = place(_source(spark, path), layout("a", "b", curve=curve), _groups(spark, path, 5))
+                results.append([f["id"] for f in _write(placed, str(tmp_path / "out"))])
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+            spark.conf.set("spark.sql.shuffle.partitions", "4")
+    assert results[0] == results[1]
+
+
+def test_many_groups_in_one_job_stay_apart(spark, table, tmp_path):
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 4, by_part=True))
+        files = _write(placed, str(tmp_path / "out"))
+        placed.gate.check()
+    assert placed.group_of.tolist() == [0] * 4 + [1] * 4
+    assert [set(f["part"]) for f in files] == [{0}] * 4 + [{1}] * 4
+
+
+def test_a_file_never_holds_two_output_partitions(spark, table, tmp_path):
+    source = _source(spark, table, F.col("day"))
+    with settings(spark):
+        placed = place(source, layout("a", "b"), _groups(spark, table, 6))
+        files = _write(placed, str(tmp_path / "out"))
+        placed.gate.check()
+    assert [len(set(f["day"])) for f in files if f["id"]] == [1] * 6
+    assert placed.overflow == (6,)
+
+
+def test_an_output_partition_that_the_sample_missed_still_finds_a_place(spark, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("zlayout.rewrite.sample.ROWS_A_FILE", 60)
+    day = F.when(F.col("id") == 17, F.lit("rare")).when(F.col("id") == 18, F.lit(None)).otherwise(F.lit("usual"))
+    with settings(spark):
+        placed = place(_source(spark, table, day), layout("a"), _groups(spark, table, 3))
+        placed.frame.withColumn("n", F.spark_partition_id()).write.parquet(str(tmp_path / "out"))
+        placed.gate.check()
+    where = {r.n for r in spark.read.parquet(str(tmp_path / "out")).where("id in (17, 18)").collect()}
+    assert where == set(placed.overflow)
+
+
+def test_a_heavy_key_is_noted_and_noise_spreads_it(spark, table, tmp_path):
+    heavy = spark.read.parquet(table)
+    source = Source(
+        heavy.withColumn("a", F.when(F.col("id") % 10 < 7, F.lit(1)).otherwise(F.col("a"))),
+        F.col("_metadata.file_path"),
+        F.col("_metadata.row_index"),
+    )
+    largest = {}
+    for noise in (False, True):
+        with settings(spark):
+            placed = place(source, layout("a", noise=noise), _groups(spark, table, 10))
+            largest[noise] = max(len(f["id"]) for f in _write(placed, str(tmp_path / "out")))
+        assert [n.code for n in placed.notes] == ([] if noise else ["ZL402"])
+    assert largest[False] > ROWS * 0.69
+    assert largest[True] < ROWS / 10 * 1.2
+
+
+def test_a_row_of_an_unknown_file_fails_the_job(spark, table):
+    groups = _groups(spark, table, 3)
+    known = GroupTarget("g0", groups[0].paths.slice(1), groups[0].file_rows[1:], groups[0].rows, 3)
+    with settings(spark), pytest.raises(Exception, match="ZL314"):
+        place(_source(spark, table), layout("a"), [known])
+
+
+def test_a_file_in_two_groups_is_an_error(spark, table):
+    group = _groups(spark, table, 3)[0]
+    with pytest.raises(EngineError, match="ZL313"):
+        place(_source(spark, table), layout("a"), [group, group])
+
+
+def test_the_gate_refuses_another_row_count_than_the_metadata_promised(spark, table, tmp_path):
+    group = _groups(spark, table, 3)[0]
+    wrong = GroupTarget("g0", group.paths, group.file_rows, group.rows + 1, 3)
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a"), [wrong])
+        _write(placed, str(tmp_path / "out"))
+        with pytest.raises(EngineError, match="ZL311 expected 30001 live rows"):
+            placed.gate.check()
+
+
+def test_verify_full_reads_the_files_back(spark, table, tmp_path):
+    out = str(tmp_path / "out")
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a"), _groups(spark, table, 3))
+        _write(placed, out)
+        assert placed.gate.verify(spark.read.parquet(out)) == content_of(spark.read.parquet(table))
+        with pytest.raises(EngineError, match="ZL310.*other content"):
+            placed.gate.verify(spark.read.parquet(out).withColumn("a", F.col("a") + 1))
+
+
+def test_settings_come_back(spark):
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", "77")
+    adaptive = spark.conf.get("spark.sql.adaptive.enabled")
+    with settings(spark):
+        assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
+        assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "0"
+    assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "77"
+    assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
+    spark.conf.unset("spark.sql.files.maxRecordsPerFile")

@@ -1,0 +1,95 @@
+"""The content of a frame: equal for any order, different when any value differs, for every type."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from zlayout.errors import EngineError
+from zlayout.rewrite import gate as module
+from zlayout.rewrite.gate import Gate, content_of
+
+BASE = """
+select 1 as i, 'x' as s, cast(null as string) as n, map('k', 1, 'l', 2) as m, parse_json('{"a": 1}') as v,
+  named_struct('x', map(1, 'p'), 'y', cast(null as int)) as st, array(map('q', 1), map('r', 2)) as am,
+  interval '1' month as ym, interval '2' day as ds, map('k', map('l', 3)) as mm, binary('z') as bin,
+  array(cast(null as int)) as an, 1.5d as d, timestamp_ntz'1950-01-01 00:00:00' as ts
+"""
+
+
+def test_hash_is_the_exact_sum_of_xxhash64(spark):
+    frame = spark.range(1000)
+    nulls = F.lit(0).cast("bigint")
+    expected = frame.select(F.sum(F.xxhash64("id", nulls).cast("decimal(38,0)"))).first()[0]
+    found = content_of(frame)
+    assert (found.rows, found.hash) == (1000, int(expected))
+
+
+def test_order_does_not_matter_and_multiplicity_does(spark):
+    frame = spark.range(100).toDF("a")
+    assert content_of(frame.orderBy(F.desc("a"))) == content_of(frame)
+    twice = content_of(frame.where("a in (3, 4)").unionAll(frame.where("a in (3, 4)")))
+    other = content_of(frame.where("a in (5, 6)").unionAll(frame.where("a in (5, 6)")))
+    assert twice.rows == other.rows
+    assert twice.hash != other.hash
+
+
+@pytest.fixture(scope="module")
+def base(spark):
+    return content_of(spark.sql(BASE))
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        ("i", "2"),
+        ("s", "cast(null as string)"),
+        ("m", "map('k', 1, 'l', 3)"),
+        ("m", "cast(map() as map<string,int>)"),
+        ("m", "cast(null as map<string,int>)"),
+        ("v", "parse_json('{\"a\": 2}')"),
+        ("v", "cast(null as variant)"),
+        ("st", "named_struct('x', map(1, 'q'), 'y', cast(null as int))"),
+        ("st", "cast(null as struct<x:map<int,string>,y:int>)"),
+        ("am", "array(map('q', 1), map('r', 3))"),
+        ("am", "cast(array() as array<map<string,int>>)"),
+        ("ym", "interval '2' month"),
+        ("ds", "interval '3' day"),
+        ("mm", "map('k', map('l', 4))"),
+        ("bin", "binary('y')"),
+        ("d", "double('NaN')"),
+        ("ts", "timestamp_ntz'1950-01-01 00:00:00.000001'"),
+    ],
+)
+def test_a_changed_value_changes_the_hash(spark, base, column, other):
+    assert content_of(spark.sql(BASE).withColumn(column, F.expr(other))).hash != base.hash
+
+
+def test_a_value_that_moves_to_another_column_changes_the_hash(spark):
+    one = spark.sql("select 'x' as a, cast(null as string) as b")
+    other = spark.sql("select cast(null as string) as a, 'x' as b")
+    assert content_of(one).hash != content_of(other).hash
+
+
+def test_a_lost_row_and_a_changed_row_are_refused(spark, tmp_path):
+    frame = spark.range(10)
+    for number, change in enumerate((lambda f: f.where("id > 0"), lambda f: f.select((F.col("id") + 1).alias("id")))):
+        gate = Gate(frame, 10)
+        gate.watch_result(change(gate.watch_source(frame))).write.parquet(str(tmp_path / str(number)))
+        with pytest.raises(EngineError, match="ZL310"):
+            gate.check()
+
+
+def test_a_source_that_was_counted_twice_is_counted_again(spark, tmp_path):
+    frame = spark.range(10)
+    gate = Gate(frame, 10)
+    gate.watch_source(frame.unionAll(frame)).write.parquet(str(tmp_path / "retried"))
+    gate.watch_result(frame).write.parquet(str(tmp_path / "written"))
+    assert gate.check().rows == 10
+
+
+def test_a_write_that_never_ran_is_refused(spark, monkeypatch):
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
+    gate = Gate(spark.range(1), 1)
+    gate.watch_source(spark.range(1))
+    gate.watch_result(spark.range(1))
+    with pytest.raises(EngineError, match="ZL312"):
+        gate.check()

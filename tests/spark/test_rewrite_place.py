@@ -1,0 +1,119 @@
+"""Spark must place every row where `FileMap.locate` does, whatever the type of the key."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F
+
+from zlayout.curve.layout import build
+from zlayout.rewrite import forest as forest_module
+from zlayout.rewrite.constants import Constants
+from zlayout.rewrite.forest import plant
+from zlayout.rewrite.place import FILE_ID, forest_arrays, place_rows
+from zlayout.rewrite.rows import CELL, ORDINAL, POSITION
+
+ROWS = 1500
+BEFORE_1970 = datetime(1931, 3, 1, 12, 30, 0, 7)
+FLOATS = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.5, -2.25, 1e300, 5e-324]
+
+
+def _values(kind):
+    """Plain Python values for `ROWS` rows, in no order and with many repeats."""
+    steps = [(i * 7919) % 611 for i in range(ROWS)]
+    return {
+        "boolean": lambda i: i % 3 == 0,
+        "tinyint": lambda i: i % 256 - 128,
+        "smallint": lambda i: i * 100 - 30_000,
+        "int": lambda i: i * 3_000_000 - 900_000_000,
+        "bigint": lambda i: (i - 300) * 2**53 + i,
+        "float": lambda i: FLOATS[i] if i < len(FLOATS) and abs(FLOATS[i]) != 1e300 else (i - 300) / 7,
+        "double": lambda i: FLOATS[i] if i < len(FLOATS) else (i - 300) / 7,
+        "decimal(12,2)": lambda i: Decimal(i - 300) / 4,
+        "decimal(18,0)": lambda i: Decimal((i - 300) * 10**15 + i),
+        "decimal(38,4)": lambda i: Decimal((i - 300) * 10**30 + i) / 10**4,
+        "date": lambda i: date(1969, 6, 1) + timedelta(days=i * 3 - 700),
+        "timestamp": lambda i: (BEFORE_1970 + timedelta(days=i * 50, microseconds=i)).replace(tzinfo=UTC),
+        "timestamp_ntz": lambda i: BEFORE_1970 + timedelta(days=i * 50, microseconds=i),
+        "string": lambda i: (
+            "https://example.org/a/very/long/prefix/" + ["z", "é", "\U0001f600", "", "\uffff"][i % 5] + str(i)
+        ),
+        "binary": lambda i: bytes([i % 256, 255 - i % 200]) * (i % 3),
+    }[kind], steps
+
+
+KINDS = [
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(12,2)", "decimal(18,0)",
+    "decimal(38,4)", "date", "timestamp", "timestamp_ntz", "string", "binary",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def typed(spark, tmp_path_factory):
+    """A Parquet table with one column of each kind (nulls in each), and two more for pairs of keys."""
+    path = str(tmp_path_factory.mktemp("typed") / "table")
+    columns = {}
+    for kind in KINDS:
+        value, steps = _values(kind)
+        columns[kind] = [None if i % 17 == 3 else value(step) for i, step in enumerate(steps)]
+    schema = ", ".join(f"`{k}` {k}" for k in KINDS)
+    rows = list(zip(*columns.values(), strict=True))
+    frame = spark.createDataFrame(rows, schema)
+    frame.withColumn("inner", F.struct(F.col("int").alias("x y"))).repartition(3).write.parquet(path)
+    return spark.read.parquet(path)
+
+
+def _both(spark, frame, columns, files, curve="kd", noise=False):
+    """The file of every row: by numpy from all rows as the sample, and by Spark."""
+    frame = frame.select(
+        "*",
+        F.lit(0).alias(CELL),
+        F.hash(F.col("_metadata.file_path")).alias(ORDINAL),
+        F.col("_metadata.row_index").alias(POSITION),
+        F.xxhash64(F.hash(F.col("_metadata.file_path")), F.col("_metadata.row_index")).alias("row_hash"),
+    )
+    names = {f"key{i}": F.col(c) for i, c in enumerate(columns)}
+    keys = frame.select(*[c.alias(n) for n, c in names.items()], ORDINAL, POSITION, "row_hash").toArrow()
+    mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise)
+    forest = plant([mapped])
+    constants = Constants(spark, forest_arrays(forest))
+    placed = place_rows(frame, [c.replace("`", "") for c in columns], forest, constants)
+    found = {(r[ORDINAL], r[POSITION]): r[FILE_ID] for r in placed.select(ORDINAL, POSITION, FILE_ID).collect()}
+    located = mapped.locate({n: keys[n] for n in names}, keys["row_hash"].to_numpy()).tolist()
+    places = zip(keys[ORDINAL].to_pylist(), keys[POSITION].to_pylist(), strict=True)
+    return dict(zip(places, located, strict=True)), found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_orderable_type_is_placed_as_numpy_does(spark, typed, kind):
+    expected, found = _both(spark, typed, [f"`{kind}`"], 6)
+    assert len(found) == ROWS
+    assert len(set(expected.values())) >= 2
+    assert found == expected
+
+
+@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
+def test_every_curve_is_placed_by_table_and_by_walk(spark, typed, monkeypatch, curve, grid):
+    if not grid:
+        monkeypatch.setattr(forest_module, "MOST_GRID_CELLS", 0)
+    expected, found = _both(spark, typed, ["string", "double", "inner.`x y`"], 11, curve)
+    assert len(set(expected.values())) == 11
+    assert found == expected
+
+
+def test_noise_spreads_a_heavy_key_by_a_hash_of_the_row(spark, typed):
+    expected, found = _both(spark, typed.withColumn("one", F.lit(1)), ["one"], 5, noise=True)
+    assert found == expected
+    assert np.bincount(list(found.values())).min() > ROWS / 5 * 0.7
+
+
+def test_no_look_up_leaves_generated_code(spark, typed):
+    keys = typed.select("int").toArrow()
+    forest = plant([build({"int": keys["int"]}, {}, "kd", 32, 6, False)])
+    frame = typed.select("int", F.lit(0).alias(CELL))
+    placed = place_rows(frame, ["int"], forest, Constants(spark, forest_arrays(forest)))
+    plan = placed.select(FILE_ID)._jdf.queryExecution().executedPlan().toString()
+    assert "static_invoke(java.util.Arrays.binarySearch" in plan
+    assert all(line.lstrip(" +-").startswith("*(1)") for line in plan.splitlines() if "Project" in line)
