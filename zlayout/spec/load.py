@@ -14,7 +14,6 @@ from zlayout.spec.defaults import LAYOUT_PATTERNS
 from zlayout.spec.environment import literal_only, substitute
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
-from zlayout.spec.schema import load_schema
 from zlayout.spec.validation import place, validate
 from zlayout.spec.yaml import Document, quoted, read
 
@@ -85,7 +84,7 @@ class _Loading:
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return None, {}
-        self.errors.extend(validate(document, load_schema("project")))
+        self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
         self.errors.extend(place(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
@@ -154,7 +153,7 @@ class _Loading:
             return None
         try:
             document = read(path, name)
-            problems = [*validate(document, load_schema("layout"))]
+            problems = [*validate(document, "layout")]
             problems += [place(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
             if problems:
                 raise SpecError(*problems)

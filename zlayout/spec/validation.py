@@ -1,38 +1,31 @@
-"""JSON Schema violations as diagnostics, for the keywords that the schemas in `schemas/` use.
-
-Written out here since importing jsonschema takes longer than reading a whole project, and since its messages
-speak of schemas. A test holds it against jsonschema: both accept and reject the same documents.
-"""
+"""JSON Schema violations as diagnostics: what jsonschema finds, in the words and at the places of the YAML file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
+from zlayout.spec.schema import load_schema
 from zlayout.spec.yaml import Document, kind, printable, quoted
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
 # (dotted key, diagnostic without its place)
 Violation = tuple[str, Diagnostic]
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-}
 
-
-def validate(document: Document, schema: Schema) -> tuple[Diagnostic, ...]:
-    """All violations in a document, each at the place of its key; a key that is missing at the place of its map."""
-    found = _Validator(schema).violations(document.data, schema, "")
-    return tuple(place(document, key, diagnostic) for key, diagnostic in found)
+def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
+    """All violations of a published schema, each at the place of its key; a missing key at the place of its map."""
+    found = (v for error in _validator(name).iter_errors(document.data) for v in _violations(error))
+    # One value can break several keywords of its schema; that is said once.
+    return tuple(place(document, key, diagnostic) for key, diagnostic in dict.fromkeys(found))
 
 
 def place(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
@@ -47,118 +40,101 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else ""
 
 
-class _Validator:
-    def __init__(self, root: Schema) -> None:
-        self.root = root
+@cache
+def _validator(name: str) -> Validator:
+    """The compiled schema, made once for the process; jsonschema is slow to import, so only when it is needed."""
+    from jsonschema import Draft4Validator, Draft7Validator, ValidationError
+    from jsonschema.validators import extend
 
-    def violations(self, value: Any, schema: Schema, key: str) -> Iterator[Violation]:
-        for part in schema.get("allOf", ()):
-            yield from self.violations(value, part, key)
-        if "$ref" in schema:
-            yield from self.violations(value, self._target(schema["$ref"]), key)
-        elif "anyOf" in schema:
-            yield from self._any(value, schema, key)
-        elif "enum" in schema:
-            yield from _enum(value, schema, key)
-        elif not _fits(value, schema):
-            yield key, _unexpected(value, schema, key)
-        elif isinstance(value, dict):
-            yield from self._object(value, schema, key)
-        elif isinstance(value, list):
-            yield from self._array(value, schema, key)
+    def pattern(_validator: object, expected: str, value: object, _schema: object) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not _regex(expected).search(value):
+            yield ValidationError(f"{value!r} does not match {expected!r}")
 
-    def _target(self, reference: str) -> Schema:
-        target: Schema = self.root["definitions"][reference.rpartition("/")[2]]
-        return target
-
-    def _any(self, value: Any, schema: Schema, key: str) -> Iterator[Violation]:
-        """The one alternative that takes a map speaks for maps: its messages name the wrong key."""
-        if any(not [*self.violations(value, part, key)] for part in schema["anyOf"]):
-            return
-        of_type = [part for part in schema["anyOf"] if part.get("type") == "object"]
-        if isinstance(value, dict) and of_type:
-            yield from self.violations(value, of_type[0], key)
-        else:
-            yield key, _unexpected(value, schema, key)
-
-    def _object(self, value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
-        known = schema.get("properties", {})
-        others = schema.get("additionalProperties", True)
-        for name in schema.get("required", ()):
-            if name not in value:
-                yield key, Diagnostic("ZL011", f"key '{name}' is missing{_within(key)}", hint=_example(name, known))
-        for name, item in value.items():
-            path = f"{key}.{name}" if key else name
-            if "propertyNames" in schema and not _fits(name, schema["propertyNames"]):
-                yield path, _unexpected(name, schema["propertyNames"], path)
-            elif name in known:
-                yield from self.violations(item, known[name], path)
-            elif isinstance(others, Mapping):
-                yield from self.violations(item, others, path)
-            elif others is False:
-                hint = suggestion(name, known) or "known keys: " + ", ".join(known)
-                yield path, Diagnostic("ZL010", f"unknown key {quoted(name)}{_within(key)}", hint=hint)
-
-    def _array(self, value: Sequence[Any], schema: Schema, key: str) -> Iterator[Violation]:
-        if "items" in schema:
-            for index, item in enumerate(value):
-                yield from self.violations(item, schema["items"], f"{key}[{index}]")
-
-
-def _fits(value: Any, schema: Schema) -> bool:
-    """Whether the value by itself, without what is in it, is what the schema takes."""
-    if "const" in schema:
-        return type(value) is type(schema["const"]) and bool(value == schema["const"])
-    if "type" in schema and not _has_type(value, schema["type"]):
-        return False
-    match value:
-        case bool():
-            return True
-        case int() | float():
-            above = "exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"]
-            return bool(above and schema.get("minimum", value) <= value <= schema.get("maximum", value))
-        case str():
-            fits = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
-            return bool(fits) and ("pattern" not in schema or bool(_pattern(schema["pattern"]).search(value)))
-        case list():
-            fits = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
-            return bool(fits) and not (schema.get("uniqueItems") and len({repr(v) for v in value}) < len(value))
-        case dict():
-            return bool(len(value) >= schema.get("minProperties", 0))
-        case _:
-            return True
-
-
-def _has_type(value: Any, names: str | Sequence[str]) -> bool:
-    if isinstance(names, str):
-        names = (names,)
-    # In Python true is an int; in YAML it is not.
-    return any(isinstance(value, _TYPES[n]) and (n == "boolean" or not isinstance(value, bool)) for n in names)
+    # In draft 7 the number 1000.0 is an integer; a layout id would tell it from 1000. In draft 4 it is none.
+    extended: Callable[..., type[Validator]] = extend
+    strict = extended(Draft7Validator, {"pattern": pattern}, type_checker=Draft4Validator.TYPE_CHECKER)
+    validator: Validator = strict(load_schema(name))
+    return validator
 
 
 @cache
-def _pattern(pattern: str) -> re.Pattern[str]:
-    # In Python `$` also matches before a final newline.
+def _regex(pattern: str) -> re.Pattern[str]:
+    # JSON Schema means `$` as in JavaScript: the end. In Python it also matches before a final newline.
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
-def _enum(value: Any, schema: Schema, key: str) -> Iterator[Violation]:
-    if value in schema["enum"]:
-        return
-    allowed = schema["enum"]
-    hint = suggestion(value, allowed) if isinstance(value, str) else ""
-    expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-    yield key, Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {kind(value)}", hint=hint)
+def _violations(error: ValidationError) -> Iterator[Violation]:
+    value: Any = error.instance
+    schema: Any = error.schema
+    key = _key(error.absolute_path)
+    match error.validator:
+        case "required":
+            yield from _missing(value, schema, key)
+        case "additionalProperties":
+            yield from _unknown(value, schema, key)
+        case "anyOf" if isinstance(value, dict) and (inner := _of_a_map(error)):
+            for violation in inner:
+                yield from _violations(violation)
+        case _ if "propertyNames" in error.absolute_schema_path:
+            # jsonschema names the map; the wrong name is the value.
+            path = _key([*error.absolute_path, value])
+            yield path, _unexpected(value, schema, path)
+        case _:
+            yield key, _unexpected(value, schema, key)
+
+
+def _key(path: Iterable[str | int]) -> str:
+    """The path as `Document.marks` writes it: `zorder.columns[1].name`."""
+    key = ""
+    for step in path:
+        key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step
+    return key
+
+
+def _of_a_map(error: ValidationError) -> list[ValidationError]:
+    """Violations of the one alternative that takes a map: they name the wrong key, which `anyOf` cannot."""
+    alternatives: Any = error.validator_value
+    takes_a_map = [part.get("type") == "object" for part in alternatives]
+    return [inner for inner in error.context or () if takes_a_map[int(inner.relative_schema_path[0])]]
+
+
+def _missing(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
+    for name in schema["required"]:
+        if name not in value:
+            hint = _example(name, schema["properties"])
+            yield key, Diagnostic("ZL011", f"key '{name}' is missing{_within(key)}", hint=hint)
+
+
+def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
+    known = schema["properties"]
+    for name in value:
+        if name not in known:
+            path = f"{key}.{name}" if key else name
+            hint = suggestion(name, known) or "known keys: " + ", ".join(known)
+            yield path, Diagnostic("ZL010", f"unknown key {quoted(name)}{_within(key)}", hint=hint)
 
 
 def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
+    if "enum" in schema:
+        return _no_such_word(value, schema["enum"], key)
     expected = schema.get("title") or schema.get("type") or "something else"
-    too_long = isinstance(value, str) and len(value) > schema.get("maxLength", len(value))
-    found = f"{len(value)} characters" if too_long else kind(value)
-    if isinstance(value, list) and _has_type(value, schema.get("type", "array")):
-        unique = len({repr(v) for v in value}) == len(value)
-        found = f"one of {len(value)}" if unique and value else "an empty one" if not value else "one with repetitions"
-    return Diagnostic(schema.get("x-code", "ZL013"), f"expected {expected}{_at(key)}, found {found}")
+    return Diagnostic(schema.get("x-code", "ZL013"), f"expected {expected}{_at(key)}, found {_found(value, schema)}")
+
+
+def _no_such_word(value: Any, allowed: list[str], key: str) -> Diagnostic:
+    hint = suggestion(value, allowed) if isinstance(value, str) else ""
+    expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
+    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {kind(value)}", hint=hint)
+
+
+def _found(value: Any, schema: Schema) -> str:
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        return f"{len(value)} characters"
+    if isinstance(value, list) and schema.get("type") == "array":
+        if len(value) > schema.get("maxItems", len(value)):
+            return f"one of {len(value)}"
+        return "one with repetitions" if value else "an empty one"
+    return kind(value)
 
 
 def _within(key: str) -> str:
