@@ -204,7 +204,7 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     state = backend.observe(delta_table, ())
 
     monkeypatch.setattr(DeltaJvm, "write_files", vanish)
-    with pytest.raises(EngineError, match=r"ZL313 .*is gone"):
+    with pytest.raises(EngineError, match=r"ZL316 .*is gone"):
         list(backend.execute(work_for(delta_table, state, files=2), silent))
     assert backend.observe(delta_table, ()).version == state.version
 

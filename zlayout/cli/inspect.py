@@ -28,7 +28,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     name = parse_table(table, Location("TABLE"))
     if name.catalog not in loaded.catalogs:
         known = ", ".join(sorted(loaded.catalogs))
-        raise SpecError.of("ZL049", f"no catalog {name.catalog!r} in zlayout.yaml", hint=f"there is: {known}")
+        raise SpecError.of("ZL021", f"unknown catalog {name.catalog!r}", hint=f"there is: {known}")
     spec = next((s for s in loaded.layouts if s.table == name), None)
     backend = backend_for(loaded.catalogs[name.catalog], SparkRuntime(loaded))
     wanted = _columns(columns, spec)

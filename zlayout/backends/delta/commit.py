@@ -45,7 +45,7 @@ def run_zlayout(
 ) -> Iterator[Commit | GroupFailed]:
     """Rewrite the groups of `work`. state: the table as it is now, to drop groups that changed since the plan.
 
-    Raises EngineError ZL310 to ZL314 (nothing committed), CommitUnknown ZL331.
+    Raises EngineError ZL310 to ZL314, ZL316, ZL318 (nothing committed), CommitUnknown ZL331.
     """
     table = str(work.table)
     groups, changed = still_live(work.groups, state.files)
@@ -139,7 +139,7 @@ def _spark_partition(path: str) -> int:
     found = _PART.search(path)
     if not found:
         raise EngineError.of(
-            "ZL313",
+            "ZL318",
             f"expected a new file named part-<number>-..., found {path}",
             hint="nothing was committed; is the Delta version one that zlayout was tested with?",
         )

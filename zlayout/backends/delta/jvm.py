@@ -121,13 +121,13 @@ class DeltaJvm:
         return str(self._log.dataPath().toUri().toString())
 
     def require_files(self, files: Iterable[Any]) -> None:
-        """Raise EngineError ZL313 unless each new AddFile is there with its size: VACUUM may have come by."""
+        """Raise EngineError ZL316 unless each new AddFile is there with its size: VACUUM may have come by."""
         for file in files:
             path = file.absolutePath(self._log)
             status = path.getFileSystem(self._log.newDeltaHadoopConf())
             if not status.exists(path) or status.getFileStatus(path).getLen() != file.size():
                 raise EngineError.of(
-                    "ZL313",
+                    "ZL316",
                     f"the new file {file.path()} is gone or not of {file.size()} bytes",
                     hint="nothing was committed; was VACUUM run without retention? plan again",
                 )

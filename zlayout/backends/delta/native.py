@@ -147,7 +147,7 @@ def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:
 def _nothing_done(table: str) -> EngineError:
     return EngineError(
         Diagnostic(
-            "ZL315",
+            "ZL319",
             f"{table}: OPTIMIZE found no file in the planned partitions",
             hint="the partitions were emptied meanwhile; plan again",
         )
