@@ -98,7 +98,14 @@ def decide(
         groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
         columns=forecast.columns(now, [g.files for g in selection.groups], state.files, spec, predictable=predictable),
-        diagnostics=(*diagnostics, *refusals, *notes, *_unused_settings(spec), *_scope_notes(spec, selection)),
+        diagnostics=(
+            *diagnostics,
+            *refusals,
+            *state.notes,
+            *notes,
+            *_unused_settings(spec),
+            *_scope_notes(spec, selection),
+        ),
     )
     if status != "changes":
         return Decision(plan)

@@ -78,7 +78,7 @@ engine: zlayout
 def test_built_in_defaults(load: Load) -> None:
     (spec,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": LAYOUT}).layouts
     columns = (ZorderColumn("a"), ZorderColumn("b"))
-    assert spec.layout == Layout(columns, "zorder", 1000, False, 128 * 1024**2, True, "native")
+    assert spec.layout == Layout(columns, "kd", 1000, False, 128 * 1024**2, True, "zlayout")
     assert spec.tolerance == Tolerance(0.10, 1.5, 0.20, 0.10)
     assert (spec.partition_by, spec.where, spec.tags) == (None, None, ())
 
@@ -88,12 +88,12 @@ def test_a_spec_beats_defaults_which_beat_what_is_built_in(load: Load) -> None:
   zorder: {range_ids: 10, noise: true}
   files: {target_size: 1MiB}
   tolerance: {touched: 3}
-  engine: zlayout
+  engine: native
 """
     layout = LAYOUT + "  range_ids: 20\ntolerance: {small_files: 1%}\npartition_by: []\n"
     (spec,) = load({"zlayout.yaml": PROJECT + defaults, "layouts/a.yaml": layout}).layouts
     columns = (ZorderColumn("a"), ZorderColumn("b"))
-    assert spec.layout == Layout(columns, "kd", 20, True, 1024**2, True, "zlayout")
+    assert spec.layout == Layout(columns, "zorder", 20, True, 1024**2, True, "native")
     assert spec.tolerance == Tolerance(0.10, 3.0, 0.01, 0.10)
     assert spec.partition_by == ()
 
@@ -200,7 +200,7 @@ TRANSFORMS = "expected a column, identity, year, month, day, hour or void of one
         ("[a, b]", "[a, {name: b, weight: 0}]", "a.yaml:4:26: ZL013 expected a number above 0, at most 1000 for zorder.columns[1].weight, found the number 0"),
         ("[a, b]", "[a, b, {name: a}]", "a.yaml:4:19: ZL016 column 'a' is twice in zorder.columns (keep the first one)"),
         ("[a, b]", "[a]\n  curve: zorde", "a.yaml:5:3: ZL014 expected kd, zorder, hilbert or linear for zorder.curve, found 'zorde' (did you mean 'zorder'?)"),
-        ("[a, b]", "[a]\n  curve: kd", "a.yaml:5:3: ZL025 engine native of iceberg cannot do curve kd (use curve zorder or hilbert or linear, or engine zlayout)"),
+        ("[a, b]", "[a]\n  curve: kd\nengine: native", "a.yaml:5:3: ZL025 engine native of iceberg cannot do curve kd (use curve zorder or hilbert or linear, or engine zlayout)"),
         ("[a, b]", "[a]\n  noise: yes", "a.yaml:5:3: ZL013 expected true or false for zorder.noise, found 'yes'"),
         ("[a, b]", "[a]\n  range_ids: 1", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found the number 1"),
         ("[a, b]", "[a]\n  range_ids: 1_000", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found '1_000'"),
@@ -286,7 +286,7 @@ def test_mistakes_in_a_project(load: Load, text: str, expected: str) -> None:
 
 
 def test_a_curve_from_the_defaults_is_blamed_there(load: Load) -> None:
-    files = {"zlayout.yaml": PROJECT + "defaults: {zorder: {curve: hilbert}}\n", "layouts/a.yaml": LAYOUT}
+    files = {"zlayout.yaml": PROJECT + "defaults: {zorder: {curve: hilbert}, engine: native}\n", "layouts/a.yaml": LAYOUT}
     assert load(files).layouts[0].layout.curve == "hilbert"
     with pytest.raises(SpecError) as caught:
         load(files | {"layouts/a.yaml": LAYOUT.replace("ice.", "lake.")})

@@ -118,11 +118,17 @@ def _order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
+# With rewrite-all this selects nothing; it only says at what size a file that is being written is closed.
+ROLL_OVER = 64
+
+
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in _partitions(work.groups)}) > 1
     return {
         "rewrite-all": "true",
         "target-file-size-bytes": str(work.layout.target_size),
+        # The writer rolls over by its size before compression, which would cut each file into several.
+        "max-file-size-bytes": str(ROLL_OVER * work.layout.target_size),
         "max-file-group-size-bytes": str(WHOLE),
         "output-spec-id": str(spec_id),
         "use-starting-sequence-number": "true",

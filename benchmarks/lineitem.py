@@ -1,0 +1,120 @@
+"""The benchmark's data: TPC-H lineitem in arrival order, as one Delta and one Iceberg table that arms start from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from zlayout.backends.base import Backend
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.iceberg.backend import IcebergBackend
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import Location
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+
+CODEC = "snappy"
+# Iceberg's own z-order cannot do decimals, so that the quantity is a bigint in all arms.
+COLUMNS = "* EXCEPT (l_quantity), CAST(l_quantity AS BIGINT) AS l_quantity"
+DELTA = TableName("lake", ("bench",), "work")
+ICEBERG = TableName("ice", ("bench",), "lineitem")
+STATE = "zlayout.state"
+
+
+@dataclass(slots=True)
+class Bench:
+    """A folder with the base tables, one Spark session, and a way back to the start before each arm."""
+
+    root: Path
+    runtime: SparkRuntime
+    project: Project
+    files: int
+    snapshot: int = 0
+
+    @property
+    def base(self) -> Path:
+        return self.root / "delta" / "bench" / "base"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "delta" / "bench" / "work"
+
+    def backend(self, format: str) -> Backend:
+        if format == "delta":
+            return DeltaBackend(self.project.catalogs["lake"], self.runtime)
+        return IcebergBackend(self.project.catalogs["ice"], self.runtime)
+
+    def reset_delta(self) -> None:
+        """`work` is `base` again; hard links, so that no byte is copied."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        shutil.copytree(self.base, self.work, copy_function=os.link)
+
+    def reset_iceberg(self) -> None:
+        """Back to the first snapshot; files of the arm before are removed from disk."""
+        sql = self.runtime.session.sql
+        sql(f"CALL ice.system.rollback_to_snapshot('{_inside(ICEBERG)}', {self.snapshot})")
+        sql(f"ALTER TABLE {ICEBERG} UNSET TBLPROPERTIES IF EXISTS ('{STATE}')")
+        kept = {row.file_path.removeprefix("file:") for row in sql(f"SELECT file_path FROM {ICEBERG}.files").collect()}
+        for path in (self.root / "iceberg" / "bench" / "lineitem" / "data").rglob("*.parquet"):
+            if str(path) not in kept:
+                path.unlink()
+
+    def drop_outputs(self) -> None:
+        """What the copy arms wrote."""
+        shutil.rmtree(self.root / "delta" / "bench" / "copy", ignore_errors=True)
+        self.runtime.session.sql("DROP TABLE IF EXISTS ice.bench.copy PURGE")
+
+
+def open_bench(root: Path, scale: float, files: int) -> Bench:
+    """Generate the data, start Spark and write both base tables into `root`."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    place = Location("benchmark")
+    catalogs = {
+        "lake": CatalogConfig("lake", "delta", "path", {"warehouse": str(root / "delta")}, place),
+        "ice": CatalogConfig(
+            "ice",
+            "iceberg",
+            "sql",
+            {"uri": f"sqlite:///{root / 'iceberg.db'}", "warehouse": f"file://{root / 'iceberg'}"},
+            place,
+        ),
+    }
+    conf = {"spark.driver.memory": "8g", "spark.sql.parquet.compression.codec": CODEC}
+    project = Project(root, catalogs, SparkConfig("local[2]", conf), ())
+    bench = Bench(root, SparkRuntime(project), project, files)
+    _generate(root, scale)
+    _write_base(bench)
+    return bench
+
+
+def _generate(root: Path, scale: float) -> None:
+    tool = str(Path(sys.executable).parent / "tpchgen-cli")
+    command = [tool, "parquet", "-s", str(scale), "--tables=lineitem", f"--output-dir={root / 'tpch'}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _write_base(bench: Bench) -> None:
+    """The same rows in both formats, shuffled by a hash of the row's key, in as many files as the arms will write."""
+    spark = bench.runtime.session
+    spark.read.parquet(str(bench.root / "tpch" / "lineitem.parquet")).createOrReplaceTempView("generated")
+    rows = spark.sql(f"SELECT {COLUMNS}, xxhash64(l_orderkey, l_linenumber) AS arrival FROM generated")
+    arrived = rows.repartitionByRange(bench.files, "arrival").drop("arrival")
+    arrived.write.format("delta").save(str(bench.base))
+    spark.sql("CREATE NAMESPACE ice.bench")
+    create_iceberg(spark.read.format("delta").load(str(bench.base)), str(ICEBERG))
+    bench.snapshot = spark.sql(f"SELECT snapshot_id FROM {ICEBERG}.snapshots").first().snapshot_id
+
+
+def create_iceberg(rows: DataFrame, name: str) -> None:
+    writer = rows.writeTo(name).using("iceberg").option("distribution-mode", "none")
+    writer.tableProperty("write.parquet.compression-codec", CODEC).tableProperty("format-version", "2").create()
+
+
+def _inside(table: TableName) -> str:
+    return ".".join(table.identifier)

@@ -1,0 +1,74 @@
+"""RESULTS.md and results/rewrite.json from the benchmark's numbers. Losses stay in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SECTION = "## Rewrite"
+
+
+def write_results(folder: Path, results: list[dict[str, Any]], machine: str) -> None:
+    """Both files, whole; other sections of RESULTS.md stay."""
+    (folder / "results").mkdir(exist_ok=True)
+    (folder / "results" / "rewrite.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    section = "\n".join(_section(results, machine)) + "\n"
+    path = folder / "RESULTS.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else "# Benchmark results\n\n"
+    before, found, after = text.partition(SECTION)
+    rest = after.partition("\n## ")[2] if found else ""
+    path.write_text(before + section + (f"\n## {rest}" if rest else ""), encoding="utf-8")
+
+
+def _section(results: list[dict[str, Any]], machine: str) -> Iterator[str]:
+    yield f"{SECTION}: TPC-H lineitem, {machine}"
+    yield ""
+    yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, after one uncounted"
+    yield "round; ratios are of medians. *touched* is the mean number of files that an equality query opens."
+    for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
+        chosen = [r for r in results if tuple(r["keys"]) == keys]
+        yield ""
+        yield f"### {', '.join(keys)}"
+        yield from _times(chosen)
+        yield from _touched(chosen, keys)
+
+
+def _times(results: list[dict[str, Any]]) -> Iterator[str]:
+    by_arm = {r["arm"]: r for r in results}
+    yield ""
+    yield "| arm | median s | range s | / one-shuffle copy | rows per file, variation | files | MiB |"
+    yield "|---|---|---|---|---|---|---|"
+    for r in results:
+        shuffle = by_arm[f"shuffle_copy_{r['format']}"]["wall_median_s"]
+        layout = f"{r['rows_cv']:.1%} | {r['files']} | {r['bytes'] / 2**20:.0f}" if r["files"] else "| |"
+        yield (
+            f"| {r['arm']} | {r['wall_median_s']:.1f} | {r['wall_min_s']:.1f} to {r['wall_max_s']:.1f} "
+            f"| {r['wall_median_s'] / shuffle:.2f} | {layout} |"
+        )
+    yield ""
+    for native, ours in (
+        ("delta_zorder", "zlayout_delta"),
+        ("delta_zorder_tuned", "zlayout_delta"),
+        ("iceberg_zorder", "zlayout_iceberg"),
+    ):
+        ratio = by_arm[native]["wall_median_s"] / by_arm[ours]["wall_median_s"]
+        yield f"- {ours} is {ratio:.2f} times as fast as {native}."
+
+
+def _touched(results: list[dict[str, Any]], keys: tuple[str, ...]) -> Iterator[str]:
+    laid_out = [r for r in results if r["touched"]]
+
+    def row(label: str, values: list[float], digits: int = 1) -> str:
+        return f"| {label} | " + " | ".join(f"{value:.{digits}f}" for value in values) + " |"
+
+    yield ""
+    yield f"| files touched | {' | '.join(r['arm'] for r in laid_out)} |"
+    yield "|---|" + "---|" * len(laid_out)
+    for key in keys:
+        yield row(f"{key} =", [r["touched"][key] for r in laid_out])
+    yield row("mean", [r["touched_mean"] for r in laid_out], 2)
+    yield row("floor", [r["floor_mean"] for r in laid_out], 2)
+    for name in laid_out[0]["ranges"]:
+        yield row(name, [r["ranges"][name] for r in laid_out])

@@ -1,0 +1,63 @@
+"""Files that fixed-seed queries touch, from the bounds in the log or the manifests, beside the floor."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from zlayout.table.floor import floor
+from zlayout.table.metrics import files_touched
+from zlayout.table.state import FileTable
+
+QUERIES = 200
+RANGES = (0.001, 0.01, 0.05)
+SEED = 20261121
+
+
+def key_columns(root: Path, keys: tuple[str, ...]) -> pa.Table:
+    """The key columns of the generated data, types as in the tables."""
+    table = pq.read_table(root / "tpch" / "lineitem.parquet", columns=list(keys))
+    if "l_quantity" in keys:
+        at = table.schema.get_field_index("l_quantity")
+        table = table.set_column(at, "l_quantity", table["l_quantity"].cast(pa.float64()).cast(pa.int64()))
+    return table.combine_chunks()
+
+
+def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean files touched: by equality for each column, and by ranges for each column and pair."""
+    rng = np.random.default_rng(SEED)
+    ordered = {key: data[key].combine_chunks().take(pc.sort_indices(data[key])) for key in keys}
+    equality = {}
+    for key in keys:
+        values = ordered[key].take(pa.array(rng.integers(0, len(data), QUERIES)))
+        equality[key] = _mean(files, [{key: (v, v)} for v in values])
+    ranges = {}
+    for share in RANGES:
+        for chosen in [(key,) for key in keys] + list(combinations(keys, 2)):
+            queries = [{key: _range(ordered[key], share, rng) for key in chosen} for _ in range(QUERIES)]
+            ranges[f"{' & '.join(chosen)} {share:.1%}"] = _mean(files, queries)
+    return equality, ranges
+
+
+def lowest(data: pa.Table, keys: tuple[str, ...], files: int) -> dict[str, float]:
+    """The floor of each column, its distinct values and heavy values known from the data."""
+    counts = [np.asarray(pc.value_counts(data[key].combine_chunks()).field("counts")) for key in keys]
+    distinct = np.array([len(c) for c in counts], dtype=np.float64)
+    heavy = [(c[c > len(data) / files] / len(data)).tolist() for c in counts]
+    return dict(zip(keys, floor(files, (1.0,) * len(keys), distinct, heavy).tolist(), strict=True))
+
+
+def _range(ordered: pa.Array, share: float, rng: np.random.Generator) -> tuple[Any, Any]:
+    width = max(1, int(len(ordered) * share))
+    start = int(rng.integers(0, len(ordered) - width + 1))
+    return ordered[start], ordered[start + width - 1]
+
+
+def _mean(files: FileTable, queries: list[dict[str, tuple[Any, Any]]]) -> float:
+    return float(np.mean([files_touched(files, query).sum() for query in queries]))
