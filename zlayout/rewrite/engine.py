@@ -21,7 +21,7 @@ from zlayout.curve.layout import FileMap, build
 from zlayout.errors import Diagnostic
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import Forest, plant
-from zlayout.rewrite.gate import Gate
+from zlayout.rewrite.gate import HASH, Gate
 from zlayout.rewrite.place import FILE_ID, LEAF, forest_arrays, place_rows
 from zlayout.rewrite.rows import (
     CELL,
@@ -186,7 +186,7 @@ def _frame(job: _Job) -> DataFrame:
     arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
     constants = Constants(source.frame.sparkSession, arrays)
     frame = job.gate.watch_source(source.frame.select("*", *source_columns(source)))
-    frame = with_origin(frame, job.index, constants)
+    frame = with_origin(frame.drop(HASH), job.index, constants)
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
@@ -224,7 +224,7 @@ def _order(forest: Forest, index: FileIndex) -> dict[str, Column]:
 
 
 def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:
-    """Per group the mean over its cells, each with its share of the files: a query on a key cannot tell cells apart."""
+    """Per group the sum over its cells: a query on a key alone looks into every output partition."""
     touched: dict[str, dict[str, float]] = {g.id: {} for g in groups}
     for cell in cells:
         mine = touched[groups[cell.group].id]

@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.rows import quoted
+from zlayout.rewrite.rows import PREFIX, quoted
 
 # The hash is summed in parts of 22, 22 and 20 bits: longs stay exact for 2**41 rows, and cost less than a decimal.
 PART_BITS = 22
 PARTS = 3
 MASK_BITS = 63
+HASH = f"{PREFIX}hash"
 WAIT_SECONDS = 60.0
 
 
@@ -47,8 +48,12 @@ class Gate:
         self._after = Observation()
 
     def watch_source(self, frame: DataFrame) -> DataFrame:
-        """`frame` holds the source's columns and maybe more; only the source's are hashed."""
-        return frame.observe(self._before, *_sums(self._hash))
+        """`frame` holds the source's columns and maybe more; only the source's are hashed. Adds the column HASH.
+
+        Computed by a projection the hash is part of the scan's generated loop; inside `observe` it costs three times
+        as much. After the shuffle that would need one more copy of each row, which costs the same again.
+        """
+        return frame.withColumn(HASH, self._hash).observe(self._before, *_sums(F.col(HASH)))
 
     def watch_result(self, frame: DataFrame) -> DataFrame:
         return frame.observe(self._after, *_sums(self._hash))
