@@ -286,7 +286,10 @@ def test_mistakes_in_a_project(load: Load, text: str, expected: str) -> None:
 
 
 def test_a_curve_from_the_defaults_is_blamed_there(load: Load) -> None:
-    files = {"zlayout.yaml": PROJECT + "defaults: {zorder: {curve: hilbert}, engine: native}\n", "layouts/a.yaml": LAYOUT}
+    files = {
+        "zlayout.yaml": PROJECT + "defaults: {zorder: {curve: hilbert}, engine: native}\n",
+        "layouts/a.yaml": LAYOUT,
+    }
     assert load(files).layouts[0].layout.curve == "hilbert"
     with pytest.raises(SpecError) as caught:
         load(files | {"layouts/a.yaml": LAYOUT.replace("ice.", "lake.")})
