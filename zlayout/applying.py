@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zlayout.backends.base import Backend, Commit, GroupFailed, Notify
+from zlayout.backends.base import Backend, Commit, GroupFailed, Notice, Notify, Outcome
 from zlayout.errors import Refused, TableError, ZlayoutError
 from zlayout.plan.diff import PlanOptions
 from zlayout.plan.model import TablePlan
@@ -17,7 +17,7 @@ from zlayout.planning import Planned, plan_table
 # A group that met a concurrent change is planned anew, at most this many times in one run.
 ATTEMPTS = 3
 
-Announce = Callable[[str, "Commit | GroupFailed"], None]
+Announce = Callable[[str, Outcome], None]
 
 
 @dataclass(slots=True)
@@ -28,6 +28,7 @@ class Applied:
     run_id: str
     commits: list[Commit] = field(default_factory=list)
     failures: list[GroupFailed] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     error: ZlayoutError | None = None
     after: TablePlan | None = None
 
@@ -98,7 +99,11 @@ def _execute(
     work = planned.decision.work(planned.spec, applied.run_id, verify)
     failed = False
     for outcome in backend.execute(work, notify):
-        if isinstance(outcome, GroupFailed):
+        if isinstance(outcome, Notice):
+            if outcome in applied.notices:
+                continue
+            applied.notices.append(outcome)
+        elif isinstance(outcome, GroupFailed):
             applied.failures.append(outcome)
             failed = True
         else:

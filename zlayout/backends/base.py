@@ -15,7 +15,18 @@ from zlayout.plan.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import TableState
 
-__all__ = ["Backend", "Capabilities", "Commit", "Group", "GroupFailed", "Notify", "Progress", "Work"]
+__all__ = [
+    "Backend",
+    "Capabilities",
+    "Commit",
+    "Group",
+    "GroupFailed",
+    "Notice",
+    "Notify",
+    "Outcome",
+    "Progress",
+    "Work",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,16 @@ class GroupFailed:
 
     groups: tuple[str, ...]
     error: ZlayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the user should know of how the work is done; it changes nothing."""
+
+    diagnostic: Diagnostic
+
+
+Outcome = Commit | GroupFailed | Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +90,8 @@ class Backend(Protocol):
         """ZL401 for each setting that the format's own rewrite cannot honour."""
         ...
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
-        """Do the work; yields each commit once it is known to be in the table.
+    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
+        """Do the work; yields each commit once it is known to be in the table, and what the user should know.
 
         Raises Refused before any write, EngineError when the rest cannot go on; what was yielded stays.
         """

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.backends import versions
 from zlayout.backends.catalogs import spark_catalog_conf
+from zlayout.backends.engine_check import refuse_connect
 from zlayout.errors import EngineError
 from zlayout.spec.model import Project
 
@@ -39,7 +40,7 @@ class SparkRuntime:
 
     @property
     def session(self) -> SparkSession:
-        """The session. Raises EngineError ZL301 (no Java), ZL302 (Java too old), ZL303, ZL304 (Spark)."""
+        """The session. Raises Refused ZL204 (Connect), EngineError ZL301, ZL302 (Java), ZL303, ZL304 (Spark)."""
         if self._session is None:
             self._session = self._start()
         return self._session
@@ -50,6 +51,7 @@ class SparkRuntime:
             self._session = None
 
     def _start(self) -> SparkSession:
+        refuse_connect(self._project.spark.conf, os.environ)
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         if not submitted:
             check_java()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from zlayout.applying import Applied, apply_table, check_saved, new_run
-from zlayout.backends.base import Commit, GroupFailed
+from zlayout.backends.base import GroupFailed, Notice, Outcome
 from zlayout.cli.console import Console
 from zlayout.cli.plan import Planning, PlanRequest, make_plan
 from zlayout.cli.progress import ProgressView
@@ -132,8 +132,10 @@ def _problems(applied: Applied) -> Sequence[Diagnostic]:
     return problems
 
 
-def describe(outcome: Commit | GroupFailed) -> str:
+def describe(outcome: Outcome) -> str:
     """One outcome as a line of progress."""
+    if isinstance(outcome, Notice):
+        return printable(f"{outcome.diagnostic.severity}: {outcome.diagnostic}")
     if isinstance(outcome, GroupFailed):
         return f"{plural(len(outcome.groups), 'group')} dropped: {printable(str(outcome.error))}"
     if outcome.kind == "rewrite":

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from zlayout.applying import Applied
-from zlayout.backends.base import Commit, GroupFailed, Progress
+from zlayout.backends.base import Notice, Outcome, Progress
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 
@@ -61,9 +61,12 @@ class ProgressView:
     def notify(self, progress: Progress) -> None:
         self._current = progress
 
-    def announce(self, table: str, outcome: Commit | GroupFailed) -> None:
+    def announce(self, table: str, outcome: Outcome) -> None:
         from zlayout.cli.apply import describe
 
+        if isinstance(outcome, Notice) and self._bars is None:
+            self._console.diagnose(outcome.diagnostic)
+            return
         line = f"      {table}: {describe(outcome)}"
         if self._bars is not None:
             self._bars.console.print(line, markup=False, highlight=False)

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
-from zlayout.backends.base import Capabilities, Commit, Group, GroupFailed, Notify, Work
+from zlayout.backends.base import Capabilities, Group, Notify, Outcome, Work
 from zlayout.backends.catalogs import delta_location, storage_options
 from zlayout.backends.delta.observe import observe_delta
+from zlayout.backends.engine_check import fallback_notices, fallback_reason, refused_in_fallback, untested
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitConflict, Diagnostic, Refused
 from zlayout.spec.model import CatalogConfig, Layout, TableName
@@ -43,11 +44,13 @@ class DeltaBackend:
 
         return native_diagnostics(layout, state)
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
         """See `zlayout.backends.base.Backend`.
 
-        Raises Refused ZL21x before any write; EngineError ZL305, ZL310, ZL314; CommitConflict ZL320, ZL321.
+        Raises Refused ZL204, ZL21x before any write; EngineError ZL305, ZL306, ZL310, ZL314; CommitConflict ZL320,
+        ZL321.
         """
+        from zlayout.backends.delta.failures import spark_errors
         from zlayout.backends.delta.jvm import DeltaJvm
         from zlayout.backends.delta.repartition import check_repartition, repartition
         from zlayout.backends.delta.settings import set_properties
@@ -55,6 +58,13 @@ class DeltaBackend:
         state = self._checked(work)
         if work.partition_by is not None:
             check_repartition(state)
+        with spark_errors(str(work.table), "looking at its versions"):
+            reason = fallback_reason(self._runtime.session, "delta") if work.groups else None
+        if reason is not None and work.partition_by is not None:
+            raise untested(f"{work.table}: changing partition_by", reason)
+        native = work.layout.engine == "native" or reason is not None
+        if reason is not None and work.layout.engine != "native":
+            yield from self._fallback(work, state, reason)
         storage = self._storage(state.location)
         delta = DeltaJvm(self._runtime.session, state.location)
         if work.properties:
@@ -66,12 +76,12 @@ class DeltaBackend:
         if work.partition_by is not None:
             work = replace(work, groups=_regrouped(work, state), covers_table=True)
         if work.groups:
-            yield from self._rewrite(delta, storage, state, work, notify)
+            yield from self._rewrite(delta, storage, state, work, notify, native=native)
 
     def _rewrite(
-        self, delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify
-    ) -> Iterator[Commit | GroupFailed]:
-        if work.layout.engine == "zlayout":
+        self, delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify, *, native: bool
+    ) -> Iterator[Outcome]:
+        if not native:
             from zlayout.backends.delta.commit import run_zlayout
 
             yield from run_zlayout(delta, storage, state, work, notify)
@@ -79,6 +89,16 @@ class DeltaBackend:
         from zlayout.backends.delta.native import run_native
 
         yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))
+
+    def _fallback(self, work: Work, state: TableState, reason: str) -> Iterator[Outcome]:
+        """Say that OPTIMIZE does the work. Raises Refused ZL216 when it would rewrite files that are not planned."""
+        from zlayout.backends.delta.native import native_diagnostics, refuse_partial
+
+        try:
+            refuse_partial(work, self.observe(work.table, (), work.version))
+        except Refused as refused:
+            raise refused_in_fallback(refused, reason) from refused
+        yield from fallback_notices(work.table, reason, native_diagnostics(work.layout, state))
 
     def _checked(self, work: Work) -> TableState:
         """The table as it is now, which must be one that zlayout rewrites and not older than the plan."""

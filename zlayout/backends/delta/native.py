@@ -17,7 +17,7 @@ from zlayout.backends.delta.literals import partitions_predicate
 from zlayout.backends.delta.run_history import RUN, RunCommit, run_commits
 from zlayout.backends.delta.schema import quoted, split_names
 from zlayout.backends.delta.stamp import stamp
-from zlayout.errors import CommitConflict, Diagnostic, EngineError
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.spec.model import Layout
 from zlayout.table.state import FileTable, Partition, TableState
 
@@ -74,6 +74,20 @@ def run_native(
         return
     notify(Progress(table, "recording the layout"))
     yield from record(delta, work, pa.concat_arrays([commit.added for commit in commits]), observe().files)
+
+
+def refuse_partial(work: Work, state: TableState) -> None:
+    """Raise Refused ZL216 when OPTIMIZE would rewrite files that are not part of the work. state: at its version."""
+    chosen = [at for at, partition in enumerate(state.files.partitions) if partition in _partitions(work)]
+    taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
+    mine = pa.concat_arrays([group.files.path for group in work.groups]) if work.groups else pa.array([], pa.string())
+    outside = len(taken) - (pc.sum(pc.is_in(taken, value_set=mine)).as_py() or 0)
+    if outside:
+        raise Refused.of(
+            "ZL216",
+            f"{work.table}: OPTIMIZE rewrites whole partitions, and {outside} files in them are not part of this work",
+            hint="declare engine: native, which plans whole partitions",
+        )
 
 
 def record(delta: DeltaJvm, work: Work, added: pa.Array, live: FileTable) -> Iterator[Commit | GroupFailed]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zlayout.backends.base import Capabilities, Commit, GroupFailed, Notify, Progress, Work
+from zlayout.backends.base import Capabilities, Notify, Outcome, Progress, Work
+from zlayout.backends.engine_check import fallback_notices, fallback_reason, refused_in_fallback
 from zlayout.backends.iceberg.observe import observe
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Diagnostic, Refused
@@ -36,10 +37,10 @@ class IcebergBackend:
 
         return native_diagnostics(layout) + tuple(unordered_columns(layout, state))
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
         """Settings first, then the rewrite. Raises Refused before any write, EngineError, CommitUnknown."""
         from zlayout.backends.iceberg import native
-        from zlayout.backends.iceberg.jvm import IcebergJvm
+        from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
         from zlayout.backends.iceberg.settings import change_settings
 
         state = self.observe(work.table, (), work.version)
@@ -48,6 +49,11 @@ class IcebergBackend:
         by_iceberg = work.layout.engine == "native"
         if work.groups and by_iceberg:
             native.refuse_native(work, state)
+        with java_errors(f"looking at the versions for {work.table}"):
+            reason = fallback_reason(self._runtime.session, "iceberg") if work.groups else None
+        if reason is not None and not by_iceberg:
+            by_iceberg = True
+            yield from self._fallback(work, state, reason)
         jvm = IcebergJvm(self._runtime.session)
         native.require_appends_only(jvm.load(work.table), work)
         notify(Progress(str(work.table), "changing settings"))
@@ -60,3 +66,13 @@ class IcebergBackend:
             from zlayout.backends.iceberg import commit
 
             yield from commit.rewrite(jvm, self._catalog, work, notify)
+
+    def _fallback(self, work: Work, state: TableState, reason: str) -> Iterator[Outcome]:
+        """Say that Iceberg's own rewrite does the work. Raises Refused ZL223, ZL224 for what that cannot do."""
+        from zlayout.backends.iceberg import native
+
+        try:
+            native.refuse_native(work, state)
+        except Refused as refused:
+            raise refused_in_fallback(refused, reason) from refused
+        yield from fallback_notices(work.table, reason, native.native_diagnostics(work.layout))

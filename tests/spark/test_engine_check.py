@@ -1,0 +1,211 @@
+"""Where engine zlayout cannot run, engine native does the same work and says so, or the work is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from contract import OPTIONS, Contract, make_rows
+from pyspark.sql import SparkSession
+from spark.arenas import DeltaArena, IcebergArena, SparkArena
+
+from zlayout.applying import Applied, apply_table, new_run
+from zlayout.backends import engine_check, versions
+from zlayout.backends.engine_check import INTERNALS, fallback_reason, refuse_connect
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import EngineError, Refused
+from zlayout.plan.diff import PlanOptions
+from zlayout.planning import Planned, plan_table
+from zlayout.spec.model import Project, SparkConfig, TableName
+from zlayout.table.state import PartitionField
+
+ROWS = make_rows(Contract.rows)
+
+
+@pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])
+def arena(
+    request: pytest.FixtureRequest,
+    project: Project,
+    runtime: SparkRuntime,
+    delta_table: TableName,
+    iceberg_table: TableName,
+    tmp_path: Path,
+) -> SparkArena:
+    table = delta_table if request.param is DeltaArena else iceberg_table
+    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")
+
+
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the Spark at hand were not one of those tested."""
+    monkeypatch.setattr(versions, "TESTED_SPARK", frozenset({"4.0.1", "4.1.0"}))
+
+
+def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:
+    applied = new_run(planned)
+    announced: list[str] = []
+    apply_table(
+        planned,
+        arena.backend,
+        OPTIONS,
+        applied,
+        lambda _: None,
+        lambda _, outcome: announced.append(type(outcome).__name__),
+    )
+    return applied, announced
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_versions_that_are_installed_are_the_tested_ones(spark: SparkSession, format: str) -> None:
+    assert fallback_reason(spark, format) is None
+
+
+@pytest.mark.parametrize(("format", "name"), [("delta", "TESTED_DELTA"), ("iceberg", "TESTED_ICEBERG")])
+def test_the_version_of_the_format_in_the_jvm_counts(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, format: str, name: str
+) -> None:
+    found = {"delta": "4.4.0", "iceberg": "1.12.0"}[format]
+    monkeypatch.setattr(versions, name, frozenset({"9.9"}))
+    reason = fallback_reason(spark, format)
+    assert reason == f"it was tested with {INTERNALS[format].name} 9.9, this is {found}"
+
+
+def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: SparkArena, older: None) -> None:  # noqa: ARG001
+    contract = Contract()
+    arena.create(ROWS, contract.files)
+    spec = contract.spec(arena)
+    planned = contract.plan(arena, spec)
+    applied, announced = _apply(arena, planned)
+    assert applied.error is None
+    notices = [notice.diagnostic for notice in applied.notices]
+    assert announced[: len(notices)] == ["Notice"] * len(notices)
+    assert notices[0].code == "ZL407"
+    assert notices[0].severity == "warning"
+    assert notices[0].message == (
+        f"{arena.table} is rewritten by engine native, since engine zlayout cannot run here: "
+        "it was tested with Spark 4.0.1, 4.1.0, this is 4.1.4"
+    )
+    assert [(n.code, "kd" in n.message) for n in notices[1:]][:1] == [("ZL401", True)]
+    # engine native records in a commit of its own, engine zlayout in the commit of the rewrite
+    assert [c.kind for c in applied.commits] == ["rewrite", "record"]
+    after = contract.plan(arena, spec)
+    assert after.decision.plan.status == "unchanged"
+    assert after.state is not None
+    assert {r.layout_id for r in after.state.files.layouts} == {spec.layout.layout_id}
+    assert arena.rows().sort_by("id").combine_chunks() == ROWS
+    again, _ = _apply(arena, after)
+    assert again.commits == []
+
+
+def test_zlayout_itself_gives_no_notice(arena: SparkArena) -> None:
+    contract = Contract()
+    arena.create(ROWS, contract.files)
+    applied, announced = _apply(arena, contract.plan(arena, contract.spec(arena)))
+    assert applied.error is None
+    assert announced == ["Commit"]
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "call"),
+    [
+        ("delta", "org.apache.spark.sql.delta.OptimisticTransaction", "writeFiles/9"),
+        ("iceberg", "org.apache.iceberg.spark.ScanTaskSetManager", "stageTasks/9"),
+        ("iceberg", "org.apache.iceberg.spark.SparkTableStore", "get/0"),
+    ],
+)
+def test_a_missing_internal_call_is_a_reason(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, format: str, name: str, call: str
+) -> None:
+    internals = INTERNALS[format]
+    lacking = replace(internals, engine={**internals.engine, name: (call,)})
+    monkeypatch.setitem(engine_check.INTERNALS, format, lacking)
+    reason = fallback_reason(spark, format)
+    missing = f"{name.rpartition('.')[2]}.{call}" if name in internals.engine else name
+    version = {"delta": "Delta 4.4.0", "iceberg": "Iceberg 1.12.0"}[format]
+    assert reason == f"{version} on Spark 4.1.4 lacks {missing}"
+
+
+def test_without_the_calls_that_record_a_layout_neither_engine_runs(
+    arena: SparkArena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = Contract()
+    arena.create(ROWS, contract.files)
+    planned = contract.plan(arena, contract.spec(arena))
+    format = arena.backend.capabilities.format
+    monkeypatch.setitem(
+        engine_check.INTERNALS, format, replace(INTERNALS[format], shared={"java.lang.String": ("fold/7",)})
+    )
+    version = arena.backend.observe(arena.table, ()).version
+    applied, announced = _apply(arena, planned)
+    assert isinstance(applied.error, Refused)
+    assert "ZL204" in str(applied.error)
+    assert "lacks String.fold/7" in str(applied.error)
+    assert announced == []
+    assert arena.backend.observe(arena.table, ()).version == version
+
+
+def test_work_on_part_of_a_partition_is_refused_not_widened(arena: SparkArena, older: None) -> None:  # noqa: ARG001
+    contract = Contract()
+    arena.create(ROWS, contract.files)
+    planned = contract.plan(arena, contract.spec(arena))
+    work = planned.decision.work(planned.spec, "run")
+    group = work.groups[0]
+    some = replace(work, groups=(replace(group, files=group.files.take([0, 1, 2])),), covers_table=False)
+    version = arena.backend.observe(arena.table, ()).version
+    with pytest.raises(Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run here"):
+        list(arena.backend.execute(some, lambda _: None))
+    assert arena.backend.observe(arena.table, ()).version == version
+
+
+def test_a_new_partitioning_of_a_delta_table_is_refused(
+    project: Project,
+    runtime: SparkRuntime,
+    delta_table: TableName,
+    tmp_path: Path,
+    older: None,  # noqa: ARG001
+) -> None:
+    contract, arena = Contract(), DeltaArena(project, runtime, delta_table, tmp_path, "zlayout", "kd")
+    arena.create(make_rows(100), 2)
+    spec = contract.spec(arena, partition_by=(PartitionField("region"),))
+    applied, announced = _apply(arena, plan_table(spec, arena.backend, PlanOptions(allow_full_rewrite=True)))
+    assert isinstance(applied.error, Refused)
+    assert "ZL204" in str(applied.error)
+    assert announced == []
+    assert arena.backend.observe(arena.table, ()).version == 1
+
+
+def test_a_format_that_spark_has_not_is_an_error(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(engine_check.INTERNALS, "delta", replace(INTERNALS["delta"], marker="io.delta.none$"))
+    with pytest.raises(EngineError, match=r"ZL306 Delta is not on Spark's classpath.*delta-spark_4\.1_2\.13:4\.4\.0"):
+        fallback_reason(spark, "delta")
+
+
+@pytest.mark.parametrize(
+    ("conf", "environment", "named"),
+    [
+        ({"spark.remote": "sc://host"}, {}, "spark.conf spark.remote is set"),
+        ({}, {"SPARK_REMOTE": "sc://host"}, "SPARK_REMOTE is set"),
+        ({"spark.api.mode": "connect"}, {}, "spark.api.mode=connect is set"),
+        ({}, {"SPARK_API_MODE": "Connect"}, "SPARK_API_MODE=connect is set"),
+    ],
+)
+def test_spark_connect_is_refused_before_it_starts(
+    project: Project, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str], environment: dict[str, str], named: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    runtime = SparkRuntime(replace(project, spark=SparkConfig(None, conf)))
+    with pytest.raises(Refused, match=f"ZL204 .*Spark Connect \\({named}\\)"):
+        _ = runtime.session
+    assert not runtime.started
+
+
+def test_a_classic_session_is_not_taken_for_connect() -> None:
+    refuse_connect({"spark.api.mode": "classic"}, {"SPARK_HOME": "/x"})
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(Refused, match=r"ZL204 .*\(the session is one\)"):
+        fallback_reason(session, "iceberg")
