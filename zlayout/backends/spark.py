@@ -90,6 +90,8 @@ def session_conf(project: Project, *, submitted: bool) -> dict[str, str]:
         conf["spark.master"] = project.spark.master or "local[*]"
         if conf["spark.master"].startswith("local"):
             conf["spark.driver.memory"] = "4g"
+            # Delta's 50 tasks for each look at a log cost seconds on a few cores.
+            conf["spark.databricks.delta.snapshotPartitions"] = "4"
         if "spark.jars" not in project.spark.conf:
             conf["spark.jars.packages"] = ",".join(
                 [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]

@@ -185,7 +185,7 @@ def _frame(job: _Job) -> DataFrame:
     }
     arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
     constants = Constants(source.frame.sparkSession, arrays)
-    frame = job.gate.watch_source(source.frame.select("*", *source_columns(source)))
+    frame = job.gate.with_hash(source.frame.select("*", *source_columns(source)))
     frame = with_origin(frame.drop(HASH), job.index, constants)
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
@@ -195,9 +195,10 @@ def _frame(job: _Job) -> DataFrame:
         frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
     order = _order(forest, job.index)
     kept, names = [F.col(quoted(c)) for c in source.frame.columns], partition_names(source)
-    frame = frame.select(*kept, FILE_ID, *names, *[column.alias(name) for name, column in order.items()])
+    frame = frame.select(*kept, FILE_ID, HASH, *names, *[column.alias(name) for name, column in order.items()])
+    frame = job.gate.watch_hash(frame)
     frame = frame.repartitionById(job.partitions, F.col(FILE_ID)).sortWithinPartitions(*names, *order)
-    return job.gate.watch_result(frame.drop(FILE_ID, *names, *order))
+    return job.gate.watch_result(frame).drop(FILE_ID, *names, *order)
 
 
 def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:

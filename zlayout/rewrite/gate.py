@@ -1,8 +1,8 @@
 """The gate before a commit: what came out of the shuffle must be what went in, row for row.
 
-A content is the number of rows and the exact sum of their 64-bit hashes, which does not depend on their order. Both
-sides are observed while the rows flow, so the gate costs no scan. -0.0 and 0.0 hash alike, as do all NaN: Spark
-treats them as the same value everywhere.
+A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order
+and, unlike an XOR, sees paired duplicates. Both sides are observed while the rows flow, so the gate costs no scan.
+-0.0 and 0.0 hash alike, as do all NaN: Spark treats them as the same value everywhere.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from pyspark.sql import types as T
 from zlayout.errors import EngineError
 from zlayout.rewrite.rows import PREFIX, quoted
 
-# The hash is summed in parts of 22, 22 and 20 bits: longs stay exact for 2**41 rows, and cost less than a decimal.
-PART_BITS = 22
-PARTS = 3
 MASK_BITS = 63
 HASH = f"{PREFIX}hash"
 WAIT_SECONDS = 60.0
@@ -30,7 +27,7 @@ WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """rows: how many. hash: the sum of `xxhash64` over all columns of each row, exact."""
+    """rows: how many. hash: the sum of `xxhash64` over all columns of each row, modulo 2^64 (as a signed long)."""
 
     rows: int
     hash: int
@@ -43,20 +40,30 @@ class Gate:
         """source: the frame to rewrite, without anything added. expected_rows: live rows that the metadata promises."""
         self._source = source
         self._hash = row_hash(source)
+        self._jvm: Any = source.sparkSession.sparkContext._jvm
         self._expected_rows = expected_rows
         self._before = Observation()
         self._after = Observation()
 
-    def watch_source(self, frame: DataFrame) -> DataFrame:
-        """`frame` holds the source's columns and maybe more; only the source's are hashed. Adds the column HASH.
+    def with_hash(self, frame: DataFrame) -> DataFrame:
+        """`frame` with the column HASH. It holds the source's columns and maybe more; only the source's are hashed."""
+        return frame.withColumn(HASH, self._hash)
 
-        Computed by a projection the hash is part of the scan's generated loop; inside `observe` it costs three times
-        as much. After the shuffle that would need one more copy of each row, which costs the same again.
+    def watch_hash(self, frame: DataFrame) -> DataFrame:
+        """Count what goes into the shuffle; `frame` has HASH.
+
+        An observation ends Spark's generated loop and copies each row. Directly below the shuffle, which wants whole
+        rows anyway, that costs nothing; right after the scan it costs as much as the hash twice over.
         """
-        return frame.withColumn(HASH, self._hash).observe(self._before, *_sums(F.col(HASH)))
+        return frame.observe(self._before, *_sums(self._jvm, F.col(HASH)))
+
+    def watch_source(self, frame: DataFrame) -> DataFrame:
+        """`with_hash` and `watch_hash` in one, for a frame that goes into its shuffle as it is."""
+        return self.watch_hash(self.with_hash(frame))
 
     def watch_result(self, frame: DataFrame) -> DataFrame:
-        return frame.observe(self._after, *_sums(self._hash))
+        """Count what comes out of the shuffle, hashed anew; HASH is dropped."""
+        return frame.observe(self._after, *_sums(self._jvm, self._hash)).drop(HASH)
 
     def check(self) -> Content:
         """What was written, once the write is done.
@@ -91,7 +98,7 @@ class Gate:
 
 def content_of(frame: DataFrame) -> Content:
     """The content of a frame by a scan of it."""
-    row = frame.agg(*_sums(row_hash(frame))).first()
+    row = frame.agg(*_sums(frame.sparkSession.sparkContext._jvm, row_hash(frame))).first()
     return _content(row.asDict() if row else {})
 
 
@@ -115,19 +122,21 @@ def _null_masks(columns: Sequence[Column]) -> list[Column]:
     return masks
 
 
-def _sums(hashed: Column) -> list[Column]:
-    """Row count and the sums of each `PART_BITS` bits of the hash: longs, so no decimal is made for every row."""
-    parts = [
-        hashed.bitwiseAND((1 << PART_BITS) - 1),
-        F.shiftrightunsigned(hashed, PART_BITS).bitwiseAND((1 << PART_BITS) - 1),
-        F.shiftright(hashed, 2 * PART_BITS),
-    ]
-    return [F.count(F.lit(1)).alias("rows"), *[F.sum(p).alias(f"part{i}") for i, p in enumerate(parts)]]
+def _sums(jvm: Any, hashed: Column) -> list[Column]:
+    """Row count and sum of the hashes. The sum wraps round, whatever `spark.sql.ansi.enabled` says.
+
+    One aggregate, since an observation computes the hash anew for each; a decimal would be made for every row.
+    """
+    sql = jvm.org.apache.spark.sql
+    expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
+    wrapping = getattr(getattr(expressions, "EvalMode$"), "MODULE$").LEGACY()
+    context = expressions.NumericEvalContext(wrapping, True)
+    total = expressions.aggregate.Sum(convert.expression(hashed._jc), context)
+    return [F.count(F.lit(1)).alias("rows"), Column(convert.column(total.toAggregateExpression())).alias("hash")]
 
 
 def _content(metrics: Mapping[str, Any]) -> Content:
-    total = sum((metrics.get(f"part{i}") or 0) << (i * PART_BITS) for i in range(PARTS))
-    return Content(metrics.get("rows") or 0, total)
+    return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
 
 
 def _hashable(value: Column, kind: T.DataType) -> list[Column]:
