@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.plan import forecast
+from zlayout.plan import cut_bounds, forecast
 from zlayout.plan.model import (
     GroupPlan,
     PartitionChange,
@@ -79,9 +79,10 @@ def decide(
         chosen = (Selected(everything, "partition_by changed"),) if len(everything) else ()
         selection = Selection(chosen, (), 0, 0)
     else:
-        selection = select(spec, state, fields, now.ratio)
+        selection = select(spec, state, fields, now.ratio, cut_bounds.blind_partitions(spec, state))
     groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
-    properties = _properties(spec, state)
+    short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
+    properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups)
     refusals = _refusals(spec, state, full, options) if change else ()
     # Iceberg's own z-order interleaves raw bytes: what it leaves cannot be told from metadata.
@@ -105,6 +106,7 @@ def decide(
             *notes,
             *_unused_settings(spec),
             *_scope_notes(spec, selection),
+            *_cut_notes(spec, state, short),
         ),
     )
     if status != "changes":
@@ -187,16 +189,47 @@ def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[S
     )
 
 
-def _properties(spec: LayoutSpec, state: TableState) -> tuple[PropertyChange, ...]:
-    """Table properties that make writers collect bounds for every z-order column."""
+def _properties(
+    spec: LayoutSpec, state: TableState, short: tuple[cut_bounds.CutColumn, ...]
+) -> tuple[PropertyChange, ...]:
+    """Table properties that make writers collect bounds for every z-order column, long enough to tell files apart."""
     wanted: dict[str, tuple[str, str]] = {}
     for name in spec.column_names:
         column = state.column(name)
         if column is not None and not column.stats:
             for key, value in column.enable_stats:
                 wanted[key] = (value, f"no min/max statistics on {name}")
+    for cut in short:
+        for key, value in _longer(state, cut):
+            wanted.setdefault(key, (value, _cut_reason(cut)))
     return tuple(
         PropertyChange(key, state.properties.get(key), value, reason) for key, (value, reason) in wanted.items()
+    )
+
+
+def _longer(state: TableState, cut: cut_bounds.CutColumn) -> tuple[tuple[str, str], ...]:
+    column = state.column(cut.column)
+    return column.longer_bounds if column else ()
+
+
+def _cut_reason(cut: cut_bounds.CutColumn) -> str:
+    equal = f" and equal in {cut.equal:,} of {cut.of:,} files" if cut.same else ""
+    return f"bounds of {cut.column} are cut at {cut.length} characters{equal}"
+
+
+def _cut_notes(spec: LayoutSpec, state: TableState, short: tuple[cut_bounds.CutColumn, ...]) -> tuple[Diagnostic, ...]:
+    """ZL406 for each column that no layout can skip by, and what apply does about it."""
+    place = spec.mark("zorder.columns")
+    notes = [
+        (cut, "apply sets " + ", ".join(f"{key} to {value}" for key, value in _longer(state, cut)))
+        for cut in short
+        if cut.same
+    ]
+    hint = "the table keeps long bounds already: unset that property and apply again if these files are older than it"
+    notes += [(cut, hint) for cut in cut_bounds.hopeless(spec, state)]
+    return tuple(
+        Diagnostic("ZL406", f"{_cut_reason(cut)}: no layout can skip by them", "note", hint, place)
+        for cut, hint in notes
     )
 
 

@@ -71,11 +71,13 @@ def select(
     state: TableState,
     fields: tuple[PartitionField, ...],
     touched_ratio: Floats,
+    blind: Bools | None = None,
 ) -> Selection:
     """Choose the files that a rewrite to `spec` must replace.
 
     fields: the partitioning to reach. touched_ratio: float64[P], for each partition the files that equality queries
-    touch now as a multiple of what a rewrite of the partition would leave.
+    touch now as a multiple of what a rewrite of the partition would leave. blind: bool[P], partitions whose bounds are
+    cut so short that only a rewrite with longer ones lets queries skip.
     """
     files = state.files
     facts, straddling = partition_facts(spec, state, fields)
@@ -90,14 +92,15 @@ def select(
         | (touched_ratio > tolerance.touched)
         | (facts.small > tolerance.small_files)
     )
-    wanted = facts.current & facts.in_scope & (many_deletes | (~single & (drifted | decayed)))
+    cut = np.zeros(len(facts.files), dtype=bool) if blind is None else blind
+    wanted = facts.current & facts.in_scope & (many_deletes | (~single & (drifted | decayed | cut)))
     old = ~facts.current & facts.in_scope
     if old.any():
         # Old files spread over the new partitions; ordering them apart from what is there already would leave
         # two overlapping groups in each, and another plan after this one.
         groups = [Selected(_files_in(files, facts.in_scope), "partition_by changed")]
     else:
-        groups = _by_partition(files, wanted, facts, many_deletes)
+        groups = _by_partition(files, wanted, facts, many_deletes, cut)
     known = facts.current & facts.in_scope & bool((facts.laid > 0).any())
     decay = _worst(facts, touched_ratio, mixed, known, spec)
     return Selection(tuple(groups), decay, int((~facts.in_scope).sum()), straddling)
@@ -152,21 +155,25 @@ def target_files(files: FileTable, index: Index, target_size: int) -> int:
     return max(1, round(int(files.bytes[index].sum()) * live / target_size))
 
 
-def _by_partition(files: FileTable, wanted: Bools, facts: PartitionFacts, many_deletes: Bools) -> list[Selected]:
+def _by_partition(
+    files: FileTable, wanted: Bools, facts: PartitionFacts, many_deletes: Bools, cut: Bools
+) -> list[Selected]:
     chosen = _files_in(files, wanted)
     if not len(chosen):
         return []
     order = chosen[np.argsort(files.partition[chosen], kind="stable")]
     partitions, starts = np.unique(files.partition[order], return_index=True)
     parts = np.split(order, starts[1:])
-    return [Selected(p, _reason(int(k), facts, many_deletes)) for k, p in zip(partitions, parts, strict=True)]
+    return [Selected(p, _reason(int(k), facts, many_deletes, cut)) for k, p in zip(partitions, parts, strict=True)]
 
 
-def _reason(partition: int, facts: PartitionFacts, many_deletes: Bools) -> str:
+def _reason(partition: int, facts: PartitionFacts, many_deletes: Bools, cut: Bools) -> str:
     if facts.stale[partition]:
         return "laid out otherwise"
     if facts.laid[partition] == 0:
         return "not laid out yet"
+    if cut[partition]:
+        return "bounds cut short"
     return "deleted rows" if many_deletes[partition] else "decayed"
 
 

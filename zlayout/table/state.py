@@ -24,6 +24,10 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 
 
+# Characters that a bound must be able to have for zlayout to call it long: URLs and paths differ well before.
+LONG_BOUND = 256
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutRecord:
     """What the table itself says about laid-out files: the layout's id and, where recorded, its settings."""
@@ -37,7 +41,8 @@ class Column:
     """A leaf column under its dotted name. `type` is the Arrow type that its bounds have.
 
     `stats` says whether the table's settings make writers collect min and max for it; where they do not,
-    `enable_stats` are the table properties (name, value) that would turn them on.
+    `enable_stats` are the table properties (name, value) that would turn them on. `longer_bounds` are those that
+    would make writers keep LONG_BOUND characters of text in a bound; empty where they keep as many already.
     """
 
     name: str
@@ -45,6 +50,7 @@ class Column:
     orderable: bool
     stats: bool = True
     enable_stats: tuple[tuple[str, str], ...] = ()
+    longer_bounds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,41 @@ def test_cut_strings_are_known_by_their_length_or_their_last_character(tmp_path:
     assert state.files.bounds["s"].truncated.tolist() == [False, True, True, True, True]
 
 
+def test_cut_strings_of_a_longer_prefix(tmp_path: Path) -> None:
+    pairs = [("a" * 32, "b"), ("a" * 33, "b"), ("a" * 100, "b" * 100), ("a" * 256, "b"), ("a", "b" * 256 + "\x7f")]
+    adds = [add(f"f{at}", {"s": low}, {"s": high}) for at, (low, high) in enumerate(pairs)]
+    longer = metadata([field("s", "string")], **{"delta.dataSkippingStringPrefixLength": "256"})
+    state = observe(write_log(tmp_path / "t", [protocol(), longer, *adds]), "s")
+    assert state.files.bounds["s"].truncated.tolist() == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("properties", "longer"),
+    [
+        ({}, (("delta.dataSkippingStringPrefixLength", "256"),)),
+        ({"delta.dataSkippingStringPrefixLength": "64"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
+        ({"delta.dataSkippingStringPrefixLength": "256"}, ()),
+        ({"delta.dataSkippingStringPrefixLength": "2000"}, ()),
+    ],
+)
+def test_longer_bounds_never_shorten(tmp_path: Path, properties: dict[str, str], longer: object) -> None:
+    fields = [field("s", "string"), field("n", "long")]
+    state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **properties)]))
+    assert {c.name: c.longer_bounds for c in state.columns} == {"s": longer, "n": ()}
+
+
+def test_text_bounds_are_long_from_the_start(tmp_path: Path) -> None:
+    fields = [field("n", "long"), field("s", "string")]
+    short = {"delta.dataSkippingNumIndexedCols": "0"}
+    state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **short)]), "n", "s")
+    assert state.columns[1].enable_stats == (
+        ("delta.dataSkippingNumIndexedCols", "2"),
+        ("delta.dataSkippingStringPrefixLength", "256"),
+    )
+    number = observe(write_log(tmp_path / "u", [protocol(), metadata(fields, **short)]), "n")
+    assert number.columns[0].enable_stats == (("delta.dataSkippingNumIndexedCols", "1"),)
+
+
 def test_partitions_have_python_values_and_the_log_path_is_kept(tmp_path: Path) -> None:
     table = pa.table(
         {

@@ -54,6 +54,25 @@ def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None
     assert two.enable("s.x") == ((P + "column.s.x", "truncate(16)"),)
 
 
+@pytest.mark.parametrize(
+    ("properties", "value"),
+    [
+        ({}, "truncate(256)"),
+        ({P + "default": "truncate(64)"}, "truncate(256)"),
+        ({P + "default": "full"}, None),
+        ({P + "column.b": "truncate(256)"}, None),
+        ({P + "column.b": "truncate(1000)"}, None),
+        ({P + "default": "full", P + "column.b": "truncate(8)"}, "truncate(256)"),
+    ],
+)
+def test_longer_bounds_never_shorten(properties: dict[str, str], value: str | None) -> None:
+    assert config(properties).lengthen("b", 3) == (((P + "column.b", value),) if value else ())
+
+
+def test_text_bounds_are_long_from_the_start() -> None:
+    assert config({P + "default": "none"}).enable("b", text=True) == ((P + "column.b", "truncate(256)"),)
+
+
 def test_the_sort_order_keeps_its_bounds() -> None:
     assert config({P + "default": "none"}, 3).mode("b", 3) == BOUNDS
 

@@ -17,7 +17,7 @@ from deltalake.fs import DeltaStorageHandler
 from zlayout.backends.delta.bounds import read_bounds
 from zlayout.backends.delta.features import refusals, table_features
 from zlayout.backends.delta.row_counts import complete_row_counts
-from zlayout.backends.delta.schema import columns_of, leaves, schema_digest
+from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, read_annotations
 from zlayout.errors import Diagnostic, TableError
 from zlayout.spec.model import TableName
@@ -52,7 +52,8 @@ def observe_delta(
     properties = {str(k): str(v) for k, v in metadata.configuration.items()}
     features = table_features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features)
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
-    files, notes = _files(table, delta, storage, fields, [leaf for leaf in all_leaves if leaf.name in columns])
+    wanted = [leaf for leaf in all_leaves if leaf.name in columns]
+    files, notes = _files(table, delta, storage, fields, wanted, string_prefix(properties))
     return TableState(
         table=str(table),
         format="delta",
@@ -108,7 +109,12 @@ def _reason(error: Exception) -> str:
 
 
 def _files(
-    table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem, fields: tuple[PartitionField, ...], wanted: Any
+    table: TableName,
+    delta: DeltaTable,
+    storage: pa_fs.FileSystem,
+    fields: tuple[PartitionField, ...],
+    wanted: Sequence[Leaf],
+    prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
@@ -120,6 +126,7 @@ def _files(
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
     partition, partitions = _partitions(adds, fields)
+    partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
     layout, layouts = _layouts(said)
     return FileTable(
         path=path,
@@ -132,7 +139,7 @@ def _files(
         layout=layout,
         layouts=layouts,
         group=np.where(layout < 0, np.int32(-1), _codes(said[GROUP])[0]),
-        bounds=read_bounds(adds, wanted, {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}),
+        bounds=read_bounds(adds, wanted, partitioning, prefix),
     ), notes
 
 

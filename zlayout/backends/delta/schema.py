@@ -11,11 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.table.state import Column
+from zlayout.table.state import LONG_BOUND, Column
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
 INDEXED_COLUMNS_DEFAULT = 32
+STRING_PREFIX = "delta.dataSkippingStringPrefixLength"
+STRING_PREFIX_DEFAULT = 32
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 # Delta collects min and max for these and nothing else (SkippingEligibleDataType in the Delta source).
@@ -96,11 +98,15 @@ def columns_of(
     properties: Mapping[str, str],
     wanted: Sequence[str],
 ) -> tuple[Column, ...]:
-    """The columns with what Delta collects for them; `enable_stats` serves all of `wanted` with one value."""
+    """The columns with what Delta collects for them; `enable_stats` serves all of `wanted` with one value.
+
+    How long bounds may be is one setting for the whole table. Bounds that are turned on are long from the start.
+    """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
     collected = _collected(data, properties)
     missing = [leaf for leaf in data if leaf.name in wanted and leaf.skippable and leaf.name not in collected]
     enabling = _enabling(data, missing, properties)
+    longer = () if string_prefix(properties) >= LONG_BOUND else ((STRING_PREFIX, str(LONG_BOUND)),)
     return tuple(
         Column(
             name=leaf.name,
@@ -108,9 +114,16 @@ def columns_of(
             orderable=leaf.orderable,
             stats=leaf.skippable and leaf.name in collected,
             enable_stats=enabling if leaf in missing else _enabling(data, _alone(leaf, data, collected), properties),
+            longer_bounds=longer if pa.types.is_string(leaf.type) and leaf.name in collected else (),
         )
         for leaf in all_leaves
     )
+
+
+def string_prefix(properties: Mapping[str, str]) -> int:
+    """After how many UTF-16 units writers cut a text bound."""
+    text = properties.get(STRING_PREFIX, "").strip()
+    return int(text) if text.isdigit() else STRING_PREFIX_DEFAULT
 
 
 def _alone(leaf: Leaf, data: Sequence[Leaf], collected: frozenset[str]) -> list[Leaf]:
@@ -157,7 +170,9 @@ def _enabling(
     if not missing:
         return ()
     listed = properties.get(STATS_COLUMNS)
+    text = any(pa.types.is_string(leaf.type) for leaf in missing) and string_prefix(properties) < LONG_BOUND
+    longer = ((STRING_PREFIX, str(LONG_BOUND)),) if text else ()
     if listed is None:
-        return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))),)
+        return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))), *longer)
     added = [".".join(quoted(part) for part in leaf.path) for leaf in missing]
-    return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)),)
+    return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)), *longer)

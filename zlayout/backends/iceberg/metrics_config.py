@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zlayout.table.state import LONG_BOUND
+
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table.sorting import SortOrder
@@ -69,9 +71,14 @@ class MetricsConfig:
             default = DEFAULT
         return parse_mode(self._by_name[name], default) if name in self._by_name else default
 
-    def enable(self, name: str) -> tuple[tuple[str, str], ...]:
-        """The table properties that make writers keep bounds for the column."""
-        return ((f"{PREFIX}column.{name}", f"truncate({DEFAULT_CUT})"),)
+    def enable(self, name: str, *, text: bool = False) -> tuple[tuple[str, str], ...]:
+        """The table properties that make writers keep bounds for the column, long ones for text or bytes."""
+        return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if text else DEFAULT_CUT})"),)
+
+    def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
+        """The table properties that make the bounds of a text column long; empty where they are."""
+        cut = self.mode(name, field_id).cut
+        return () if cut is None or cut >= LONG_BOUND else self.enable(name, text=True)
 
 
 def cut_lengths(mode: MetricsMode) -> frozenset[int]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.arrow_types import arrow_type, leaf_fields
@@ -142,7 +143,10 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
     for name, field in leaf_fields(schema):
         kind, orderable = arrow_type(field.field_type)
         stats = orderable and config.mode(name, field.field_id).bounds
-        columns.append(Column(name, kind, orderable, stats, () if stats or not orderable else config.enable(name)))
+        text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        enable = () if stats or not orderable else config.enable(name, text=text)
+        longer = config.lengthen(name, field.field_id) if stats and text else ()
+        columns.append(Column(name, kind, orderable, stats, enable, longer))
     return tuple(columns)
 
 

@@ -1,0 +1,184 @@
+"""Are text bounds cut so short that files cannot be told apart by them? docs/adr/0004-cut-bounds.md
+
+A cut lower bound is a prefix of the smallest value, a cut upper one lies just above a prefix of the largest. Where the
+values agree in as many characters as writers keep, all files have the same bounds, and no layout can skip by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState
+
+Bools = NDArray[np.bool_]
+
+# Share of files with equal cut bounds from which on the cut is what keeps queries from skipping.
+SHARED = 0.25
+# Values that agree in this share of a bound leave too little of it to order them by (hashes agree in nothing).
+AGREE = 0.25
+# A layout by several columns gives equal bounds to N^((d-1)/d) files; only more than that is the cut's doing.
+BEYOND_LAYOUT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class CutColumn:
+    """A column whose bounds are cut. length: at how many characters (bytes for binary) most of them are.
+
+    equal: of all `of` files, those whose two bounds are one cut prefix that another file of the partition has, too.
+    """
+
+    column: str
+    length: int
+    equal: int
+    of: int
+
+    @property
+    def same(self) -> bool:
+        """Whether so many are equal that skipping suffers."""
+        return self.equal >= SHARED * self.of and self.equal > 1
+
+
+def examine(files: FileTable, column: str) -> CutColumn | None:
+    """What the cut does to a column in these files; None where nothing is cut, or the cut leaves enough.
+
+    Enough is left when most cut bounds differ and the values do not begin alike, as with hashes. The bounds of files
+    that are not laid out say little of the values between them, so that a doubt counts as too little.
+    """
+    bounds = files.bounds.get(column)
+    if bounds is None or not len(files):
+        return None
+    cut = _cut(bounds)
+    if not cut.any():
+        return None
+    lengths = _length(bounds.lower)
+    length = int(np.bincount(np.maximum(lengths[cut], 0)).argmax())
+    repeated = max(
+        _sharing(files.partition, side, cut & (_length(side) >= length)) for side in (bounds.lower, bounds.upper)
+    )
+    alike = _common_prefix(bounds, cut) >= max(1, AGREE * length)
+    equal = _sharing(files.partition, bounds.lower, _one_prefix(bounds))
+    return CutColumn(column, length, equal, len(files)) if repeated >= SHARED * len(files) or alike else None
+
+
+def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
+    """bool[P]: partitions where a longer cut would let queries skip, though every file may be laid out.
+
+    Only for columns whose cut the plan can lengthen: what is written after that is as good as it gets, so that a
+    rewrite for this reason is never planned twice.
+    """
+    blind = np.zeros(len(state.files.partitions), bool)
+    for column in _columns(spec, state):
+        if column.longer_bounds and column.name in state.files.bounds:
+            blind |= _blind(state.files, column.name, len(spec.layout.columns))
+    return blind
+
+
+def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutColumn, ...]:
+    """The columns of the files about to be rewritten (int64 indices) whose new bounds should be longer."""
+    if not chosen:
+        return ()
+    files = state.files.take(np.concatenate(chosen))
+    found = (examine(files, column.name) for column in _columns(spec, state) if column.longer_bounds)
+    return tuple(cut for cut in found if cut is not None)
+
+
+def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutColumn, ...]:
+    """Columns that cannot be skipped by although the table's own settings keep long bounds already."""
+    found = []
+    for column in _columns(spec, state):
+        if column.longer_bounds or column.name not in state.files.bounds:
+            continue
+        cut = examine(state.files, column.name)
+        if cut is not None and cut.same and _blind(state.files, column.name, len(spec.layout.columns)).any():
+            found.append(cut)
+    return tuple(found)
+
+
+def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
+    found = (state.column(name) for name in spec.column_names)
+    return [c for c in found if c is not None and c.stats and _text(c.type)]
+
+
+def _blind(files: FileTable, column: str, keys: int) -> Bools:
+    """bool[P]: where at least SHARED of the files hold one and the same cut prefix, beyond what a layout leaves."""
+    bounds = files.bounds[column]
+    count = len(files.partitions)
+    number = np.bincount(files.partition, minlength=count)
+    narrow = np.flatnonzero(_one_prefix(bounds))
+    codes = _codes(bounds.lower.take(pa.array(narrow)))
+    pairs, group, size = np.unique(
+        np.stack([files.partition[narrow].astype(np.int64), codes]), axis=1, return_inverse=True, return_counts=True
+    )
+    limit = np.maximum(1.0, BEYOND_LAYOUT * number ** ((keys - 1) / keys))
+    many = size > limit[pairs[0]]
+    hit = np.bincount(files.partition[narrow][many[group.reshape(-1)]], minlength=count)
+    blind: Bools = (hit > 1) & (hit >= SHARED * number)
+    return blind
+
+
+def _one_prefix(bounds: ColumnBounds) -> Bools:
+    """bool[N]: files whose lower and upper bound are one cut prefix, but for the upper one's last character."""
+    one = np.zeros(len(bounds.lower), bool)
+    cut = _cut(bounds)
+    lengths = _length(bounds.lower)
+    for length in np.unique(lengths[cut & (lengths > 1)]).tolist():
+        rows = np.flatnonzero(cut & (lengths == length))
+        index = pa.array(rows)
+        low, high = (_head(side.take(index), length - 1) for side in (bounds.lower, bounds.upper))
+        one[rows] = pc.fill_null(pc.equal(low, high), False).to_numpy(zero_copy_only=False)
+    return one & (_length(bounds.upper) >= lengths)
+
+
+def _cut(bounds: ColumnBounds) -> Bools:
+    """bool[N]: cut, and not the one value of its file (which is what equal bounds mean)."""
+    if not _text(bounds.lower.type):
+        return np.zeros(len(bounds.lower), bool)
+    differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)
+    return np.asarray(bounds.truncated & differ, bool)
+
+
+def _sharing(partition: NDArray[np.int32], side: pa.Array, cut: Bools) -> int:
+    """How many of the cut bounds of one side some other file of the partition has, too."""
+    rows = np.flatnonzero(cut)
+    pairs = np.stack([partition[rows].astype(np.int64), _codes(side.take(pa.array(rows)))])
+    sizes = np.unique(pairs, axis=1, return_counts=True)[1]
+    return int(sizes[sizes > 1].sum())
+
+
+def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
+    """How many characters (bytes) the smallest and the largest bound of the cut files have in common."""
+    index = pa.array(np.flatnonzero(cut))
+    low = pc.min_max(bounds.lower.take(index))["min"].as_py()
+    high = pc.min_max(bounds.upper.take(index))["max"].as_py()
+    if low is None or high is None:
+        return 0
+    return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+
+
+def _text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _length(side: pa.Array) -> Int64:
+    """int64[N] characters (bytes for binary), -1 for no bound."""
+    lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
+    found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _head(side: pa.Array, length: int) -> pa.Array:
+    if pa.types.is_string(side.type):
+        return pc.utf8_slice_codeunits(side, 0, length)
+    return pc.binary_slice(side, 0, length)
+
+
+def _codes(side: pa.Array) -> Int64:
+    codes: Int64 = pc.fill_null(side.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
