@@ -7,9 +7,10 @@ their live rows, with `_row_id` and `_last_updated_sequence_number` on version 3
 from __future__ import annotations
 
 import json
+import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from zlayout.errors import CommitConflict, EngineError
 from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
+_log = logging.getLogger(__name__)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
@@ -96,16 +98,33 @@ def staged(jvm: IcebergJvm, work: Work) -> Iterator[Staged]:
             hint="nothing was written; plan again",
         )
     pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()))
-    cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
-    cache.add(pinned.id, table)
-    sets.stageTasks(table, pinned.id, jvm.list(list(tasks.values())))
-    try:
+    with ExitStack() as stack:
+        with java_errors(f"staging the files of {work.table}"):
+            stage(stack, jvm, table, pinned.id, jvm.list(list(tasks.values())))
         yield pinned
-    finally:
-        with java_errors("cleaning up"):
-            cache.remove(pinned.id)
-            sets.removeTasks(table, pinned.id)
-            jvm.iceberg.spark.FileRewriteCoordinator.get().clearRewrite(table, pinned.id)
+
+
+def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
+    """Let Spark read the Java list of tasks as table `key`, and take what it writes there, until the stack is left."""
+    cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
+    written = jvm.iceberg.spark.FileRewriteCoordinator.get()
+    for name, release in (
+        ("written files", lambda: written.clearRewrite(table, key)),
+        ("tasks", lambda: sets.removeTasks(table, key)),
+        ("table", lambda: cache.remove(key)),
+    ):
+        stack.callback(_release, f"forgetting the {name} of {key}", release)
+    cache.add(key, table)
+    sets.stageTasks(table, key, tasks)
+
+
+def _release(doing: str, release: Callable[[], Any]) -> None:
+    """Run one clean-up. It never raises: the outcome of the commit is what counts, and only memory is at stake."""
+    try:
+        with java_errors(doing):
+            release()
+    except EngineError as error:
+        _log.warning("%s", error)
 
 
 # `_file` and `_pos` as Spark types, marked as metadata columns.
