@@ -186,7 +186,7 @@ def _frame(job: _Job) -> DataFrame:
     arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
     constants = Constants(source.frame.sparkSession, arrays)
     frame = job.gate.with_hash(source.frame.select("*", *source_columns(source)))
-    frame = with_origin(frame.drop(HASH), job.index, constants)
+    frame = with_origin(frame, job.index, constants)
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
