@@ -1,0 +1,65 @@
+"""What apply says of how the work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from zlayout.applying import apply_table, new_run
+from zlayout.backends.base import Commit, Notice, Outcome
+from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.apply import describe
+from zlayout.cli.console import Console
+from zlayout.cli.progress import ProgressView
+from zlayout.errors import Diagnostic
+from zlayout.plan.diff import PlanOptions
+from zlayout.spec.model import Project, SparkConfig
+
+NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
+
+
+def test_a_notice_is_a_warning_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
+    ProgressView(Console(), runtime, ["lake.db.t"]).announce("lake.db.t", NOTICE)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "\x1b" not in err
+    assert err.startswith("warning: ZL407 engine native does it")
+    assert "\x1b" not in describe(NOTICE)
+
+
+def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backend:
+        def execute(self, work: object, notify: object) -> Iterator[Outcome]:  # noqa: ARG002
+            yield NOTICE
+            yield Commit("rewrite", 1)
+            yield NOTICE
+
+    class Decision:
+        plan = None
+
+        def work(self, *_: object) -> None:
+            return None
+
+    class Planned:
+        class spec:
+            table = "lake.db.t"
+
+        decision = Decision()
+
+    monkeypatch.setattr("zlayout.applying.plan_table", lambda *_: Planned())
+    announced: list[Outcome] = []
+    applied = new_run(Planned())  # type: ignore[arg-type]
+    apply_table(
+        Planned(),  # type: ignore[arg-type]
+        Backend(),  # type: ignore[arg-type]
+        PlanOptions(),
+        applied,
+        lambda _: None,
+        lambda _, outcome: announced.append(outcome),
+    )
+    assert applied.notices == [NOTICE]
+    assert announced == [NOTICE, Commit("rewrite", 1)]
