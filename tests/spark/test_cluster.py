@@ -1,0 +1,185 @@
+"""zlayout on a cluster: a standalone master and worker of the pyspark wheel, a killed executor, and spark-submit."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+from spark.projects import DELTA, ICEBERG, DiskProject, end, make_events, make_project, start
+
+from zlayout.backends import versions
+
+SPARK_HOME = str(Path(pyspark.__file__).parent)
+ROWS = make_events(100_000)
+# The command line, which also leaves a mark each time that the gate counts the source again.
+COUNTING_ENTRY = """
+from pathlib import Path
+import zlayout.rewrite.gate as gate
+
+real = gate.content_of
+
+def counted_again(frame):
+    with Path("counted.txt").open("a") as file:
+        print("again", file=file)
+    return real(frame)
+
+gate.content_of = counted_again
+from zlayout.cli.main import main
+main()
+"""
+# What docs/clusters.md says to submit.
+SUBMITTED = "from zlayout.cli.main import main\n\nmain()\n"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    url: str
+    worker: int
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One worker with one core, on the loopback interface and free ports."""
+    folder = tmp_path_factory.mktemp("cluster")
+    daemons: list[subprocess.Popen[str]] = []
+
+    def daemon(kind: str, *arguments: str) -> tuple[int, Path]:
+        home = folder / kind
+        home.mkdir()
+        command = [f"{SPARK_HOME}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
+        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        local = {"SPARK_HOME": SPARK_HOME, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_DIRS": str(home / "local")}
+        daemons.append(start([*command, *here, *arguments], home, **local))
+        return daemons[-1].pid, home / "err.txt"
+
+    try:
+        _, log = daemon("Master")
+        url = _found(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
+        worker, log = daemon("Worker", *work, url)
+        _found(log, r"(Successfully registered with master)")
+        yield Cluster(url, worker)
+    finally:
+        for process in reversed(daemons):
+            end(process)
+
+
+def test_a_killed_executor_costs_time_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "700m",
+        "spark.sql.shuffle.partitions": 4,
+        "spark.databricks.delta.snapshotPartitions": 1,
+    }
+    project = make_project(tmp_path / "project", ROWS, 8, {"master": cluster.url, "conf": conf}, target_size="100KiB")
+    # executors need no Python: there is none where Spark would look for it
+    process = project.run("apply", "--auto-approve", entry=COUNTING_ENTRY, PYSPARK_PYTHON="/nonexistent/python")
+    killed = []
+    try:
+        for folder in _in_order(project):
+            killed.append(_kill_in_the_middle(process, cluster, folder))
+        code, out, err = project.finished(process)
+    finally:
+        end(process)
+    assert code == 0, out + err
+    assert len(set(killed)) == 2
+    # the side before the shuffle ran twice in part, so that the gate had to count the source again, for each table
+    assert (project.root / "counted.txt").read_text().splitlines() == ["again"] * 2
+    for table in (DELTA, ICEBERG):
+        assert project.rows(table) == ROWS, table
+        assert len(project.files(table)) >= 16
+    assert project.call("plan", "--detailed-exitcode")[0] == 0
+
+
+def test_apply_a_plan_file_inside_spark_submit(tmp_path: Path) -> None:
+    rows = make_events(4_000)
+    project = make_project(
+        tmp_path / "project", rows, 8, {"conf": {"spark.sql.shuffle.partitions": 2}}, target_size="16KiB"
+    )
+    (project.root / "run_zlayout.py").write_text(SUBMITTED)
+    assert project.call("plan", "--out", "plan.json", "--detailed-exitcode")[0] == 2
+    packages = ",".join([versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE])
+    submit = [f"{SPARK_HOME}/bin/spark-submit", "--master", "local[2]", "--packages", packages, "run_zlayout.py"]
+    code, out, err = _submit(project, [*submit, "apply", "plan.json", "--auto-approve"])
+    assert code == 0, out + err
+    assert out.count("as declared") == 2
+    for table in (DELTA, ICEBERG):
+        assert project.rows(table) == rows, table
+    assert project.call("plan", "--detailed-exitcode")[0] == 0
+    # the exit code of zlayout is that of spark-submit: the plan is stale now
+    code, out, err = _submit(project, [*submit, "apply", "plan.json", "--auto-approve"])
+    assert code == 3, out + err
+    assert "ZL203" in out
+
+
+def test_spark_submit_without_the_jars_is_refused_by_name(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", make_events(400), 8, {}, target_size="1KiB")
+    (project.root / "run_zlayout.py").write_text(SUBMITTED)
+    before = project.version(DELTA)
+    submit = [f"{SPARK_HOME}/bin/spark-submit", "--master", "local[1]", "run_zlayout.py"]
+    code, out, err = _submit(project, [*submit, "apply", "--auto-approve", DELTA])
+    assert code == 1, out + err
+    assert "ZL306 Delta is not on Spark's classpath" in out
+    assert project.version(DELTA) == before
+
+
+def _submit(project: DiskProject, command: list[str]) -> tuple[int, str, str]:
+    """Under spark-submit (4.1) what a Python program writes to stderr comes out of stdout."""
+    process = start(command, project.root, PYSPARK_PYTHON=sys.executable)
+    try:
+        return project.finished(process)
+    finally:
+        end(process)
+
+
+def _in_order(project: DiskProject) -> list[Path]:
+    """The data folders of the tables in the order that apply takes them."""
+    return [project.iceberg_folder, project.delta_folder]
+
+
+def _kill_in_the_middle(process: subprocess.Popen[str], cluster: Cluster, folder: Path) -> int:
+    """Kill the executor when a few new files are there and more are to come; its id."""
+    there = set(folder.rglob("*.parquet"))
+    _wait(process, lambda: len(set(folder.rglob("*.parquet")) - there) >= 3)
+    executors = _executors(cluster.worker)
+    assert len(executors) == 1
+    os.kill(executors[0], signal.SIGKILL)
+    return executors[0]
+
+
+def _wait(process: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
+    until = time.monotonic() + 240
+    while not reached():
+        assert process.poll() is None, "apply ended before it wrote"
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _executors(worker: int) -> list[int]:
+    """Ids of the executors that this worker started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == worker and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+def _found(log: Path, pattern: str) -> str:
+    until = time.monotonic() + 60
+    while not (found := re.search(pattern, log.read_text())):
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    return found[1]
