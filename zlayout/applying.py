@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zlayout.backends.base import Backend, Commit, GroupFailed, Notice, Notify, Outcome
-from zlayout.errors import Refused, TableError, ZlayoutError
+from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.plan.diff import PlanOptions
 from zlayout.plan.model import TablePlan
 from zlayout.plan.stale import Staleness, staleness
@@ -36,7 +36,9 @@ class Applied:
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
-        return 1 if self.after is None or self.after.status in ("error", "changes") else 0
+        if self.after is None:
+            return 1
+        return {"unchanged": 0, "refused": Refused.exit_code}.get(self.after.status, 1)
 
 
 def apply_table(
@@ -47,14 +49,16 @@ def apply_table(
     notify: Notify,
     announce: Announce,
     verify: Literal["gate", "full"] = "gate",
+    attempts: int = ATTEMPTS,
 ) -> None:
     """Execute one decision, planning again what met a concurrent change; fills `applied` as it goes.
 
+    attempts: 1 for a reviewed plan file, since another plan would be one that nobody saw.
     An error ends this table and is kept in `applied.error`; what was committed before it stays listed.
     """
     current = planned
     try:
-        for _ in range(ATTEMPTS):
+        for _ in range(attempts):
             conflicts = _execute(current, backend, applied, notify, announce, verify)
             current = plan_table(planned.spec, backend, options)
             applied.after = current.decision.plan
@@ -62,6 +66,14 @@ def apply_table(
                 break
     except ZlayoutError as error:
         applied.error = error
+    except Exception as error:
+        # What this and other tables committed must still be reported, whatever an engine throws.
+        applied.error = EngineError.of(
+            "ZL306",
+            f"{applied.table}: unexpected {type(error).__name__}: {error}",
+            hint=f"look for run {applied.run_id} in the table's history, and report this",
+            location=planned.spec.location,
+        )
 
 
 def new_run(planned: Planned) -> Applied:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,9 +46,14 @@ class SparkRuntime:
         return self._session
 
     def stop(self) -> None:
-        if self._session is not None:
+        """Stop the session; one whose JVM has died is simply forgotten."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        with suppress(OSError, Py4JError):
             self._session.stop()
-            self._session = None
+        self._session = None
 
     def _start(self) -> SparkSession:
         refuse_connect(self._project.spark.conf, os.environ)

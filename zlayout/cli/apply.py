@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from zlayout.applying import Applied, apply_table, check_saved, new_run
+from zlayout.applying import ATTEMPTS, Applied, apply_table, check_saved, new_run
 from zlayout.backends.base import GroupFailed, Notice, Outcome
 from zlayout.cli.console import Console
 from zlayout.cli.plan import Planning, PlanRequest, make_plan
@@ -16,7 +16,6 @@ from zlayout.errors import Diagnostic, SpecError
 from zlayout.plan import document
 from zlayout.plan.model import Plan
 from zlayout.plan.stale import Staleness
-from zlayout.planning import Planned
 from zlayout.report import text
 from zlayout.report.words import plural, printable, size
 
@@ -76,33 +75,24 @@ def _execute(planning: Planning, request: PlanRequest, console: Console, verify:
     done: list[Applied] = []
     view = ProgressView(console, planning.runtime, [str(p.spec.table) for p in changing])
     code = 0
+    attempts = 1 if _is_plan_file(request) else ATTEMPTS
     try:
         with view:
             for planned in changing:
-                done.append(_apply_one(planning, planned, request, view, verify))
+                done.append(new_run(planned))
+                view.start(done[-1].table)
+                backend = planning.backends[planned.spec.table.catalog]
+                apply_table(planned, backend, request.options, done[-1], view.notify, view.announce, verify, attempts)
+                view.finish(done[-1])
     except KeyboardInterrupt:
         console.say("Interrupted. What was committed stays committed:", "error")
         code = INTERRUPTED
-    finally:
-        planning.runtime.stop()
     console.result("\n" + "".join(_report(applied) for applied in done))
     for applied in done:
         for diagnostic in _problems(applied):
             console.diagnose(diagnostic)
+    planning.runtime.stop()
     return code or max((applied.exit_code for applied in done), default=0)
-
-
-def _apply_one(
-    planning: Planning, planned: Planned, request: PlanRequest, view: ProgressView, verify: Literal["gate", "full"]
-) -> Applied:
-    applied = new_run(planned)
-    view.start(applied.table)
-    backend = planning.backends[planned.spec.table.catalog]
-    try:
-        apply_table(planned, backend, request.options, applied, view.notify, view.announce, verify)
-    finally:
-        view.finish(applied)
-    return applied
 
 
 def _report(applied: Applied) -> str:

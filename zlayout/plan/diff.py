@@ -54,7 +54,8 @@ class Decision:
             properties=tuple((p.name, p.after) for p in self.plan.properties),
             partition_by=self.partition_by,
             groups=self.groups,
-            covers_table=sum(len(g.files) for g in self.groups) == self.plan.files,
+            # Files that arrive outside `where` before the rewrite must stay outside it.
+            covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == self.plan.files,
             verify=verify,
         )
 

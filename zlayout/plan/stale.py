@@ -26,7 +26,7 @@ def staleness(
     old, new = saved.requires, again.plan.requires
     if old is None or new is None:
         return (_refusal(spec, "the plan names no table version", "make the plan again"),)
-    reasons = _reasons(old, new, again, now, mode)
+    reasons = _reasons(old, new, again, now, mode) or _changed_settings(saved, again.plan, now)
     return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
 
 
@@ -48,6 +48,14 @@ def _reasons(old: Requires, new: Requires, again: Decision, now: TableState, mod
         return [f"the table is at version {now.version}, the plan was made at {old.version}"]
     changed = _changed_files(again, now)
     return [f"{changed} of the plan's files were changed or removed"] if changed else []
+
+
+def _changed_settings(saved: TablePlan, again: TablePlan, now: TableState) -> list[str]:
+    """Settings are not always versioned with the table: what was reviewed must be what would be done now."""
+    if saved.properties != again.properties or saved.partitioning != again.partitioning:
+        return ["the settings to change are not the ones in the plan"]
+    changed = [p.name for p in saved.properties if now.properties.get(p.name) != p.before]
+    return [f"the table's properties changed: {', '.join(changed)}"] if changed else []
 
 
 def _changed_files(again: Decision, now: TableState) -> int:

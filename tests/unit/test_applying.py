@@ -1,0 +1,115 @@
+"""Applying one table: what is retried, what is reported, with which exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from contract import make_rows
+
+from zlayout.applying import Applied, apply_table, check_saved, new_run
+from zlayout.backends.base import Commit, GroupFailed, Notify, Work
+from zlayout.backends.memory.backend import MemoryBackend
+from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
+from zlayout.errors import CommitConflict, Location, Refused
+from zlayout.plan.diff import Decision, PlanOptions
+from zlayout.plan.model import PropertyChange, TablePlan
+from zlayout.planning import Planned, plan_table
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+
+SPEC = LayoutSpec(
+    TableName("mem", ("db",), "t"),
+    Layout((ZorderColumn("a"),), "kd", 1000, False, 2000, True, "zlayout"),
+    Location("layouts/t.yaml"),
+)
+OPTIONS = PlanOptions()
+
+
+class Disturbed(MemoryBackend):
+    """Before each of the first `conflicts` rewrites, another tool compacts the table; or the engine breaks."""
+
+    def __init__(self, table: MemoryTable, conflicts: int = 0, breaks: Exception | None = None) -> None:
+        super().__init__(MemoryCatalog({"db.t": table}))
+        self.table, self.conflicts, self.breaks, self.runs = table, conflicts, breaks, 0
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        self.runs += 1
+        if self.breaks is not None:
+            raise self.breaks
+        if self.runs <= self.conflicts:
+            self.table.append(make_rows(50, start=10_000 * self.runs))
+            conflict = CommitConflict.of("ZL321", "someone was faster")
+            yield GroupFailed(tuple(g.id for g in work.groups), conflict)
+            return
+        yield from super().execute(work, notify)
+
+
+@pytest.fixture
+def table() -> MemoryTable:
+    rows = make_rows(200)
+    stored = MemoryTable(rows.schema)
+    stored.append(rows, files=4)
+    return stored
+
+
+def run(backend: Disturbed, attempts: int = 3) -> Applied:
+    planned = plan_table(SPEC, backend, OPTIONS)
+    applied = new_run(planned)
+    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=attempts)
+    return applied
+
+
+def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=2)
+    applied = run(backend)
+    assert (backend.runs, len(applied.failures), len(applied.commits), applied.exit_code) == (3, 2, 1, 0)
+
+
+def test_conflicts_without_end_are_given_up(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=99)
+    applied = run(backend)
+    assert (backend.runs, applied.commits, applied.exit_code) == (3, [], 1)
+
+
+def test_a_reviewed_plan_is_never_replaced_by_another(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=1)
+    applied = run(backend, attempts=1)
+    assert (backend.runs, applied.commits, applied.exit_code) == (1, [], 1)
+
+
+def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) -> None:
+    applied = run(Disturbed(table, breaks=ZeroDivisionError("odd")))
+    assert applied.exit_code == 1
+    assert applied.error is not None
+    (diagnostic,) = applied.error.diagnostics
+    assert diagnostic.code == "ZL306"
+    assert "ZeroDivisionError: odd" in diagnostic.message
+    assert applied.run_id in diagnostic.hint
+
+
+def test_a_refusal_afterwards_exits_with_3() -> None:
+    after = TablePlan("mem.db.t", "memory", Location("x"), "refused")
+    assert Applied("mem.db.t", "run", after=after).exit_code == 3
+
+
+def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    planned = plan_table(SPEC, backend, OPTIONS)
+    change = PropertyChange("p", None, "full", "no statistics")
+    saved = replace(planned.decision.plan, properties=(change,))
+    with pytest.raises(Refused, match="settings to change are not the ones"):
+        check_saved(saved, planned, backend, OPTIONS, "compatible")
+    again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.groups))
+    assert check_saved(saved, again, backend, OPTIONS, "compatible") is again
+    assert planned.state is not None
+    elsewhere = replace(again, state=replace(planned.state, properties={"p": "counts"}))
+    with pytest.raises(Refused, match="properties changed: p"):
+        check_saved(saved, elsewhere, backend, OPTIONS, "compatible")
+
+
+def test_rows_survive_all_of_it(table: MemoryTable) -> None:
+    run(Disturbed(table, conflicts=1))
+    expected = pa.concat_tables([make_rows(200), make_rows(50, start=10_000)])
+    assert table.rows().sort_by("id").equals(expected.sort_by("id").combine_chunks())
