@@ -69,7 +69,7 @@ def apply_table(
     except Exception as error:
         # What this and other tables committed must still be reported, whatever an engine throws.
         applied.error = EngineError.of(
-            "ZL306",
+            "ZL307",
             f"{applied.table}: unexpected {type(error).__name__}: {error}",
             hint=f"look for run {applied.run_id} in the table's history, and report this",
             location=planned.spec.location,

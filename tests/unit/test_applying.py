@@ -84,7 +84,7 @@ def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) 
     assert applied.exit_code == 1
     assert applied.error is not None
     (diagnostic,) = applied.error.diagnostics
-    assert diagnostic.code == "ZL306"
+    assert diagnostic.code == "ZL307"
     assert "ZeroDivisionError: odd" in diagnostic.message
     assert applied.run_id in diagnostic.hint
 
