@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, GroupFailed
+from zlayout.backends.iceberg import commit
 from zlayout.backends.iceberg.backend import IcebergBackend
 from zlayout.backends.iceberg.commit import commit_groups, write_groups
+from zlayout.backends.iceberg.history import run_commits
 from zlayout.backends.iceberg.jvm import IcebergJvm
+from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.backends.iceberg.staging import staged
 from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError
 from zlayout.plan.work import Group, Work
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
@@ -47,7 +52,8 @@ def work(state: TableState, name: TableName, **changes: Any) -> Work:
         for i in np.unique(state.files.partition).tolist()
     )
     settings = {"properties": (), "partition_by": None, "groups": groups, "covers_table": True} | changes
-    return Work(name, LAYOUT, f"run-{name.name}", state.version, **settings)
+    run_id = settings.pop("run_id", f"run-{name.name}")
+    return Work(name, LAYOUT, run_id, state.version, **settings)
 
 
 def ids(spark: SparkSession, name: TableName) -> list[int]:
@@ -67,16 +73,16 @@ def test_rewrite_applies_deletes_and_keeps_lineage(
     rows = sorted(map(tuple, spark.table(str(iceberg_table)).collect()))
     born = lineage(spark, iceberg_table) if version == 3 else {}
     state = backend.observe(iceberg_table, [])
-    (commit,) = backend.execute(work(state, iceberg_table, verify="full"), lambda _: None)
-    assert isinstance(commit, Commit)
+    (done,) = backend.execute(work(state, iceberg_table, verify="full"), lambda _: None)
+    assert isinstance(done, Commit)
     after = backend.observe(iceberg_table, ["a", "b"])
-    assert commit.groups == ("g0",)
-    assert (commit.files_removed, commit.files_added, commit.rows) == (3, 2, 540)
+    assert done.groups == ("g0",)
+    assert (done.files_removed, done.files_added, done.rows) == (3, 2, 540)
     assert sorted(map(tuple, spark.table(str(iceberg_table)).collect())) == rows
     assert after.files.rows.tolist() == [270, 270]
     assert after.files.deleted.sum() == 0
     assert set(after.files.layout) == {0}
-    assert after.version == commit.version
+    assert after.version == done.version
     if version == 3:
         assert lineage(spark, iceberg_table) == born
     assert list(backend.execute(work(after, iceberg_table, groups=()), lambda _: None)) == []
@@ -87,7 +93,7 @@ def race(
 ) -> list[Commit | GroupFailed]:
     """Write, let the other one commit, then commit."""
     jvm, wanted = IcebergJvm(spark), work(state, name)
-    with staged(jvm, wanted) as pinned:
+    with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
         new = write_groups(pinned, wanted)
         between()
         return list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
@@ -153,3 +159,143 @@ def test_a_new_partitioning_is_written(spark: SparkSession, backend: IcebergBack
     assert sorted(p.values for p in after.files.partitions) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert {p.spec_id for p in after.files.partitions} == {after.spec_id}
     assert ids(spark, iceberg_table) == before
+
+
+class Answerless:
+    """A transaction that is committed, after which no answer arrives but `error`."""
+
+    def __init__(self, transaction: Any, error: Exception) -> None:
+        self._transaction, self._error = transaction, error
+
+    def commitTransaction(self) -> None:
+        self._transaction.commitTransaction()
+        raise self._error
+
+
+def test_a_commit_without_an_answer_is_found_by_its_run(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, monkeypatch: Any
+) -> None:
+    create(spark, iceberg_table, 2)
+    prepared = commit._prepared
+    for error in (ConnectionResetError("no answer"), CommitConflict.of("ZL321", "Iceberg tried a second time")):
+
+        def answerless(*arguments: Any) -> Any:
+            transaction, snapshot = prepared(*arguments)
+            return Answerless(transaction, error), snapshot  # noqa: B023
+
+        state = backend.observe(iceberg_table, [])
+        monkeypatch.setattr(commit, "_prepared", answerless)
+        run_id = f"run-{type(error).__name__}"
+        (done,) = backend.execute(work(state, iceberg_table, run_id=run_id), lambda _: None)
+        assert isinstance(done, Commit)
+        assert done.version == backend.observe(iceberg_table, []).version != state.version
+        assert (done.groups, done.files_removed, done.files_added) == (("g0",), len(state.files), 2)
+
+    monkeypatch.setattr(commit, "run_commits", lambda *_: 1 / 0)
+    unknown = work(backend.observe(iceberg_table, []), iceberg_table, run_id="lost")
+    with pytest.raises(CommitUnknown, match=r"ZL331 .*run lost .*cannot be read"):
+        list(backend.execute(unknown, lambda _: None))
+
+
+def test_known_commit_equals_what_a_fresh_reader_finds(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 3, "partitioned by (p)")
+    wanted = work(backend.observe(iceberg_table, []), iceberg_table)
+    (told,) = backend.execute(wanted, lambda _: None)
+    (found,) = run_commits(project.catalogs["ice"], iceberg_table, wanted.run_id)
+    assert told == found.commit(wanted.groups)
+
+
+def test_full_verification_reads_odd_names_and_no_file_at_all(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    spark.sql(
+        f"create table {iceberg_table} (`order id` bigint, a bigint, b int, u binary) using iceberg "
+        "tblproperties ('format-version'='2', 'write.delete.mode'='merge-on-read')"
+    )
+    spark.sql(f"insert into {iceberg_table} select /*+ coalesce(1) */ id, id, id % 7, x'00ff' from range(100)")
+    spark.sql(f"delete from {iceberg_table} where a < 10")
+    (some,) = backend.execute(work(backend.observe(iceberg_table, []), iceberg_table, verify="full"), lambda _: None)
+    assert isinstance(some, Commit)
+    assert (some.files_removed, some.rows) == (1, 90)
+
+    spark.sql(f"insert into {iceberg_table} select /*+ coalesce(1) */ id, id, id % 7, x'00ff' from range(10)")
+    spark.sql(f"delete from {iceberg_table} where a % 100 < 10")  # by position: bounds cannot tell that all go
+    state = backend.observe(iceberg_table, [])
+    fresh = Group("fresh", state.files.take(np.flatnonzero(state.files.deleted == 10)), 1)
+    wanted = work(state, iceberg_table, groups=(fresh,), covers_table=False, verify="full", run_id="empty")
+    (none,) = backend.execute(wanted, lambda _: None)
+    assert isinstance(none, Commit)
+    assert (none.files_removed, none.files_added, none.rows) == (1, 0, 0)
+    assert sorted(r.a for r in spark.table(str(iceberg_table)).select("a").collect()) == list(range(10, 100))
+
+
+def test_an_empty_table_takes_settings_and_an_append_meanwhile(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    spark.sql(f"create table {iceberg_table} (id bigint, p int) using iceberg")
+    empty = backend.observe(iceberg_table, [])
+    assert empty.version == -1
+    (changed,) = backend.execute(work(empty, iceberg_table, properties=(("note", "one"),)), lambda _: None)
+    assert (changed.kind, changed.version) == ("settings", -1)
+    spark.sql(f"insert into {iceberg_table} values (1, 1)")
+    wanted = work(empty, iceberg_table, properties=(("note", "two"),), partition_by=(PartitionField("p"),))
+    (changed,) = backend.execute(wanted, lambda _: None)
+    after = backend.observe(iceberg_table, [])
+    assert changed.version == after.version
+    assert (after.properties["note"], after.partition_fields) == ("two", (PartitionField("p"),))
+
+
+def test_groups_changed_since_the_plan_are_not_even_written(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2, "partitioned by (p)")
+    state = backend.observe(iceberg_table, [])
+    group = {p.values: f"g{i}" for i, p in enumerate(state.files.partitions)}
+    spark.sql(f"delete from {iceberg_table} where id = 5")
+    before = ids(spark, iceberg_table)
+    stages: list[str] = []
+    failed, done = backend.execute(work(state, iceberg_table), lambda p: stages.append(p.stage))
+    assert isinstance(failed, GroupFailed)
+    assert failed.groups == (group[(1,)],)
+    assert "ZL320" in str(failed.error)
+    assert "rewriting 1 groups" in stages
+    assert isinstance(done, Commit)
+    assert done.groups == (group[(0,)],)
+    assert ids(spark, iceberg_table) == before
+
+    spark.sql(f"insert overwrite {iceberg_table} select * from {iceberg_table} where id < 100")
+    gone = list(backend.execute(work(state, iceberg_table, run_id="again"), lambda _: None))
+    assert [(type(g), g.groups) for g in gone] == [(GroupFailed, ("g0",)), (GroupFailed, ("g1",))]
+
+
+def test_tasks_are_those_of_the_chosen_files(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2)
+    state = backend.observe(iceberg_table, [])
+    spark.sql(f"insert into {iceberg_table} values (9999, 1, 1, 1)")
+    jvm = IcebergJvm(spark)
+    table, paths = jvm.load(iceberg_table), state.files.path.to_pylist()
+    found = tasks_of(jvm, table, state.version, [paths[2], paths[0], "file:/elsewhere"])
+    assert sorted(found) == sorted([paths[0], paths[2]])
+    assert {path: task.file().location() for path, task in found.items()} == {p: p for p in found}
+    assert [len(list(task.deletes())) for task in found.values()] == [1, 1]
+    assert tasks_of(jvm, table, state.version, []) == {}
+    now = set(backend.observe(iceberg_table, []).files.path.to_pylist())
+    assert set(tasks_of(jvm, table, int(table.currentSnapshot().snapshotId()), [*now])) == now > set(paths)
+
+
+def test_a_missing_new_file_stops_the_commit(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2)
+    state = backend.observe(iceberg_table, [])
+    jvm, wanted = IcebergJvm(spark), work(state, iceberg_table)
+    with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
+        new = write_groups(pinned, wanted)
+        Path(new["g0"][0].path.removeprefix("file:")).unlink()
+        with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
+            list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
+    assert backend.observe(iceberg_table, []).version == state.version

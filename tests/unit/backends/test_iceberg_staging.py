@@ -21,7 +21,7 @@ class Registry:
         self._broken = broken
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> None:
+        def call(*_: Any) -> None:
             if name in self._broken:
                 raise Py4JNetworkError("Answer from Java side is empty")
             self.calls.append(name)
@@ -37,6 +37,12 @@ def jvm_of(registry: Registry) -> Any:
     return SimpleNamespace(static=lambda *_: registry, iceberg=SimpleNamespace(spark=spark))
 
 
+def stage_and_raise(registry: Registry, error: Exception) -> None:
+    with ExitStack() as stack:
+        stage(stack, jvm_of(registry), "table", "key", [])
+        raise error
+
+
 RELEASED = ["remove", "removeTasks", "clearRewrite"]
 
 
@@ -44,9 +50,8 @@ RELEASED = ["remove", "removeTasks", "clearRewrite"]
 def test_a_failing_clean_up_hides_no_error_and_stops_no_other(broken: str) -> None:
     registry = Registry(broken)
     unknown = CommitUnknown.of("ZL331", "nobody knows")
-    with pytest.raises(CommitUnknown) as raised, ExitStack() as stack:
-        stage(stack, jvm_of(registry), "table", "key", [])
-        raise unknown
+    with pytest.raises(CommitUnknown) as raised:
+        stage_and_raise(registry, unknown)
     assert raised.value is unknown
     assert registry.calls == ["add", "stageTasks", *[name for name in RELEASED if name != broken]]
 

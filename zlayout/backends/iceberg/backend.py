@@ -55,7 +55,8 @@ class IcebergBackend:
             by_iceberg = True
             yield from self._fallback(work, state, reason)
         jvm = IcebergJvm(self._runtime.session)
-        native.require_appends_only(jvm.load(work.table), work)
+        if by_iceberg:  # engine zlayout finds out group by group
+            native.require_appends_only(jvm.load(work.table), work)
         notify(Progress(str(work.table), "changing settings"))
         changed = change_settings(jvm, work)
         if changed is not None:

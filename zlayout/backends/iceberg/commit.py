@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,20 +21,33 @@ from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.expressions import argument, transform_name
 from zlayout.backends.iceberg.history import live_snapshots, run_commits
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.backends.iceberg.outcome import settled
 from zlayout.backends.iceberg.record import known_state
+from zlayout.backends.iceberg.scan import lost_groups
 from zlayout.backends.iceberg.settings import current_fields
-from zlayout.backends.iceberg.staging import Staged, staged
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError
+from zlayout.backends.iceberg.staging import NewFile, Staged, staged
+from zlayout.errors import CommitConflict
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.rows import GroupTarget, Source, quoted
 from zlayout.spec.model import CatalogConfig
 
-Files = dict[str, list[Any]]
+Files = dict[str, list[NewFile]]
+Ids = frozenset[int]
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
-    """Rewrite the work's groups and commit them. Raises EngineError (nothing committed), CommitUnknown ZL331."""
-    with staged(jvm, work) as pinned:
+    """Rewrite the work's groups and commit them. Raises EngineError (nothing committed), CommitUnknown ZL331.
+
+    A group whose files have changed since the work's version fails with CommitConflict ZL320, the others go on.
+    """
+    table = jvm.load(work.table)
+    lost = lost_groups(jvm, table, work)
+    yield from lost
+    failed = {group for failure in lost for group in failure.groups}
+    work = replace(work, groups=tuple(g for g in work.groups if g.id not in failed))
+    if not work.groups:
+        return
+    with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), f"rewriting {len(work.groups)} groups"))
         new = write_groups(pinned, work)
         notify(Progress(str(work.table), "committing"))
@@ -42,7 +56,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
 
 def write_groups(pinned: Staged, work: Work) -> Files:
     """Write all groups in one Spark job and pass the gate; new Java DataFiles by group id. Commits nothing."""
-    with settings(pinned.jvm.session):
+    with java_errors(f"rewriting {work.table}"), settings(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
         placed = place(source, work.layout, _targets(pinned, work.groups))
@@ -52,70 +66,94 @@ def write_groups(pinned: Staged, work: Work) -> Files:
         for number, file in pinned.new_files():
             files[work.groups[placed.group_of[number]].id].append(file)
         if work.verify == "full":
-            written = [f for group in files.values() for f in group]
-            placed.gate.verify(_read_back(pinned, written))
+            with pinned.written([f for group in files.values() for f in group]) as written:
+                placed.gate.verify(written)
     return files
 
 
 def commit_groups(pinned: Staged, catalog: CatalogConfig, work: Work, new: Files) -> Iterator[Commit | GroupFailed]:
-    """Commit all groups in one transaction, or, when that conflicts, each in its own."""
-    try:
-        yield _commit(pinned, catalog, work, work.groups, new)
-        return
-    except CommitConflict as conflict:
-        if len(work.groups) == 1:
-            yield GroupFailed((work.groups[0].id,), conflict)
-            return
-    for group in work.groups:
+    """Commit all groups in one transaction; when that conflicts, halve them until the groups in conflict are alone."""
+    dead = _dead(pinned, catalog, work)
+    waiting = [work.groups]
+    while waiting:
+        groups = waiting.pop()
         try:
-            yield _commit(pinned, catalog, work, (group,), new)
+            outcome: Commit | GroupFailed = _commit(pinned, catalog, work, groups, new, dead)
         except CommitConflict as conflict:
-            yield GroupFailed((group.id,), conflict)
+            if len(groups) > 1:
+                half = len(groups) // 2
+                waiting += [groups[half:], groups[:half]]
+                continue
+            outcome = GroupFailed((groups[0].id,), conflict)
+        yield outcome
 
 
-def _commit(pinned: Staged, catalog: CatalogConfig, work: Work, groups: Sequence[Group], new: Files) -> Commit:
-    live = live_snapshots(catalog, work.table)
-    try:
-        with java_errors(f"committing {work.table}", committing=True):
-            _transaction(pinned, work, groups, new, live)
-    except CommitUnknown:
-        if _finished(catalog, work, groups) is None:
-            raise
-    done = _finished(catalog, work, groups)
-    if done is None:
-        raise EngineError.of(
-            "ZL317",
-            f"the commit of {work.table} succeeded, but no snapshot of run {work.run_id} is in the table",
-            hint="the table may have been rolled back meanwhile: look at its snapshots, then plan again",
-        )
-    return done
+def _commit(
+    pinned: Staged, catalog: CatalogConfig, work: Work, groups: Sequence[Group], new: Files, dead: Ids
+) -> Commit:
+    doing = f"committing run {work.run_id} to {work.table}"
+    with java_errors(doing):  # nothing is sent to the catalog here
+        transaction, snapshot = _prepared(pinned, work, groups, new, dead)
+
+    def send() -> Commit:
+        transaction.commitTransaction()
+        return _made(snapshot, groups, new)
+
+    return settled(doing, send, lambda: _finished(catalog, work, groups))
 
 
-def _transaction(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, live: frozenset[int]) -> None:
+def _prepared(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, dead: Ids) -> tuple[Any, int]:
+    """The transaction, ready to be sent, and the id that its snapshot will have. Raises CommitConflict, ZL316."""
     table = pinned.jvm.load(work.table)
     transaction = table.newTransaction()
     change = transaction.newRewrite().validateFromSnapshot(work.version)
     change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
-    content = pinned.jvm.iceberg.util.ContentFileUtil
+    _remove(pinned, groups, change)
+    added = _of(groups, new)
+    for file in added:
+        change.addFile(file.java)
+    change.set(recorded.RUN, work.run_id)
+    change.set(recorded.LAYOUT_ID, work.layout.layout_id)
+    change.commit()
+    snapshot = int(transaction.table().currentSnapshot().snapshotId())
+    state = known_state(table.operations().current())
+    state = recorded.after(state, work.layout, [snapshot], recorded.listed(state) - dead)
+    transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
+    pinned.require_files(added)
+    return transaction, snapshot
+
+
+def _remove(pinned: Staged, groups: Sequence[Group], change: Any) -> None:
+    """Take out the groups' files, with the delete files that are about a single one of them."""
+    is_file_scoped = pinned.jvm.iceberg.util.ContentFileUtil.isFileScoped
     gone = set()
     for group in groups:
         for path in group.files.path.to_pylist():
             task = pinned.tasks[path]
             change.deleteFile(task.file())
-            for delete in task.deletes():
+            for delete in task.deletes() if pinned.has_deletes else ():
                 key = (delete.location(), delete.contentOffset())
-                if content.isFileScoped(delete) and key not in gone:
+                if key not in gone and is_file_scoped(delete):
                     gone.add(key)
                     change.deleteFile(delete)
-        for file in new.get(group.id, ()):
-            change.addFile(file)
-    change.set(recorded.RUN, work.run_id)
-    change.set(recorded.LAYOUT_ID, work.layout.layout_id)
-    change.commit()
-    mine = int(transaction.table().currentSnapshot().snapshotId())
-    state = recorded.after(known_state(table.operations().current()), work.layout, [mine], live)
-    transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
-    transaction.commitTransaction()
+
+
+def _of(groups: Sequence[Group], new: Files) -> list[NewFile]:
+    return [file for group in groups for file in new.get(group.id, ())]
+
+
+def _made(snapshot: int, groups: Sequence[Group], new: Files) -> Commit:
+    added = _of(groups, new)
+    return Commit(
+        "rewrite",
+        snapshot,
+        tuple(g.id for g in groups),
+        files_removed=sum(len(g.files) for g in groups),
+        files_added=len(added),
+        bytes_removed=sum(int(g.files.bytes.sum()) for g in groups),
+        bytes_added=sum(f.bytes for f in added),
+        rows=sum(f.rows for f in added),
+    )
 
 
 def _finished(catalog: CatalogConfig, work: Work, groups: Sequence[Group]) -> Commit | None:
@@ -123,6 +161,13 @@ def _finished(catalog: CatalogConfig, work: Work, groups: Sequence[Group]) -> Co
     wanted = {g.id for g in groups}
     commits = (c.commit(work.groups) for c in run_commits(catalog, work.table, work.run_id))
     return next((c for c in commits if wanted <= set(c.groups)), None)
+
+
+def _dead(pinned: Staged, catalog: CatalogConfig, work: Work) -> Ids:
+    """Recorded snapshots of which no file is live any more. Reads manifests only where there are any recorded."""
+    with java_errors(f"reading what is recorded of {work.table}"):
+        known = recorded.listed(known_state(pinned.table.operations().current()))
+    return known - live_snapshots(catalog, work.table) if known else known
 
 
 def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:
@@ -150,8 +195,3 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
             arguments = column if width is None else f"{width}, {column}"
             values.append(F.expr(f"{quoted(work.table.catalog)}.system.{function}({arguments})"))
     return tuple(values)
-
-
-def _read_back(pinned: Staged, files: Sequence[Any]) -> Any:
-    paths = [f.location() for f in files]
-    return pinned.jvm.session.read.format(str(files[0].format().name()).lower()).load(paths)

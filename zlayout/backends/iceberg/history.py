@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,28 @@ class RunCommit:
         )
 
 
-def run_commits(catalog: CatalogConfig, name: TableName, run_id: str) -> tuple[RunCommit, ...]:
-    """The run's snapshots in the order of their commits. Raises TableError."""
+def run_commits(
+    catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
+) -> tuple[RunCommit, ...]:
+    """The run's snapshots in the order of their commits, without the `earlier` ones. Raises TableError."""
     table = load_table(catalog, name)
-    mine = [
-        s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
-    ]
+    mine = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
     mine.sort(key=lambda s: s.sequence_number or 0)
     with readable_metadata(name):
         return tuple(
             RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in mine
         )
+
+
+def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> frozenset[int]:
+    """Ids of the snapshots that the run has made so far, from the table's metadata alone. Raises TableError."""
+    return frozenset(s.snapshot_id for s in _of_run(load_table(catalog, name), run_id))
+
+
+def _of_run(table: Table, run_id: str) -> list[Snapshot]:
+    return [
+        s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
+    ]
 
 
 def removed_by(group: Group, change: Change) -> bool:

@@ -17,6 +17,7 @@ _CONFLICTS = (
     "org.apache.iceberg.exceptions.ValidationException",
     "org.apache.iceberg.exceptions.CommitFailedException",
 )
+_GONE = "does not exist in the JVM"  # py4j asked a JVM that cannot answer any more
 _UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 
 
@@ -67,26 +68,32 @@ def java_errors(doing: str, *, committing: bool = False) -> Iterator[None]:
     CommitConflict ZL321: another commit touched the same files. CommitUnknown ZL331: the catalog did not say, or the
     JVM was lost while `committing`. EngineError ZL305: the JVM was lost before that. EngineError ZL314: all else.
     """
-    from py4j.protocol import Py4JError, Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+    from pyspark.errors import PySparkException
 
     try:
         yield
     except ZlayoutError:
         raise
     except Py4JJavaError as error:
-        raise _from_java(doing, error.java_exception) from error
+        raise _from_java(doing, committing, error.java_exception) from error
+    except PySparkException as error:  # what pyspark makes of IllegalArgumentException, AnalysisException and others
+        origin = getattr(error, "_origin", None)
+        raise _failed(doing, error) if origin is None else _from_java(doing, committing, origin) from error
     except (Py4JError, ConnectionError, EOFError) as error:
+        if isinstance(error, Py4JError) and not isinstance(error, Py4JNetworkError) and _GONE not in str(error):
+            raise _failed(doing, error) from error
         raise _lost(doing, committing, error) from error
 
 
-def _from_java(doing: str, exception: Any) -> ZlayoutError:
+def _from_java(doing: str, committing: bool, exception: Any) -> ZlayoutError:
     try:
         causes = list(_causes(exception))
     except Exception as lost:  # the JVM died while it was asked what was wrong
-        return _lost(doing, True, lost)
+        return _lost(doing, committing, lost)
     for name, message in causes:
         if name == _UNKNOWN:
-            return _unknown(doing, first_line(message))
+            return unknown(doing, first_line(message))
         if name in _CONFLICTS:
             return CommitConflict.of(
                 "ZL321",
@@ -94,9 +101,11 @@ def _from_java(doing: str, exception: Any) -> ZlayoutError:
                 hint="that commit stands and this rewrite was dropped: plan again",
             )
     name, message = causes[-1]
-    return EngineError.of(
-        "ZL314", f"{doing} failed: {name.rpartition('.')[2]}: {first_line(message)}", hint="Spark's log has the rest"
-    )
+    return _failed(doing, f"{name.rpartition('.')[2]}: {first_line(message)}")
+
+
+def _failed(doing: str, reason: object) -> ZlayoutError:
+    return EngineError.of("ZL314", f"{doing} failed: {first_line(reason)}", hint="Spark's log has the rest")
 
 
 def _causes(exception: Any) -> Iterator[tuple[str, str]]:
@@ -109,7 +118,7 @@ def _causes(exception: Any) -> Iterator[tuple[str, str]]:
 
 def _lost(doing: str, committing: bool, error: Exception) -> ZlayoutError:
     if committing:
-        return _unknown(doing, f"Spark's JVM was lost: {first_line(error)}")
+        return unknown(doing, f"Spark's JVM was lost: {first_line(error)}")
     return EngineError.of(
         "ZL305",
         f"{doing}: Spark's JVM was lost: {first_line(error)}",
@@ -117,7 +126,8 @@ def _lost(doing: str, committing: bool, error: Exception) -> ZlayoutError:
     )
 
 
-def _unknown(doing: str, reason: str) -> ZlayoutError:
+def unknown(doing: str, reason: str) -> ZlayoutError:
+    """CommitUnknown ZL331. doing: names the run."""
     return CommitUnknown.of(
         "ZL331",
         f"{doing}: whether the commit happened is not known: {reason}",

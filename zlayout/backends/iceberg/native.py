@@ -6,7 +6,7 @@ along; files that were there at the plan and are not part of the work are not: s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy as np
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.expressions import also_selected, partition_filter
-from zlayout.backends.iceberg.history import RunCommit, live_snapshots, run_commits
+from zlayout.backends.iceberg.history import RunCommit, live_snapshots, run_commits, run_snapshots
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.backends.iceberg.outcome import looked_up
 from zlayout.backends.iceberg.record import write_state
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.spec.model import CatalogConfig, Layout
@@ -66,15 +67,15 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     Raises CommitUnknown when nothing of the run is in the table though its commit may still be under way.
     """
     notify(Progress(str(work.table), f"rewriting {len(work.groups)} groups with Iceberg's {_order(work.layout)}"))
-    failure: ZlayoutError | None = None
+    failure: EngineError | None = None
+    earlier = run_snapshots(catalog, work.table, work.run_id)
+    doing = f"rewriting {work.table} in run {work.run_id}"
     try:
-        with java_errors(f"rewriting {work.table}", committing=True):
+        with java_errors(doing, committing=True):
             failed_files = int(_action(jvm, work).execute().failedDataFilesCount())
-    except CommitConflict as conflict:
-        failure, failed_files = conflict, 0
     except EngineError as error:
         failure, failed_files = error, 0
-    done = run_commits(catalog, work.table, work.run_id)
+    done = looked_up(doing, lambda: run_commits(catalog, work.table, work.run_id, earlier), failure)
     if isinstance(failure, CommitUnknown) and not done:
         raise failure
     finished = _finished(work.groups, done)
@@ -138,13 +139,27 @@ def _options(work: Work, spec_id: int) -> dict[str, str]:
     }
 
 
+# What a snapshot's summary counts of files; a rewrite of manifests alone has none of these, or zero.
+FILE_CHANGES = (
+    "added-data-files",
+    "deleted-data-files",
+    "added-delete-files",
+    "removed-delete-files",
+    "added-dvs",
+    "removed-dvs",
+)
+
+
 def require_appends_only(table: Any, work: Work) -> None:
-    """Raise Refused ZL225 unless nothing but appends happened since the version that the work was chosen from."""
+    """Raise Refused ZL225 unless nothing but appends happened since the version that the groups were chosen from.
+
+    Iceberg's action rewrites what it finds, so that it would not notice. Without groups nothing depends on files.
+    """
+    if not work.groups:
+        return
     snapshot = table.currentSnapshot()
     while snapshot is not None and snapshot.snapshotId() != work.version:
-        operation = snapshot.operation()
-        rewritten = operation == "replace" and not any("delete" in key or "dvs" in key for key in snapshot.summary())
-        if operation != "append" and not rewritten:
+        if snapshot.operation() != "append" and not keeps_files(dict(snapshot.summary())):
             break
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
@@ -156,6 +171,11 @@ def require_appends_only(table: Any, work: Work) -> None:
             f"found {'no snapshot' if now is None else f'{now.snapshotId()} ({now.operation()})'}",
             hint="plan again",
         )
+
+
+def keeps_files(summary: Mapping[str, str]) -> bool:
+    """Whether a snapshot with this summary added and removed no file."""
+    return all(int(summary.get(key, "0")) == 0 for key in FILE_CHANGES)
 
 
 def _finished(groups: tuple[Group, ...], done: tuple[RunCommit, ...]) -> frozenset[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.backends.iceberg.outcome import settled
 from zlayout.errors import CommitConflict
 from zlayout.spec.model import TableName
 
@@ -17,19 +19,22 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
     """Replace the recorded state by `change` of it; False where that changes nothing.
 
     The commit replaces the very metadata that the state was read from, so that it fails when anything has changed
-    since; then all is read again. Raises CommitConflict ZL323 when that goes on for long.
+    since; then all is read again. Raises CommitConflict ZL323 when that goes on for long,
+    CommitUnknown ZL331.
     """
     for _ in range(ATTEMPTS):
         operations = jvm.load(name).operations()
-        base = operations.current()
-        wanted = recorded.render(change(known_state(base)))
-        if wanted == base.properties().get(recorded.PROPERTY):
-            return False
-        properties = jvm.java.util.HashMap(base.properties())
-        properties.put(recorded.PROPERTY, wanted)
+        doing = f"recording the layout of {name}"
+        with java_errors(doing):
+            base = operations.current()
+            wanted = recorded.render(change(known_state(base)))
+            if wanted == base.properties().get(recorded.PROPERTY):
+                return False
+            properties = jvm.java.util.HashMap(base.properties())
+            properties.put(recorded.PROPERTY, wanted)
+            changed = base.replaceProperties(properties)
         try:
-            with java_errors(f"recording the layout of {name}", committing=True):
-                operations.commit(base, base.replaceProperties(properties))
+            settled(doing, partial(_send, operations, base, changed), partial(_has, jvm, name, wanted))
             return True
         except CommitConflict:
             continue
@@ -38,6 +43,16 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
         f"the layout of {name} could not be recorded: the table changed {ATTEMPTS} times meanwhile",
         hint="the rewrite is committed and known by its snapshot; the next apply records it",
     )
+
+
+def _send(operations: Any, base: Any, changed: Any) -> bool:
+    operations.commit(base, changed)
+    return True
+
+
+def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
+    """True when the property is as wanted, else None."""
+    return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
 
 
 def known_state(base: Any) -> recorded.State:

@@ -8,19 +8,25 @@ from typing import Any
 from zlayout.backends.base import Commit, Work
 from zlayout.backends.iceberg.expressions import argument, transform_name
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.backends.iceberg.outcome import settled
 from zlayout.table.state import PartitionField
 
 NO_SNAPSHOT = -1
 
 
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
-    """Make the table's properties and partitioning those of `work`; None where there is nothing to change."""
-    table = jvm.load(work.table)
-    properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
-    removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
-    if not (properties or removed or added):
+    """Make the table's properties and partitioning those of `work`; None where there is nothing to change.
+
+    Raises CommitConflict ZL321, EngineError ZL314, CommitUnknown ZL331.
+    """
+    if not work.properties and work.partition_by is None:
         return None
-    with java_errors(f"changing the settings of {work.table}", committing=True):
+    table = jvm.load(work.table)
+    doing = f"changing the settings of {work.table}"
+    with java_errors(doing):
+        properties, removed, added = _wanted_changes(table, work)
+        if not (properties or removed or added):
+            return None
         transaction = table.newTransaction()
         if properties:
             update = transaction.updateProperties()
@@ -29,8 +35,24 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
             update.commit()
         if removed or added:
             change_spec(jvm, transaction.updateSpec(), removed, added)
+        done = Commit("settings", snapshot_id(table))
+
+    def send() -> Commit:
         transaction.commitTransaction()
-    return Commit("settings", snapshot_id(jvm.load(work.table)))
+        return done
+
+    def look() -> Commit | None:
+        now = jvm.load(work.table)
+        return None if any(_wanted_changes(now, work)) else Commit("settings", snapshot_id(now))
+
+    return settled(doing, send, look)
+
+
+def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
+    """(properties to set, partition fields to remove, fields to add)"""
+    properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
+    removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
+    return properties, removed, added
 
 
 def snapshot_id(table: Any) -> int:

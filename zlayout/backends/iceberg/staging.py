@@ -17,25 +17,41 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.backends.base import Group, Work
+from zlayout.backends.base import Work
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
+from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
+UNASSIGNED = 2**40  # a row id and sequence number that would show where a row has none of its own
 _log = logging.getLogger(__name__)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
 @dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that Spark wrote, as its Java DataFile tells; not committed yet."""
+
+    java: Any
+    path: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
-    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by."""
+    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by.
+
+    has_deletes: whether any delete file is in the snapshot.
+    """
 
     jvm: IcebergJvm
     table: Any
     snapshot: Any
     tasks: Mapping[str, Any]
     id: str
+    has_deletes: bool
 
     @property
     def frame(self) -> DataFrame:
@@ -45,6 +61,8 @@ class Staged:
 
     def exact_deletes(self) -> bool:
         """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
+        if not self.has_deletes:
+            return True
         is_vector = self.jvm.iceberg.util.ContentFileUtil.isDV
         return all(is_vector(delete) for task in self.tasks.values() for delete in task.deletes())
 
@@ -59,47 +77,76 @@ class Staged:
         with java_errors(f"writing new files of {self.table.name()}"):
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
 
-    def new_files(self) -> list[tuple[int, Any]]:
-        """(number of the Spark partition that wrote it, Java DataFile) of each new file, each found on storage.
-
-        Raises EngineError ZL316 when one is missing or has another size than its metadata says.
-        """
+    def new_files(self) -> list[tuple[int, NewFile]]:
+        """(number of the Spark partition that wrote it, file) of each new file, in that order."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
-            found = [(_partition_number(f.location()), f) for f in coordinator.fetchNewFiles(self.table, self.id)]
-            found.sort(key=lambda item: (item[0], item[1].location()))
-            for _, file in found:
-                stored = self.table.io().newInputFile(file.location())
-                size = stored.getLength() if stored.exists() else -1
-                if size != file.fileSizeInBytes():
-                    raise EngineError.of(
-                        "ZL316",
-                        f"{file.location()}: expected {file.fileSizeInBytes()} bytes, "
-                        + ("found no file" if size < 0 else f"found {size}"),
-                        hint="nothing was committed; something removes files of this table: stop it, then run again",
-                    )
-        return found
+            files = [
+                NewFile(f, f.location(), int(f.fileSizeInBytes()), int(f.recordCount()))
+                for f in coordinator.fetchNewFiles(self.table, self.id)
+            ]
+        return sorted(((_partition_number(f.path), f) for f in files), key=lambda item: (item[0], item[1].path))
+
+    @contextmanager
+    def written(self, files: Sequence[NewFile]) -> Iterator[DataFrame]:
+        """The rows of new files, read by Iceberg as those of the table: it knows columns by id, not by name."""
+        if not files:
+            yield self.frame.limit(0)
+            return
+        table, iceberg = self.table, self.jvm.iceberg
+        with ExitStack() as stack, java_errors(f"reading new files of {table.name()} back"):
+            schema = iceberg.SchemaParser.toJson(table.schema())
+            spec = iceberg.PartitionSpecParser.toJson(table.spec())
+            every_row = iceberg.expressions.ResidualEvaluator.unpartitioned(
+                iceberg.expressions.Expressions.alwaysTrue()
+            )
+            tasks = [iceberg.BaseFileScanTask(self._readable(f), None, schema, spec, every_row) for f in files]
+            key = str(uuid.uuid4())
+            stage(stack, self.jvm, table, key, self.jvm.list(tasks))
+            yield self.jvm.session.read.format("iceberg").load(key)
+
+    def _readable(self, file: NewFile) -> Any:
+        """The Java DataFile, as the reader wants it: without numbers of its own it shows no row ids in the file."""
+        if self.snapshot.firstRowId() is None:
+            return file.java
+        readable = file.java.copy()
+        readable.setFirstRowId(UNASSIGNED)
+        readable.setDataSequenceNumber(UNASSIGNED)
+        return readable
+
+    def require_files(self, files: Sequence[NewFile]) -> None:
+        """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says."""
+        for file in files:
+            stored = self.table.io().newInputFile(file.path)
+            size = int(stored.getLength()) if stored.exists() else -1
+            if size != file.bytes:
+                raise EngineError.of(
+                    "ZL316",
+                    f"{file.path}: expected {file.bytes} bytes, " + ("found no file" if size < 0 else f"found {size}"),
+                    hint="nothing was committed; something removes files of this table: stop it, then run again",
+                )
 
 
 @contextmanager
-def staged(jvm: IcebergJvm, work: Work) -> Iterator[Staged]:
-    """Stage the files of the work's groups as they are in its version.
+def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
+    """Stage the files of the work's groups as they are in its version. table: from `jvm.load`.
 
     Raises CommitConflict ZL320 when the version has expired or does not hold all of them.
     """
-    table = jvm.load(work.table)
     snapshot = table.snapshot(work.version)
-    tasks = {} if snapshot is None else _tasks(table, work.version, work.groups)
-    wanted = sum(len(g.files) for g in work.groups)
-    if len(tasks) != wanted:
+    wanted = [path for group in work.groups for path in group.files.path.to_pylist()]
+    with java_errors(f"looking up the files of {work.table}"):
+        tasks = {} if snapshot is None else tasks_of(jvm, table, work.version, wanted)
+    if tasks.keys() != set(wanted):
         raise CommitConflict.of(
             "ZL320",
-            f"snapshot {work.version} of {work.table} holds {len(tasks)} of the {wanted} files to rewrite",
+            f"snapshot {work.version} of {work.table} holds {len(tasks)} of the {len(wanted)} files to rewrite",
             hint="nothing was written; plan again",
         )
-    pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()))
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
+            has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
+            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes)
             stage(stack, jvm, table, pinned.id, jvm.list(list(tasks.values())))
         yield pinned
 
@@ -163,22 +210,6 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     session: Any = frame.sparkSession
     plan = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, exposed)
     return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
-
-
-def _tasks(table: Any, version: int, groups: Sequence[Group]) -> dict[str, Any]:
-    wanted = {path for group in groups for path in group.files.path.to_pylist()}
-    scan = table.newScan().useSnapshot(version).ignoreResiduals().planFiles()
-    try:
-        by_path = ((task.file().location(), task) for task in _iterate(scan))
-        return {path: task for path, task in by_path if path in wanted}
-    finally:
-        scan.close()
-
-
-def _iterate(iterable: Any) -> Iterator[Any]:
-    iterator = iterable.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def _partition_number(location: str) -> int:

@@ -82,6 +82,11 @@ def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str
     return state
 
 
+def listed(state: State) -> frozenset[int]:
+    """All snapshots of the state, of whatever layout."""
+    return frozenset(snapshot for entry in state.values() for snapshot in entry.snapshots)
+
+
 def after(state: State, layout: Layout, snapshots: Iterable[int], live: Iterable[int]) -> State:
     """The state to write after a run laid out `snapshots`: dead entries dropped, the new ones added."""
     return drop_dead(add(state, layout.layout_id, snapshots, layout.settings()), {*live, *snapshots})
