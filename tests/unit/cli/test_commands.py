@@ -101,6 +101,15 @@ class TestApply:
         assert "the layout spec changed" in capsys.readouterr().err
         assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
+    def test_a_refused_table_stops_everything_with_3(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (root / "layouts" / "orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")
+        log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
+        assert run(["apply", "--auto-approve"]) == 3
+        out, err = capsys.readouterr()
+        assert "ZL201" in out
+        assert "nothing was written" in err
+        assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
+
     def test_no_java_is_said_by_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

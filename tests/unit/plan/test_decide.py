@@ -148,6 +148,13 @@ def test_a_work_order_says_whether_it_covers_the_table() -> None:
     assert decision.work(SPEC, "run").layout is LAYOUT
 
 
+def test_a_work_order_with_where_never_covers_the_table() -> None:
+    spec = replace(SPEC, where=Compare("region", "=", "east"))
+    decision = decide(spec, state(File(0, 9), File(0, 9)), DELTA)
+    assert len(decision.groups[0].files) == decision.plan.files
+    assert not decision.work(spec, "run").covers_table
+
+
 def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
     one = decide(SPEC, state(File(0, 4), File(5, 9)), DELTA)
     files = state(File(0, 4), File(5, 9))
