@@ -289,7 +289,7 @@ def test_refused_before_any_write(
     }.items():
         with pytest.raises(Refused, match=code):
             run(refused)
-    spark.sql(f"delete from {iceberg_table} where a = 7")
+    spark.sql(f"delete from {iceberg_table} where a = 1919")
     now = backend.observe(iceberg_table, [])
     with pytest.raises(Refused, match="ZL225"):
         run(work(state, iceberg_table, layout("a"), properties=property_change))

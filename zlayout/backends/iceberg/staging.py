@@ -116,8 +116,9 @@ class Staged:
 
     def require_files(self, files: Sequence[NewFile]) -> None:
         """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says."""
+        io = self.table.io()
         for file in files:
-            stored = self.table.io().newInputFile(file.path)
+            stored = io.newInputFile(file.path)
             size = int(stored.getLength()) if stored.exists() else -1
             if size != file.bytes:
                 raise EngineError.of(
