@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -198,12 +199,14 @@ def test_a_concurrent_delete_beats_the_record(
 
     monkeypatch.setattr(DeltaJvm, "commit", after_a_delete)
     files = pa.table({"path": state.files.path, "group": ["g"] * len(state.files)})
+    storage = pa_fs.SubTreeFileSystem(str(delta_path), pa_fs.LocalFileSystem())
     with pytest.raises(CommitConflict, match=r"ZL321.*ConcurrentDelete"):
-        stamp(DeltaJvm(spark, str(delta_path)), "t", LAYOUT, "r", files, ("g",))
+        stamp(DeltaJvm(spark, str(delta_path)), storage, "t", LAYOUT, "r", files, ("g",))
     monkeypatch.undo()
     assert spark.sql(f"select count(*) n from delta.`{delta_path}`").collect()[0].n == 9
     assert backend.observe(delta_table, ()).files.layouts == ()
-    assert stamp(DeltaJvm(spark, str(delta_path)), "t", LAYOUT, "r", files, ("g",)) is None, "those files are gone"
+    gone = stamp(DeltaJvm(spark, str(delta_path)), storage, "t", LAYOUT, "r", files, ("g",))
+    assert gone is None, "those files are gone"
 
 
 def test_properties_are_set_as_given(
@@ -246,7 +249,7 @@ def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(
     spark.sql(f"delete from delta.`{delta_path}` where id = 5")
     what = "id, a, b, m['k'], d, p, _metadata.row_id"
     before, state = rows(spark, delta_path, what), backend.observe(delta_table, ())
-    work = work_for(delta_table, state, partition_by=(PartitionField("d"),))
+    work = work_for(delta_table, state, partition_by=(PartitionField("d"),), verify="full")
     repartitioned, *rest = backend.execute(work, silent)
     assert isinstance(repartitioned, Commit)
     assert (repartitioned.rows, repartitioned.files_removed) == (199, len(state.files))

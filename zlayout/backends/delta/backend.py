@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.fs as pa_fs
@@ -70,7 +70,9 @@ class DeltaBackend:
         if work.properties:
             yield set_properties(delta, storage, work, state.version)
         if work.partition_by is not None:
-            yield repartition(delta, work, notify)
+            snapshot, state = self._pinned(delta, state, work)
+            check_repartition(state)
+            yield repartition(delta, storage, snapshot, state, work, notify)
         if work.properties or work.partition_by is not None:
             state = self.observe(work.table, _columns(work))
         if work.partition_by is not None:
@@ -84,7 +86,8 @@ class DeltaBackend:
         if not native:
             from zlayout.backends.delta.commit import run_zlayout
 
-            yield from run_zlayout(delta, storage, state, work, notify)
+            snapshot, state = self._pinned(delta, state, work)
+            yield from run_zlayout(delta, storage, snapshot, state, work, notify)
             return
         from zlayout.backends.delta.native import run_native
 
@@ -112,6 +115,27 @@ class DeltaBackend:
                 hint="the table was replaced; plan again",
             )
         return state
+
+    def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
+        """The snapshot to rewrite and what it holds, checked like `state` where the table moved on since.
+
+        Raises Refused ZL21x, CommitConflict ZL320 when it is another table by now.
+        """
+        from zlayout.backends.delta.failures import spark_errors
+
+        with spark_errors(str(work.table), "reading its log"):
+            snapshot = delta.snapshot()
+            version, table_id = int(snapshot.version()), str(snapshot.metadata().id())
+        now = state if version == state.version else self.observe(work.table, _columns(work), version)
+        if now.refusals:
+            raise Refused(*now.refusals)
+        if table_id != state.table_id:
+            raise CommitConflict.of(
+                "ZL320",
+                f"{work.table}: expected the table {state.table_id}, found {table_id}",
+                hint="the table was replaced; plan again",
+            )
+        return snapshot, now
 
     def _storage(self, location: str) -> pa_fs.FileSystem:
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))

@@ -1,15 +1,14 @@
 """Engine `zlayout` on Delta: rows of the pinned files, placed by `zlayout.rewrite`, committed with conflict checks.
 
 One transaction pinned to one snapshot reads and writes for all groups. It commits the groups together; only when a
-concurrent change wins against that is each group committed alone, so that just the groups it touched are dropped.
-A commit is never retried past a conflict, and files of a dropped group stay behind as orphans for VACUUM.
+concurrent change wins against that are they committed in halves, and so on, so that just the groups it touched are
+dropped. A commit is never retried past a conflict, and files of a dropped group stay behind as orphans for VACUUM.
 """
 
 from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,18 +16,17 @@ from typing import Any
 import pyarrow.fs as pa_fs
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
-from zlayout.backends.delta.failures import connection_lost, spark_errors
-from zlayout.backends.delta.jvm import DeltaJvm, session_conf
-from zlayout.backends.delta.run_history import MARK, RUN, version_marked
+from zlayout.backends.delta.failures import spark_errors
+from zlayout.backends.delta.jvm import DeltaJvm
+from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.source_files import PinnedFiles, changed_meanwhile, file_uris, pinned_files, still_live
 from zlayout.backends.delta.stamp import layout_tags
 from zlayout.backends.delta.tags import GROUP
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError
+from zlayout.errors import CommitConflict, EngineError
 from zlayout.table.state import TableState
 
 # DelayedCommitProtocol names a file after the Spark partition that wrote it.
 _PART = re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$")
-_COMMIT_CONF = {"spark.databricks.delta.commit.idempotencyCheck.enabled": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,9 @@ class Rewritten:
 
 
 def run_zlayout(
-    delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify
+    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
 ) -> Iterator[Commit | GroupFailed]:
-    """Rewrite the groups of `work`. state: the table as it is now, to drop groups that changed since the plan.
+    """Rewrite the groups of `work`. state: what the snapshot holds, to drop groups that changed since the plan.
 
     Raises EngineError ZL310 to ZL314, ZL316, ZL318 (nothing committed), CommitUnknown ZL331.
     """
@@ -53,32 +51,38 @@ def run_zlayout(
         yield GroupFailed(tuple(group.id for group in changed), changed_meanwhile(table, changed))
     if not groups:
         return
-    with spark_errors(table, "the rewrite"), session_conf(delta.spark, _COMMIT_CONF):
-        snapshot = delta.snapshot()
+    with spark_errors(table, "the rewrite"):
         files = pinned_files(delta, snapshot, table, groups)
         transaction = _begin(delta, snapshot, files.adds)
         notify(Progress(table, "rewriting"))
         rewritten = _rewrite(delta, snapshot, transaction, files, groups, work, exact=not state.notes)
         notify(Progress(table, "committing"))
-    commit = _Committer(delta, storage, snapshot, work)
+    commit = _Committer(delta, storage, work)
+
+    def begin(some: Sequence[Rewritten]) -> Any:
+        """A transaction for some of the groups, pinned to the snapshot that their rows came from."""
+        with spark_errors(table, "committing"):
+            return _begin(delta, snapshot, delta.seq([file for each in some for file in each.removed]))
+
+    yield from _commit_apart(transaction, rewritten, commit, begin)
+
+
+def _commit_apart(
+    transaction: Any,
+    rewritten: Sequence[Rewritten],
+    commit: Callable[[Any, Sequence[Rewritten]], Commit],
+    begin: Callable[[Sequence[Rewritten]], Any],
+) -> Iterator[Commit | GroupFailed]:
+    """One commit for all, or on a conflict the same for each half: k groups in conflict cost about k log2 n commits."""
     try:
         yield commit(transaction, rewritten)
     except CommitConflict as conflict:
         if len(rewritten) == 1:
             yield GroupFailed((rewritten[0].group.id,), conflict)
             return
-        for each in rewritten:
-            yield _alone(delta, snapshot, commit, each)
-
-
-def _alone(
-    delta: DeltaJvm, snapshot: Any, commit: Callable[[Any, Sequence[Rewritten]], Commit], one: Rewritten
-) -> Commit | GroupFailed:
-    """One group in a transaction of its own, pinned to the snapshot that its rows came from."""
-    try:
-        return commit(_begin(delta, snapshot, delta.seq(one.removed)), [one])
-    except CommitConflict as conflict:
-        return GroupFailed((one.group.id,), conflict)
+        middle = len(rewritten) // 2
+        for half in (rewritten[:middle], rewritten[middle:]):
+            yield from _commit_apart(begin(half), half, commit, begin)
 
 
 def _begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
@@ -113,7 +117,6 @@ def _rewrite(
         placed.gate.check()
         if work.verify == "full":
             placed.gate.verify(delta.read_back(snapshot, written, files.adds.head()))
-    delta.require_files(written)
     added: list[list[Any]] = [[] for _ in groups]
     for file in written:
         number = int(placed.group_of[_spark_partition(file.path())])
@@ -152,16 +155,15 @@ def _tagged(delta: DeltaJvm, file: Any, work: Work, group: Group) -> Any:
 
 
 class _Committer:
-    """Commits rewritten groups, and finds out what became of a commit that did not answer."""
+    """Commits rewritten groups."""
 
-    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, work: Work) -> None:
+    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work) -> None:
         self._delta = delta
-        self._storage = storage
-        self._base = int(snapshot.version())
+        self._log = Log(delta, storage, str(work.table), work.run_id)
         self._work = work
 
     def __call__(self, transaction: Any, rewritten: Sequence[Rewritten]) -> Commit:
-        """One commit for all of `rewritten`. Raises CommitConflict ZL321, CommitUnknown ZL331, EngineError ZL314."""
+        """One commit for all of `rewritten`. Raises CommitConflict ZL321, CommitUnknown ZL331, EngineError ZL316."""
         added = [file for each in rewritten for file in each.added]
         removed = [file for each in rewritten for file in each.removed]
         return Commit(
@@ -176,22 +178,9 @@ class _Committer:
         )
 
     def _version(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
-        table, mark = str(self._work.table), uuid.uuid4().hex
-        with spark_errors(table, "committing"), session_conf(self._delta.spark, _COMMIT_CONF):
+        with spark_errors(str(self._work.table), "committing"):
             now = int(time.time() * 1000)
             actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
-            try:
-                return self._delta.commit(transaction, actions, operation, {RUN: self._work.run_id, MARK: mark})
-            except Exception as error:
-                # also an error after the commit (a hook, a lost answer) means that it may well be in the log
-                version = version_marked(self._storage, mark, self._base)
-                if version is not None:
-                    return version
-                if not connection_lost(error):
-                    raise
-                raise CommitUnknown.of(
-                    "ZL331",
-                    f"{table}: Spark was lost while committing, and the log does not have the commit yet",
-                    hint=f"look for run {self._work.run_id} in DESCRIBE HISTORY, delete no file; then plan again",
-                ) from error
+            self._delta.require_files(added)  # right before each commit, also a later one of some groups
+            return self._log.commit(transaction, actions, operation, "committing")

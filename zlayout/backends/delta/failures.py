@@ -58,6 +58,17 @@ def connection_lost(error: BaseException) -> bool:
     )
 
 
+def in_commit(error: Exception) -> bool:
+    """Whether an error may have come up while Delta was committing, and not before: by the stack of its causes."""
+    frames = [frame for cause in _causes(error) for frame in cause.getStackTrace()]
+    return any("OptimisticTransaction" in f.getClassName() and "ommit" in f.getMethodName() for f in frames)
+
+
+def line_of(error: Exception) -> str:
+    """An error in one line, without asking the JVM, which may be gone."""
+    return f"{type(error).__name__}: {_line(str(error))}"
+
+
 def _causes(error: Exception) -> Iterator[Any]:
     """The Java throwable behind a Python exception and its causes; none when it never came from Java."""
     throwable = getattr(error, "_origin", None) or getattr(error, "java_exception", None)

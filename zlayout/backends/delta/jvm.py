@@ -87,6 +87,11 @@ class DeltaJvm:
         wider = self.some(protocol.merge(self.seq([possible])))
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, wider)
 
+    def as_written(self, transaction: Any) -> Any:
+        """A description of the table as the transaction will make it, to read its new files by."""
+        metadata, protocol = transaction.metadata(), self.some(transaction.protocol())
+        return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, protocol)
+
     def read_back(self, snapshot: Any, written: Iterable[Any], like: Any) -> DataFrame:
         """The rows of new AddFiles with the columns of `data_frame`. like: any AddFile of the snapshot.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 
-from zlayout.backends.base import Commit, GroupFailed, Notify, Progress, Work
-from zlayout.backends.delta.failures import spark_errors
-from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.literals import partitions_predicate
-from zlayout.backends.delta.run_history import RUN, RunCommit, run_commits
+from zlayout.backends.delta.outcome import Log
+from zlayout.backends.delta.run_history import RUN, RunCommit
 from zlayout.backends.delta.schema import quoted, split_names
 from zlayout.backends.delta.stamp import stamp
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
@@ -38,10 +38,13 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
     }
 
 
-def optimize_statement(location: str, layout: Layout, work: Work, kinds: Sequence[pa.DataType]) -> str:
-    """The SQL text; `kinds` are the Arrow types of the partition columns. WHERE only where not all files are meant."""
-    where = ""
-    if not work.covers_table and kinds:
+def optimize_statement(location: str, work: Work, state: TableState) -> str:
+    """The SQL text. state: the table just before. WHERE unless the work is on all partitions that the table has now."""
+    where, layout, kinds = "", work.layout, _partition_types(state)
+    whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
+        _partitions(work)
+    )
+    if kinds and not whole:
         where = f" WHERE {partitions_predicate(_partitions(work), kinds)}"
     columns = ", ".join(".".join(map(quoted, split_names(c.name)[0])) for c in layout.columns)
     return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
@@ -60,20 +63,28 @@ def run_native(
     state: the table as it is just before; `observe` reads it again after OPTIMIZE. Yields a rewrite for each commit
     of OPTIMIZE and a record. Raises EngineError; CommitConflict ZL321 when OPTIMIZE gave up over a concurrent change.
     """
-    table = str(work.table)
-    kinds = _partition_types(state)
+    table, log = str(work.table), Log(delta, storage, str(work.table), work.run_id)
     notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
-    with spark_errors(table, "OPTIMIZE"), session_conf(delta.spark, optimize_conf(work.layout, work.run_id)):
-        delta.spark.sql(optimize_statement(delta.location, work.layout, work, kinds)).collect()
-    commits = list(run_commits(storage, work.run_id, state.version))
-    finished = tuple(group.id for group in work.groups)
+    statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
+    commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
+    if not commits:
+        yield GroupFailed(tuple(group.id for group in work.groups), _nothing_done(table))
+        return
+    after = observe()
+    # OPTIMIZE may commit in batches: after an error a group is finished when none of its files is left
+    left = [group for group in work.groups if failure and _any_live(group, after.files)]
+    finished = tuple(group.id for group in work.groups if group not in left)
     for at, commit in enumerate(commits):
         yield _rewrite(commit, finished if at == len(commits) - 1 else ())
-    if not commits:
-        yield GroupFailed(finished, _nothing_done(table))
-        return
+    if failure and left:
+        yield GroupFailed(tuple(group.id for group in left), failure)
     notify(Progress(table, "recording the layout"))
-    yield from record(delta, work, pa.concat_arrays([commit.added for commit in commits]), observe().files)
+    added = pa.concat_arrays([commit.added for commit in commits])
+    yield from record(delta, storage, work, finished, added, after.files)
+
+
+def _any_live(group: Group, live: FileTable) -> bool:
+    return bool(pc.any(pc.is_in(group.files.path, value_set=live.path)).as_py())
 
 
 def refuse_partial(work: Work, state: TableState) -> None:
@@ -90,15 +101,21 @@ def refuse_partial(work: Work, state: TableState) -> None:
         )
 
 
-def record(delta: DeltaJvm, work: Work, added: pa.Array, live: FileTable) -> Iterator[Commit | GroupFailed]:
+def record(
+    delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
+    work: Work,
+    groups: tuple[str, ...],
+    added: pa.Array,
+    live: FileTable,
+) -> Iterator[Commit | GroupFailed]:
     """Stamp those of `added` that are in `live`; the files of one partition are one group of the run."""
-    groups = tuple(group.id for group in work.groups)
     rows = pc.index_in(added, value_set=live.path).drop_null()
     names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
     files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
     for attempt in range(_STAMP_ATTEMPTS):
         try:
-            commit = stamp(delta, str(work.table), work.layout, work.run_id, files, groups)
+            commit = stamp(delta, storage, str(work.table), work.layout, work.run_id, files, groups)
         except CommitConflict as conflict:
             if attempt == _STAMP_ATTEMPTS - 1:
                 yield GroupFailed(groups, conflict)

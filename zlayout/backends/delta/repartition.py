@@ -9,12 +9,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow.fs as pa_fs
+
 from zlayout.backends.base import Commit, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.delta.run_history import RUN
+from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.schema import quoted
-from zlayout.errors import CommitConflict, Refused
+from zlayout.errors import Refused
 from zlayout.table.state import TableState
 
 
@@ -34,47 +36,63 @@ def check_repartition(state: TableState) -> None:
         )
 
 
-def repartition(delta: DeltaJvm, work: Work, notify: Notify) -> Commit:
+def repartition(
+    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
+) -> Commit:
     """Write all live rows into the new partitioning and replace all files, or change nothing.
 
-    Raises EngineError ZL310 when rows out are not exactly rows in; CommitConflict ZL321 for any other commit since
-    the snapshot was taken, appends too, for their files would have the old partitioning.
+    state: what the snapshot holds. Raises EngineError ZL310, ZL311 when rows out are not exactly the live rows in,
+    ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their files would
+    have the old partitioning; CommitUnknown ZL331.
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
+    log = Log(delta, storage, table, work.run_id)
     notify(Progress(table, f"rewriting the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
-        snapshot = delta.snapshot()
-        if snapshot.version() < work.version:
-            raise CommitConflict.of("ZL320", f"{table}: expected version {work.version}, found {snapshot.version()}")
         transaction = delta.begin(snapshot)
         old = snapshot.allFiles().collectAsList()
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
-        added = _write(delta, transaction, delta.data_frame(snapshot, delta.seq(old)), columns)
+        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state, full=work.verify == "full")
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
-        operation = delta.overwrite(columns)
-        version = delta.commit(transaction, delta.seq([*added, *removed]), operation, {RUN: work.run_id})
+        actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
+        delta.require_files(added)
+        version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
         kind="rewrite",
         version=version,
         files_removed=len(removed),
         files_added=len(added),
-        bytes_removed=sum(file.size() for file in old),
+        bytes_removed=int(state.files.bytes.sum()),
         bytes_added=sum(file.size() for file in added),
-        rows=sum(file.numLogicalRecords().get() for file in added if file.numLogicalRecords().isDefined()),
+        rows=rows,
     )
 
 
-def _write(delta: DeltaJvm, transaction: Any, source: Any, columns: Sequence[str]) -> list[Any]:
-    """Write the rows, near each other where they share a partition; the AddFiles once the gate has passed."""
+def _write(
+    delta: DeltaJvm,
+    snapshot: Any,
+    transaction: Any,
+    adds: Any,
+    columns: Sequence[str],
+    state: TableState,
+    *,
+    full: bool,
+) -> tuple[list[Any], int]:
+    """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate."""
+    from zlayout.rewrite.engine import settings
     from zlayout.rewrite.gate import Gate
 
-    gate = Gate(source, source.count())
-    frame = gate.watch_source(source)
-    placed = frame.repartition(*[frame[quoted(name)] for name in columns]) if columns else frame
-    added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
-    gate.check()
-    delta.require_files(added)
-    return added
+    with settings(delta.spark):
+        source = delta.data_frame(snapshot, adds)
+        # with a note, the metadata does not know how many rows live
+        gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
+        frame = gate.watch_source(source)
+        placed = frame.repartition(*[frame[quoted(name)] for name in columns]) if columns else frame
+        added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
+        rows = gate.check().rows
+        if full and not adds.isEmpty():
+            gate.verify(delta.read_back(delta.as_written(transaction), added, adds.head()))
+    return added, rows

@@ -11,11 +11,12 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 
 from zlayout.backends.base import Commit
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.delta.run_history import RUN
+from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID
 from zlayout.spec.model import Layout
 
@@ -29,13 +30,19 @@ def layout_tags(layout: Layout) -> dict[str, str]:
 
 
 def stamp(
-    delta: DeltaJvm, table: str, layout: Layout, run_id: str, files: pa.Table, groups: tuple[str, ...]
+    delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
+    table: str,
+    layout: Layout,
+    run_id: str,
+    files: pa.Table,
+    groups: tuple[str, ...],
 ) -> Commit | None:
     """Tag those of `files` that are live now, in one commit; None when none is.
 
     files: columns path and group (strings), one row a file. Only the newest snapshot's files are touched, with the
     deletion vectors and statistics they have there. Raises CommitConflict ZL321 when one of them is changed or
-    removed meanwhile.
+    removed meanwhile, CommitUnknown ZL331.
     """
     with spark_errors(table, "recording the layout"):
         snapshot = delta.snapshot()
@@ -44,7 +51,9 @@ def stamp(
         if adds.isEmpty():
             return None
         transaction.trackFilesRead(adds)
-        version = delta.commit(transaction, adds, delta.compute_stats(), {RUN: run_id})
+        version = Log(delta, storage, table, run_id).commit(
+            transaction, adds, delta.compute_stats(), "recording the layout"
+        )
     return Commit("record", version, groups)
 
 
