@@ -11,12 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.backends.delta import source_files
 from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import CommitConflict, EngineError
+from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
-from zlayout.table.state import TableState
+from zlayout.table.state import PartitionField, TableState
 
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 20_000, True, "zlayout")
 FEATURES = (
@@ -152,35 +153,6 @@ def test_files_changed_since_the_plan_are_left_alone(
     assert backend.observe(delta_table, ()).version == state.version + 1
 
 
-def test_a_commit_whose_answer_is_lost_is_found_and_one_that_failed_is_not_claimed(
-    spark: SparkSession,
-    backend: DeltaBackend,
-    delta_table: TableName,
-    delta_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table_with_everything(spark, delta_path, 100, "'delta.enableDeletionVectors'='true'")
-    state = backend.observe(delta_table, ())
-    send: Callable[..., int] = DeltaJvm.commit
-
-    def lose_the_answer(self: DeltaJvm, *arguments: Any) -> int:
-        send(self, *arguments)
-        raise ConnectionRefusedError("the gateway is gone")
-
-    monkeypatch.setattr(DeltaJvm, "commit", lose_the_answer)
-    (commit,) = backend.execute(work_for(delta_table, state), silent)
-    assert isinstance(commit, Commit)
-    assert commit.version == state.version + 1 == backend.observe(delta_table, ()).version
-
-    def never_arrive(*_: object) -> int:
-        raise ConnectionRefusedError("the gateway is gone")
-
-    monkeypatch.setattr(DeltaJvm, "commit", never_arrive)
-    now = backend.observe(delta_table, ())
-    with pytest.raises(EngineError, match=r"ZL331 .* does not have the commit yet .*run-"):
-        list(backend.execute(work_for(delta_table, now), silent))
-
-
 def test_a_new_file_that_vanished_before_the_commit_stops_it(
     spark: SparkSession,
     backend: DeltaBackend,
@@ -207,6 +179,90 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     with pytest.raises(EngineError, match=r"ZL316 .*is gone"):
         list(backend.execute(work_for(delta_table, state, files=2), silent))
     assert backend.observe(delta_table, ()).version == state.version
+
+
+def test_one_conflict_costs_a_few_commits_and_files_are_looked_at_before_each(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight groups, one of them changed meanwhile: 8, 4, 2, 1, 1, 2, 4 groups in a commit, 3 of which succeed."""
+    spark.sql(f"create table delta.`{delta_path}` (id bigint, a int, b int, p int) using delta partitioned by (p)")
+    source = spark.range(0, 80, 1, 1).selectExpr("id", "cast(id as int) a", "2 b", "cast(id % 8 as int) p")
+    source.write.format("delta").mode("append").save(str(delta_path))
+    state = backend.observe(delta_table, ())
+    work = work_for(delta_table, state, files=1)
+    values = [state.files.partitions[at].values[0] for at in range(8)]
+    sent, looked_at = [], []
+    send, require = DeltaJvm.commit, DeltaJvm.require_files
+
+    def count(self: DeltaJvm, transaction: Any, actions: Any, *rest: Any) -> int:
+        if not sent:
+            spark.sql(f"delete from delta.`{delta_path}` where id = {values[0]}")
+        sent.append(actions.size() // 2)
+        return send(self, transaction, actions, *rest)
+
+    def look(self: DeltaJvm, files: Any) -> None:
+        looked_at.append(len(files))
+        require(self, files)
+
+    monkeypatch.setattr(DeltaJvm, "commit", count)
+    monkeypatch.setattr(DeltaJvm, "require_files", look)
+    outcomes = list(backend.execute(work, silent))
+    assert sent == looked_at == [8, 4, 2, 1, 1, 2, 4]
+    assert [o.groups for o in outcomes if isinstance(o, GroupFailed)] == [("g0",)]
+    assert [len(o.groups) for o in outcomes if isinstance(o, Commit)] == [1, 2, 4]
+    kept = [row.id for row in spark.sql(f"select id from delta.`{delta_path}` order by id").collect()]
+    assert kept == [id for id in range(80) if id != values[0]]
+
+
+def test_a_table_that_became_clustered_after_the_check_is_left_alone(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spark.sql(f"create table delta.`{delta_path}` using delta as select id, id a, 2 b from range(0, 10, 1, 1)")
+    state = backend.observe(delta_table, ())
+    read = DeltaJvm.snapshot
+
+    def after_cluster_by(self: DeltaJvm) -> Any:
+        monkeypatch.undo()
+        spark.sql(f"alter table delta.`{delta_path}` cluster by (a)")
+        return read(self)
+
+    for changes in ({}, {"partition_by": (PartitionField("b"),)}):
+        monkeypatch.setattr(DeltaJvm, "snapshot", after_cluster_by)
+        monkeypatch.setattr(DeltaBackend, "_checked", lambda *_: state)
+        with pytest.raises(Refused, match="ZL211"):
+            list(backend.execute(work_for(delta_table, state, **changes), silent))
+    operations = [row.operation for row in spark.sql(f"describe history delta.`{delta_path}`").collect()]
+    assert set(operations) == {"CREATE TABLE AS SELECT", "CLUSTER BY"}
+
+
+def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a filter and, as for many files, by a join."""
+    table_with_everything(spark, delta_path, 40, "'delta.enableDeletionVectors'='true'")
+    state, delta = backend.observe(delta_table, ()), DeltaJvm(spark, str(delta_path))
+    groups = work_for(delta_table, state).groups
+    snapshot = delta.snapshot()
+    spark.sql(f"delete from delta.`{delta_path}` where id = 9")
+    for few in (1000, 0):
+        monkeypatch.setattr(source_files, "_FEW", few)
+        found = source_files.pinned_files(delta, snapshot, "t", groups[1:])
+        assert set(found.by_path) == set(groups[1].files.path.to_pylist())
+        assert len(source_files.pinned_files(delta, snapshot, "t", groups).by_path) == len(state.files)
+        with pytest.raises(CommitConflict, match="ZL320"):
+            source_files.pinned_files(delta, delta.snapshot(), "t", groups)
 
 
 def test_odd_characters_in_folder_names(

@@ -16,8 +16,12 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.table.state import FileTable
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from zlayout.backends.delta.jvm import DeltaJvm
 
+# So many paths are still quick to send as literals, one by one.
+_FEW = 1000
 # What java.net.URI leaves as it is in a path; `_metadata.file_path` is such a URI as text.
 _QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -58,28 +62,34 @@ def changed_meanwhile(table: str, groups: Sequence[Group]) -> CommitConflict:
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group]) -> PinnedFiles:
     """The groups' files as the snapshot has them. Raises CommitConflict ZL320 unless it has all of them unchanged."""
-    from pyspark.sql import functions as f
-
-    pins = pa.table(
-        {
-            "path": pa.concat_arrays([group.files.path for group in groups]),
-            "_pin": pa.concat_arrays([group.files.version_key for group in groups]),
-        }
-    )
-    live = delta.all_files(snapshot)
-    vector = "deletionVector"
-    key = f.concat(
-        f.col(f"{vector}.storageType"),
-        f.col(f"{vector}.pathOrInlineDv"),
-        f.coalesce(f.concat(f.lit("@"), f.col(f"{vector}.offset").cast("string")), f.lit("")),
-    )
-    chosen = live.join(f.broadcast(delta.spark.createDataFrame(pins)), "path")
-    chosen = chosen.where(f.coalesce(key, f.lit("")) == f.col("_pin")).select(live.columns)
-    adds = delta.add_files(chosen)
+    pins = {
+        path: vector
+        for group in groups
+        for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
+    }
+    adds = delta.add_files(_at(delta, delta.all_files(snapshot), pins))
     by_path = {file.path(): file for file in adds}
-    if len(by_path) != pins.num_rows or adds.size() != pins.num_rows:
+    unchanged = all(_vector(file) == pins[path] for path, file in by_path.items())
+    if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
         raise changed_meanwhile(table, groups)
     return PinnedFiles(delta.seq(adds), by_path)
+
+
+def _at(delta: DeltaJvm, live: DataFrame, paths: Iterable[str]) -> DataFrame:
+    """The live files at these paths: by a filter, for which one job is enough, or a join where they are many."""
+    from pyspark.sql import functions as f
+
+    wanted = pa.array(list(paths), pa.string())
+    if len(wanted) <= _FEW:
+        return live.where(f.col("path").isin(wanted.to_pylist()))
+    chosen = delta.spark.createDataFrame(pa.table({"path": wanted}))
+    return live.join(f.broadcast(chosen), "path").select(live.columns)
+
+
+def _vector(file: Any) -> str:
+    """The unique id of an AddFile's deletion vector, empty for none: what `FileTable.version_key` has."""
+    unique_id = file.getDeletionVectorUniqueId()
+    return str(unique_id.get()) if unique_id.isDefined() else ""
 
 
 def file_uris(base: str, paths: Iterable[str]) -> pa.Array:
