@@ -45,6 +45,14 @@ class Internals:
     engine: Calls
 
 
+# What `zlayout.rewrite` calls in Spark itself, for either format.
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
+_PLACEMENT: Calls = {
+    "org.apache.spark.sql.classic.Dataset": ("repartitionById/2", "ofRows/2"),
+    f"{_CATALYST}.NumericEvalContext": ("new/2",),
+    f"{_CATALYST}.aggregate.Sum": ("new/2",),
+    f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
+}
 _DELTA = "org.apache.spark.sql.delta"
 _ICEBERG = "org.apache.iceberg"
 INTERNALS = {
@@ -55,8 +63,8 @@ INTERNALS = {
         lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
         {
             f"{_DELTA}.DeltaLog": ("forTable/2", "update/3", "startTransaction/2", "dataPath/0"),
-            f"{_DELTA}.Snapshot": ("allFiles/0", "version/0"),
-            f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3"),
+            f"{_DELTA}.Snapshot": ("allFiles/0", "version/0", "metadata/0", "protocol/0"),
+            f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3", "snapshot/0", "metadata/0"),
             f"{_DELTA}.RowTracking$": ("addPreservedRowTrackingTagIfNotSet/2",),
             f"{_DELTA}.DeltaOperations$ComputeStats": ("new/1",),
             f"{_DELTA}.actions.AddFile": ("copyWithTags/1",),
@@ -69,8 +77,8 @@ INTERNALS = {
             f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
             f"{_DELTA}.commands.ZOrderStrategy": ("new/2", "tagAddFile/2"),
             f"{_DELTA}.commands.OptimizeTableStrategy$DummyBinInfo": ("new/0",),
-            f"{_DELTA}.actions.AddFile": ("removeWithTimestamp/2", "absolutePath/1"),
-            "org.apache.spark.sql.classic.Dataset": ("repartitionById/2",),
+            f"{_DELTA}.actions.AddFile": ("removeWithTimestamp/2", "absolutePath/1", "getDeletionVectorUniqueId/0"),
+            **_PLACEMENT,
         },
     ),
     "iceberg": Internals(
@@ -94,7 +102,7 @@ INTERNALS = {
             f"{_ICEBERG}.relocated.com.google.common.collect.Maps": ("uniqueIndex/2",),
             f"{_ICEBERG}.relocated.com.google.common.base.Splitter": ("on/1", "splitToList/1"),
             f"{_ICEBERG}.BaseFileScanTask": ("new/5",),
-            "org.apache.spark.sql.classic.Dataset": ("repartitionById/2", "ofRows/2"),
+            **_PLACEMENT,
         },
     ),
 }
