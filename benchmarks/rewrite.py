@@ -63,10 +63,10 @@ def main() -> int:
     results: list[Result] = []
     for number in arguments.key_sets:
         results += run_key_set(bench, KEY_SETS[number], arguments.rounds)
+        rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
         machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
-        write_results(
-            HERE, [asdict(r) for r in results], f"scale {arguments.scale:g}, {arguments.files} files, {machine}"
-        )
+        label = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
+        write_results(HERE, [asdict(r) for r in results], label)
     bench.runtime.stop()
     return 0
 
