@@ -14,6 +14,7 @@ from zlayout.errors import Diagnostic, Location
 FORMAT_VERSION = 1
 
 Status = Literal["unchanged", "changes", "refused", "error"]
+Measure = Literal["unclustered", "touched", "small_files", "deleted_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class PartitionChange:
 class Decay:
     """One measure of how far the data moved on since it was laid out, beside its tolerance."""
 
-    measure: Literal["unclustered", "touched", "small_files", "deleted_rows"]
+    measure: Measure
     value: float
     tolerance: float
 

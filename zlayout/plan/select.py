@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zlayout.plan.model import Decay
+from zlayout.plan.model import Decay, Measure
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.select import matches
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -193,7 +193,7 @@ def _share(part: Floats, whole: Floats) -> Floats:
 def _worst(facts: PartitionFacts, touched: Floats, mixed: Bools, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
     """The worst partition of each measure, where it counts: in a partition that zlayout laid out at least in part."""
     tolerance = spec.tolerance
-    measures: Mapping[str, tuple[Floats, Bools, float]] = {
+    measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
         "unclustered": (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),
         "touched": (touched, known & mixed, tolerance.touched),
         "small_files": (facts.small, known & mixed, tolerance.small_files),
@@ -203,5 +203,5 @@ def _worst(facts: PartitionFacts, touched: Floats, mixed: Bools, known: Bools, s
     for name, (values, counts, limit) in measures.items():
         value = float(values[counts].max(initial=0.0))
         if value > 0:
-            worst.append(Decay(name, value, limit))  # type: ignore[arg-type]
+            worst.append(Decay(name, value, limit))
     return tuple(worst)

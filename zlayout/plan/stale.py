@@ -60,10 +60,10 @@ def _changed_settings(saved: TablePlan, again: TablePlan, now: TableState) -> li
 
 def _changed_files(again: Decision, now: TableState) -> int:
     """How many pinned (path, version_key) are no longer live."""
-    live = pc.binary_join_element_wise(now.files.path, now.files.version_key, "\x00")
+    live = now.files.identity()
     missing = 0
     for group in again.groups:
-        keys = pc.binary_join_element_wise(group.files.path, group.files.version_key, "\x00")
+        keys = group.files.identity()
         missing += len(keys) - pc.sum(pc.is_in(keys, live)).as_py()
     return missing
 

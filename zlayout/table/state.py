@@ -126,13 +126,14 @@ class FileTable:
             bounds={name: b.take(index) for name, b in self.bounds.items()},
         )
 
+    def identity(self) -> pa.Array:
+        """large_string[N]: path and version_key in one; equal for a file exactly as long as it is unchanged."""
+        parts = (column.cast(pa.large_string()) for column in (self.path, self.version_key))
+        return pc.binary_join_element_wise(*parts, pa.scalar("\x00", pa.large_string()))
+
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
-        keys = pc.binary_join_element_wise(
-            self.path.cast(pa.large_string()),
-            self.version_key.cast(pa.large_string()),
-            pa.scalar("\x00", pa.large_string()),
-        )
+        keys = self.identity()
         ordered = keys.take(pc.sort_indices(keys))
         sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
         whole = hashlib.sha256(sizes.tobytes())

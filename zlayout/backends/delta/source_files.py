@@ -40,11 +40,11 @@ class PinnedFiles:
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[Group]]:
     """Groups whose files are all live with the deletion vectors they were planned with, and the other groups."""
-    now = _identity(live)
+    now = live.identity()
     kept: list[Group] = []
     changed: list[Group] = []
     for group in groups:
-        whole = pc.all(pc.is_in(_identity(group.files), value_set=now)).as_py()
+        whole = pc.all(pc.is_in(group.files.identity(), value_set=now)).as_py()
         (kept if whole or not len(group.files) else changed).append(group)
     return kept, changed
 
@@ -111,7 +111,3 @@ def _uri(base: str, path: str) -> str:
 
 def _quoted(path: str) -> str:
     return _QUOTED_IN_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
-
-
-def _identity(files: FileTable) -> pa.Array:
-    return pc.binary_join_element_wise(files.path, files.version_key, "\x00")
