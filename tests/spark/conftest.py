@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark.arenas import DeltaArena, IcebergArena, SparkArena
 
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Location
@@ -68,3 +69,17 @@ def delta_path(project: Project, delta_table: TableName) -> Path:
 def iceberg_table() -> TableName:
     """A fresh name in the Iceberg catalog; its Spark name is str(name)."""
     return TableName("ice", ("db",), f"t{next(_numbers)}")
+
+
+@pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])
+def arena(
+    request: pytest.FixtureRequest,
+    project: Project,
+    runtime: SparkRuntime,
+    delta_table: TableName,
+    iceberg_table: TableName,
+    tmp_path: Path,
+) -> SparkArena:
+    """A fresh table of each format, to be laid out by the zlayout engine along kd."""
+    table = delta_table if request.param is DeltaArena else iceberg_table
+    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")

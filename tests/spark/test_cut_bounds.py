@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from contract import Contract
 from demo import scanned_files
-from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.arenas import SparkArena
 
-from zlayout.backends.spark import SparkRuntime
 from zlayout.plan.model import TablePlan
-from zlayout.spec.model import Project, TableName
 from zlayout.table.metrics import files_touched
 from zlayout.table.state import TableState
 
@@ -39,19 +36,6 @@ def urls(count: int, *, start: int = 0) -> pa.Table:
 
 
 ROWS = urls(4000)
-
-
-@pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])
-def arena(
-    request: pytest.FixtureRequest,
-    project: Project,
-    runtime: SparkRuntime,
-    delta_table: TableName,
-    iceberg_table: TableName,
-    tmp_path: Path,
-) -> SparkArena:
-    table = delta_table if request.param is DeltaArena else iceberg_table
-    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")
 
 
 class UrlContract(Contract):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contract import OPTIONS, Contract, make_rows
 from pyspark.sql import SparkSession
-from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.arenas import DeltaArena, SparkArena
 
 from zlayout.applying import Applied, apply_table, new_run
 from zlayout.backends import engine_check, versions
@@ -21,19 +21,6 @@ from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 
 ROWS = make_rows(Contract.rows)
-
-
-@pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])
-def arena(
-    request: pytest.FixtureRequest,
-    project: Project,
-    runtime: SparkRuntime,
-    delta_table: TableName,
-    iceberg_table: TableName,
-    tmp_path: Path,
-) -> SparkArena:
-    table = delta_table if request.param is DeltaArena else iceberg_table
-    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")
 
 
 @pytest.fixture

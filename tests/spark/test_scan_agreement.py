@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 from contract import Contract, make_rows
 from demo import scanned_files
-from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.arenas import SparkArena
 
-from zlayout.backends.spark import SparkRuntime
-from zlayout.spec.model import Project, TableName
 from zlayout.table.metrics import files_touched
 
 ROWS = make_rows(Contract.rows)
@@ -28,19 +24,6 @@ QUERIES: list[tuple[str, dict[str, tuple[Any, Any]]]] = [
     ("a between 20000 and 60000 and b <= 'key-02'", {"a": (20000, 60000), "b": (None, "key-02")}),
     ("a = -1", {"a": (-1, -1)}),
 ]
-
-
-@pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])
-def arena(
-    request: pytest.FixtureRequest,
-    project: Project,
-    runtime: SparkRuntime,
-    delta_table: TableName,
-    iceberg_table: TableName,
-    tmp_path: Path,
-) -> SparkArena:
-    table = delta_table if request.param is DeltaArena else iceberg_table
-    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")
 
 
 def test_files_touched_are_the_files_that_spark_reads(arena: SparkArena) -> None:
