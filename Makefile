@@ -32,7 +32,7 @@ bench: setup  ## hours: writes benchmarks/RESULTS.md
 lock:  ## new versions into requirements.lock
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --extra spark --group dev --upgrade pyproject.toml -o requirements.lock
+		--python-version 3.11 --extra spark --extra report --group dev --upgrade pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf .venv .demo build dist

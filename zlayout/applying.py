@@ -22,7 +22,10 @@ Announce = Callable[[str, Outcome], None]
 
 @dataclass(slots=True)
 class Applied:
-    """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached."""
+    """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached.
+
+    interrupted: a person stopped the run at this table.
+    """
 
     table: str
     run_id: str
@@ -31,6 +34,7 @@ class Applied:
     notices: list[Notice] = field(default_factory=list)
     error: ZlayoutError | None = None
     after: TablePlan | None = None
+    interrupted: bool = False
 
     @property
     def exit_code(self) -> int:

@@ -37,6 +37,13 @@ FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
 ]
 ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read side by side.")]
+ReportOption = Annotated[
+    list[str] | None,
+    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; may be given again. PATH - is stdout."),
+]
+ShowValuesOption = Annotated[
+    bool, typer.Option("--show-values", help="Let reports name partitions, which are values of rows.")
+]
 HERE = Path()
 
 
@@ -110,6 +117,8 @@ def plan(
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
+    report: ReportOption = None,
+    show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = 8,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
@@ -117,9 +126,11 @@ def plan(
 ) -> int:
     """Say how far the tables are from their layouts, and what apply would do. Reads metadata only."""
     from zlayout.cli.plan import PlanRequest, plan_command
+    from zlayout.cli.reports import parse_reports
 
+    reports = parse_reports(report or (), show_values)
     request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
-    return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode)
+    return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode, reports)
 
 
 @app.command()
@@ -131,7 +142,12 @@ def apply(
         Stale, typer.Option("--stale", help="For a plan file: are appends since the plan fine?")
     ] = Stale.COMPATIBLE,
     verify: Annotated[Verify, typer.Option("--verify", help="full: read written files back.")] = Verify.GATE,
+    output: Annotated[
+        PlanFormat, typer.Option("--output", help="json: events on stdout, one a line, as they happen.")
+    ] = PlanFormat.TEXT,
     allow_full_rewrite: FullRewriteOption = False,
+    report: ReportOption = None,
+    show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = 8,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
@@ -140,22 +156,51 @@ def apply(
     """Plan, ask, and rewrite on Spark. SELECT may be one plan file that `plan --out` wrote."""
     from zlayout.cli.apply import apply_command
     from zlayout.cli.plan import PlanRequest
+    from zlayout.cli.reports import parse_reports
 
+    reports = parse_reports(report or (), show_values)
     request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
-    return apply_command(request, Console(color, verbose=verbose), auto_approve, stale.value, verify.value)
+    console = Console(color, verbose=verbose)
+    return apply_command(request, console, auto_approve, stale.value, verify.value, reports, output.value)
+
+
+@app.command()
+def drift(
+    select: SelectArgument = None,
+    exclude: ExcludeOption = None,
+    report: ReportOption = None,
+    show_values: ShowValuesOption = False,
+    parallelism: ParallelismOption = 8,
+    project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """For CI: exit with 2 when a table has drifted or decayed past its tolerance, 1 on errors. Reads metadata only."""
+    from zlayout.cli.drift import drift_command
+    from zlayout.cli.plan import PlanRequest
+    from zlayout.cli.reports import parse_reports
+
+    reports = parse_reports(report or (), show_values)
+    # A change of partitioning is told as such, not refused for what only apply may be asked.
+    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), True, parallelism)
+    return drift_command(request, Console(color, verbose=verbose), reports)
 
 
 @app.command()
 def show(
     planfile: Annotated[Path, typer.Argument(help="A plan file.")],
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
+    report: ReportOption = None,
+    show_values: ShowValuesOption = False,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Show a plan file again, offline."""
     from zlayout.cli.plan import show_command
+    from zlayout.cli.reports import parse_reports
 
-    return show_command(planfile, output.value, Console(color, verbose=verbose))
+    reports = parse_reports(report or (), show_values)
+    return show_command(planfile, output.value, Console(color, verbose=verbose), reports)
 
 
 @app.command()

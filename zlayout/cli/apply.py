@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from zlayout.applying import ATTEMPTS, Applied, apply_table, check_saved, new_run
-from zlayout.backends.base import GroupFailed, Notice, Outcome
+from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
+from zlayout.cli.interrupts import MESSAGE, Interrupts
 from zlayout.cli.plan import Planning, PlanRequest, make_plan
-from zlayout.cli.progress import ProgressView
-from zlayout.errors import Diagnostic, SpecError
+from zlayout.cli.progress import ApplyProgress
+from zlayout.cli.reports import Reports
+from zlayout.cli.shown import JsonShown, Shown, TextShown
+from zlayout.errors import SpecError
 from zlayout.plan import document
 from zlayout.plan.model import Plan
 from zlayout.plan.stale import Staleness
 from zlayout.report import text
-from zlayout.report.words import plural, printable, size
+from zlayout.report.text import result_text
+from zlayout.report.words import printable
+from zlayout.results import result_of, with_results
 
 INTERRUPTED = 130
 
 
 def apply_command(
-    request: PlanRequest, console: Console, auto_approve: bool, stale: Staleness, verify: Literal["gate", "full"]
+    request: PlanRequest,
+    console: Console,
+    auto_approve: bool,
+    stale: Staleness,
+    verify: Literal["gate", "full"],
+    reports: Reports,
+    output: str = "text",
 ) -> int:
     """Exit code: 0 all as declared now, 1 something failed, 3 refused before any write, 130 interrupted."""
+    shown = JsonShown(console, reports) if output == "json" else TextShown(console, reports)
     if not auto_approve and not console.interactive:
         raise SpecError.of(
             "ZL046",
@@ -35,24 +48,27 @@ def apply_command(
     if _is_plan_file(request):
         saved = document.read(Path(request.select[0]))
         if not saved.has_changes:
-            console.result(f"{text.last_line(saved)}\n")
-            return saved.exit_code
+            return shown.end(saved, saved.exit_code, f"{text.last_line(saved)}\n")
         planning = _check_saved(saved, request, stale)
     else:
         planning = make_plan(request)
     plan = planning.plan
-    console.result(text.render(plan, console.text_options(), heading=planning.heading()))
+    shown.plan(plan, planning.heading())
     if plan.with_status("refused"):
         console.say(
             "Refused; nothing was written. Correct the above, or leave those tables out with --exclude.", "error"
         )
-        return plan.exit_code
+        return shown.end(plan, plan.exit_code)
     if not plan.has_changes:
-        return plan.exit_code
+        return shown.end(plan, plan.exit_code)
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not applied; nothing was written.")
-        return 1
-    return max(_execute(planning, request, console, verify), plan.exit_code)
+        return shown.end(plan, 1)
+    done, code = _execute(planning, request, shown, verify)
+    for diagnostic in (d for applied in done for d in result_of(applied).problems):
+        console.diagnose(diagnostic)
+    finished = with_results(plan, done)
+    return shown.end(finished, max(code, plan.exit_code), _outcomes(done))
 
 
 def _is_plan_file(request: PlanRequest) -> bool:
@@ -70,68 +86,45 @@ def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Plannin
     return replace(planning, planned=checked)
 
 
-def _execute(planning: Planning, request: PlanRequest, console: Console, verify: Literal["gate", "full"]) -> int:
+def _execute(
+    planning: Planning, request: PlanRequest, shown: Shown, verify: Literal["gate", "full"]
+) -> tuple[list[Applied], int]:
+    """Apply table after table; what was done to each, and the exit code."""
     changing = [p for p in planning.planned if p.decision.plan.status == "changes"]
     done: list[Applied] = []
-    view = ProgressView(console, planning.runtime, [str(p.spec.table) for p in changing])
-    code = 0
     attempts = 1 if _is_plan_file(request) else ATTEMPTS
+    runtime = planning.runtime
+    interrupts = Interrupts(lambda: _stop(shown.console, runtime, progress))
+    progress = ApplyProgress(shown.view(), runtime, [str(p.spec.table) for p in changing], interrupts)
+    notify, announce = progress.notify, progress.announce
     try:
-        with view:
+        with interrupts, progress:
             for planned in changing:
-                done.append(new_run(planned))
-                view.start(done[-1].table)
+                applied = new_run(planned)
+                done.append(applied)
+                progress.start(applied.table, applied.run_id)
                 backend = planning.backends[planned.spec.table.catalog]
-                apply_table(planned, backend, request.options, done[-1], view.notify, view.announce, verify, attempts)
-                view.finish(done[-1])
+                apply_table(planned, backend, request.options, applied, notify, announce, verify, attempts)
+                applied.interrupted = interrupts.requested and applied.exit_code != 0
+                progress.finish(applied)
+                interrupts.check()
     except KeyboardInterrupt:
-        console.say("Interrupted. What was committed stays committed:", "error")
-        code = INTERRUPTED
-    console.result("\n" + "".join(_report(applied) for applied in done))
-    for applied in done:
-        for diagnostic in _problems(applied):
-            console.diagnose(diagnostic)
-    planning.runtime.stop()
-    return code or max((applied.exit_code for applied in done), default=0)
+        done[-1].interrupted = done[-1].interrupted or done[-1].after is None
+        shown.console.say("Interrupted. What was committed stays committed.", "error")
+        return done, INTERRUPTED
+    finally:
+        runtime.stop()
+    return done, max((applied.exit_code for applied in done), default=0)
 
 
-def _report(applied: Applied) -> str:
-    commits = applied.commits
-    rewrites = [c for c in commits if c.kind == "rewrite"]
-    files = f"{sum(c.files_removed for c in rewrites):,} -> {sum(c.files_added for c in rewrites):,} files"
-    written = size(sum(c.bytes_added for c in rewrites))
-    made = (
-        f"{plural(len(commits), 'commit')}: {files}, {written} written" if rewrites else plural(len(commits), "commit")
-    )
-    return f"{printable(applied.table)}  {_outcome(applied)}; {made}; run {applied.run_id}\n"
+def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:
+    """The first Ctrl-C: end what may be abandoned at once."""
+    console.say(f"\n{MESSAGE}", "error")
+    if progress.abandonable and runtime.started:
+        with suppress(Exception):  # a session that is ending has no jobs to cancel
+            runtime.session.sparkContext.cancelAllJobs()
 
 
-def _outcome(applied: Applied) -> str:
-    if applied.error is not None:
-        return "FAILED"
-    if applied.after is None or applied.after.status == "error":
-        return "UNKNOWN"
-    return "as declared" if applied.after.status == "unchanged" else "NOT YET as declared"
-
-
-def _problems(applied: Applied) -> Sequence[Diagnostic]:
-    problems = list(applied.error.diagnostics) if applied.error else []
-    still_open = applied.after is None or applied.after.status != "unchanged"
-    for failure in applied.failures if still_open else ():
-        problems += failure.error.diagnostics
-    return problems
-
-
-def describe(outcome: Outcome) -> str:
-    """One outcome as a line of progress."""
-    if isinstance(outcome, Notice):
-        return printable(f"{outcome.diagnostic.severity}: {outcome.diagnostic}")
-    if isinstance(outcome, GroupFailed):
-        return f"{plural(len(outcome.groups), 'group')} dropped: {printable(str(outcome.error))}"
-    if outcome.kind == "rewrite":
-        return (
-            f"version {outcome.version}: {outcome.files_removed:,} -> {outcome.files_added:,} files, "
-            f"{size(outcome.bytes_added)}"
-        )
-    what = "settings changed" if outcome.kind == "settings" else "layout recorded"
-    return f"version {outcome.version}: {what}"
+def _outcomes(done: Sequence[Applied]) -> str:
+    results = ((applied.table, result_of(applied)) for applied in done)
+    return "\n" + "".join(f"{printable(table)}  {result_text(result)}\n" for table, result in results)

@@ -13,6 +13,8 @@ from zlayout.backends.base import Backend
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
+from zlayout.cli.files import write_whole
+from zlayout.cli.reports import Reports
 from zlayout.cli.select import select_layouts
 from zlayout.errors import SpecError
 from zlayout.plan import document
@@ -78,37 +80,39 @@ def backends_of(project: Project, runtime: SparkRuntime, specs: tuple[LayoutSpec
     return {name: backend_for(project.catalogs[name], runtime) for name in names}
 
 
-def plan_command(request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool) -> int:
+def plan_command(
+    request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
+) -> int:
     planning = make_plan(request)
     plan = planning.plan
+    code = plan.exit_code or (CHANGES if detailed_exitcode and plan.has_changes else 0)
     if out is not None:
         write_plan(out, plan)
         console.say(f"plan written to {out}")
     if output == "json":
         console.result(document.to_json(plan))
-    else:
+    elif not reports.take_stdout:
         console.result(text.render(plan, console.text_options(), heading=planning.heading()))
-    if plan.exit_code:
-        return plan.exit_code
-    return CHANGES if detailed_exitcode and plan.has_changes else 0
+    reports.finish(plan, console, code)
+    return code
 
 
-def show_command(planfile: Path, output: str, console: Console) -> int:
+def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
     plan = document.read(planfile)
-    if output == "json":
+    if reports.take_stdout:
+        pass
+    elif output == "json":
         console.result(document.to_json(plan))
     else:
         heading = f"zlayout {plan.zlayout_version}  plan file {planfile}"
         console.result(text.render(plan, console.text_options(), heading=heading))
+    reports.write(plan, console)
     return 0
 
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Write the plan file whole or not at all. Raises SpecError ZL043."""
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(document.to_json(plan), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, document.to_json(plan))
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""What apply shows while it works: moving bars on a terminal, plain lines elsewhere. All of it on stderr."""
+"""The clock of a running apply: asks Spark several times a second how far it is, and tells a view."""
 
 from __future__ import annotations
 
@@ -6,38 +6,32 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from zlayout.applying import Applied
-from zlayout.backends.base import Notice, Outcome, Progress
+from zlayout.backends.base import Outcome, Progress
 from zlayout.backends.spark import SparkRuntime
-from zlayout.cli.console import Console
+from zlayout.cli.interrupts import Interrupts
+from zlayout.cli.views import Moment, View
 
-if TYPE_CHECKING:
-    import rich.progress
-
-HEARTBEAT = 60.0
 REFRESH = 0.5
 
 
-class ProgressView:
-    """One bar a table where bars can move; else a line at the start, one each minute, one at the end."""
+class ApplyProgress:
+    """Follows one apply over `tables`; entered while it runs. Ends it, where that is clean, when Ctrl-C was pressed."""
 
-    def __init__(self, console: Console, runtime: SparkRuntime, tables: list[str]) -> None:
-        self._console = console
+    def __init__(self, view: View, runtime: SparkRuntime, tables: list[str], interrupts: Interrupts) -> None:
+        self._view = view
         self._runtime = runtime
         self._tables = tables
+        self._interrupts = interrupts
         self._current = Progress("", "")
         self._started = time.monotonic()
+        self._running = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._bars: rich.progress.Progress | None = None
-        self._task: rich.progress.TaskID | None = None
 
-    def __enter__(self) -> ProgressView:
-        if self._console.live:
-            self._bars = _bars()
-            self._bars.start()
+    def __enter__(self) -> ApplyProgress:
+        self._view.open()
         self._thread.start()
         return self
 
@@ -46,55 +40,46 @@ class ProgressView:
     ) -> None:
         self._stop.set()
         self._thread.join(timeout=2)
-        if self._bars is not None:
-            self._bars.stop()
+        self._view.close()
 
-    def start(self, table: str) -> None:
+    def start(self, table: str, run_id: str) -> None:
+        """The next table begins."""
         self._started = time.monotonic()
         self._current = Progress(table, "starting Spark" if not self._runtime.started else "starting")
-        position = f"[{self._tables.index(table) + 1}/{len(self._tables)}]"
-        if self._bars is not None:
-            self._task = self._bars.add_task(f"{position} {table}: {self._current.stage}", total=None)
-        else:
-            self._console.say(f"{position} {table}: {self._current.stage}")
+        self._view.started(self._moment(), run_id)
+        self._running = True
 
     def notify(self, progress: Progress) -> None:
+        """A stage begins; nothing is half done here. Raises KeyboardInterrupt when a stop was asked for."""
+        self._interrupts.arm()
+        self._interrupts.check()
         self._current = progress
 
     def announce(self, table: str, outcome: Outcome) -> None:
-        from zlayout.cli.apply import describe
-
-        if isinstance(outcome, Notice) and self._bars is None:
-            self._console.diagnose(outcome.diagnostic)
-            return
-        line = f"      {table}: {describe(outcome)}"
-        if self._bars is not None:
-            self._bars.console.print(line, markup=False, highlight=False)
-        else:
-            self._console.say(line)
+        """Something is settled. Raises KeyboardInterrupt when a stop was asked for."""
+        self._view.happened(table, outcome)
+        self._interrupts.check()
 
     def finish(self, applied: Applied) -> None:
-        took = time.monotonic() - self._started
-        state = "failed" if applied.error else "done"
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, total=1, completed=1, description=f"{applied.table}: {state} in {took:.0f}s")
-        else:
-            self._console.say(f"      {applied.table}: {state} in {took:.0f}s")
+        """The table is done with."""
+        self._running = False
+        self._view.finished(applied, time.monotonic() - self._started)
+
+    @property
+    def abandonable(self) -> bool:
+        """Whether what runs now may be cancelled: rewrites may, commits must come to their end."""
+        return self._current.stage.startswith("rewriting")
 
     def _watch(self) -> None:
-        """Poll Spark for tasks done, and draw them; or say each minute that we are still there."""
-        beat = time.monotonic()
         while not self._stop.wait(REFRESH):
-            if self._bars is not None and self._task is not None:
-                done, total = self._tasks()
-                text = f"{self._current.table}: {self._current.stage}"
-                self._bars.update(self._task, description=text, completed=done, total=total or None)
-            elif self._bars is None and time.monotonic() - beat >= HEARTBEAT:
-                beat = time.monotonic()
-                done, total = self._tasks()
-                tasks = f", {done} of {total} tasks" if total else ""
-                took = time.monotonic() - self._started
-                self._console.say(f"      {self._current.table}: {self._current.stage}, {took:.0f}s{tasks}")
+            if self._running:
+                self._view.moved(self._moment(*self._tasks()))
+
+    def _moment(self, done: int = 0, total: int = 0) -> Moment:
+        current = self._current
+        number = self._tables.index(current.table) + 1 if current.table in self._tables else 0
+        seconds = time.monotonic() - self._started
+        return Moment(current.table, number, len(self._tables), current.stage, done, total, seconds)
 
     def _tasks(self) -> tuple[int, int]:
         """Tasks done and all tasks of the stages that run now; (0, 0) where Spark does not say."""
@@ -108,11 +93,3 @@ class ProgressView:
                 if (info := tracker.getStageInfo(stage)) is not None:
                     done, total = done + info.numCompletedTasks, total + info.numTasks
         return done, total
-
-
-def _bars() -> rich.progress.Progress:
-    import rich.console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=rich.console.Console(stderr=True), transient=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
+from zlayout.plan.result import TableResult
 
 FORMAT_VERSION = 1
 
@@ -106,7 +107,10 @@ class Requires:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """All that the plan says about one table. `settings` is the declared layout under the spec's own keys."""
+    """All that the plan says about one table. `settings` is the declared layout under the spec's own keys.
+
+    result: what apply did, in the report of an apply; None in every plan.
+    """
 
     table: str
     format: str
@@ -126,6 +130,14 @@ class TablePlan:
     partitions: int = 0
     size_histogram: tuple[tuple[str, int], ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    result: TableResult | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the table is not as declared, or not known to be, after an apply if there was one."""
+        if self.result is not None:
+            return self.result.outcome != "as_declared"
+        return self.status != "unchanged"
 
     @property
     def rewrite_bytes(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, Plan, SettingDrift, TablePlan, summary
-from zlayout.report.words import number, plural, printable, setting, share, size
+from zlayout.plan.result import TableResult
+from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
 
 Style = Callable[[str, str], str]
 
@@ -40,8 +41,15 @@ def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "")
     return "\n".join(lines) + "\n"
 
 
+def render_table(table: TablePlan, options: TextOptions) -> str:
+    """One table as it stands on the plan screen, without a newline at the end."""
+    return "\n".join(_table(table, options))
+
+
 def last_line(plan: Plan) -> str:
     """Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB."""
+    if results := [t.result for t in plan.tables if t.result]:
+        return _applied(results)
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
         return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared."
@@ -50,6 +58,12 @@ def last_line(plan: Plan) -> str:
     parts += [f"{counts.failed} failed"] if counts.failed else []
     rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     return f"Plan: {', '.join(parts)}.{rewrites}"
+
+
+def _applied(results: list[TableResult]) -> str:
+    outcomes = [r.outcome for r in results]
+    counts = [f"{outcomes.count(o)} {OUTCOMES[o].partition(':')[0]}" for o in OUTCOMES if o in outcomes]
+    return f"Applied: {', '.join(counts)}. Wrote {size(sum(r.bytes_added for r in results))}."
 
 
 def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
@@ -62,23 +76,25 @@ def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     if table.status == "unchanged":
         yield f"      unchanged       {plural(table.files, 'file')}, {size(table.bytes)}"
     for drift in table.drift:
-        yield style("alter", _labelled("~", drift.key, _drift(drift)))
+        yield style("alter", _labelled("~", drift.key, drift_text(drift)))
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
         yield style("dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)")
     for change in table.properties:
-        text = f"{setting(change.before)} -> {setting(change.after)}  ({change.reason})"
+        text = f"{setting(change.before)} -> {setting(change.after)}  ({printable(change.reason)})"
         yield style("alter", _labelled("~", printable(change.name), text))
     if table.partitioning:
         before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
         yield style("alter", _labelled("~", "partition_by", f"{before} -> {after}"))
     if table.groups:
-        yield style("rewrite", _labelled("-/+", "rewrite", _rewrite(table)))
-        yield _labelled("", "because", _reasons(table.groups))
+        yield style("rewrite", _labelled("-/+", "rewrite", rewrite_text(table)))
+        yield _labelled("", "because", reasons_text(table.groups))
     for decay in table.decay:
         if options.verbose or (decay.exceeded and table.groups):
-            yield _labelled("", "decay", _decay(decay))
+            yield _labelled("", "decay", decay_text(decay))
     yield from _touched(table.columns, options.width)
-    for d in table.diagnostics:
+    if table.result:
+        yield _labelled("", "result", result_text(table.result))
+    for d in (*table.diagnostics, *(table.result.problems if table.result else ())):
         yield style(d.severity, f"      {d.severity}: {printable(str(d))}")
 
 
@@ -86,21 +102,24 @@ def _labelled(sign: str, label: str, text: str) -> str:
     return f"  {sign:<3} {label:<{_LABEL - 1}} {text}"
 
 
-def _drift(drift: SettingDrift) -> str:
+def drift_text(drift: SettingDrift) -> str:
+    """What is -> what is declared, sizes with their unit."""
     before, after = (
         size(v) if drift.key in _SIZES and isinstance(v, int) else setting(v) for v in (drift.before, drift.after)
     )
     return f"{before} -> {after}"
 
 
-def _rewrite(table: TablePlan) -> str:
+def rewrite_text(table: TablePlan) -> str:
+    """How much a table's groups rewrite: partitions, bytes, files before and after."""
     files, targets = sum(g.files for g in table.groups), sum(g.target_files for g in table.groups)
     parts = len({g.partition for g in table.groups})
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
     return f"{of}{size(table.rewrite_bytes)}, {files:,} -> ~{targets:,} files"
 
 
-def _reasons(groups: tuple[GroupPlan, ...]) -> str:
+def reasons_text(groups: tuple[GroupPlan, ...]) -> str:
+    """Why groups are rewritten, with counts where the reasons differ."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.reason] = counts.get(group.reason, 0) + 1
@@ -109,10 +128,19 @@ def _reasons(groups: tuple[GroupPlan, ...]) -> str:
     return ", ".join(f"{reason} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
-def _decay(decay: Decay) -> str:
+def decay_text(decay: Decay) -> str:
+    """One measure beside its tolerance."""
     times = decay.measure == "touched"
     value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
     return f"{decay.measure} {value}, tolerance {limit}" + ("" if decay.exceeded else " (within)")
+
+
+def result_text(result: TableResult) -> str:
+    """What apply did to one table: how it is now, commits, files, bytes, the run's id."""
+    made = plural(result.commits, "commit")
+    if result.files_removed or result.files_added:
+        made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
+    return f"{OUTCOMES[result.outcome]}; {made}; run {result.run_id}"
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:

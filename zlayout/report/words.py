@@ -5,6 +5,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+# How each outcome of an apply reads.
+OUTCOMES = {
+    "as_declared": "as declared",
+    "not_yet": "not yet as declared",
+    "failed": "failed: not as declared",
+    "unknown": "in an unknown state",
+    "interrupted": "interrupted: not as declared",
+}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -6,40 +6,10 @@ import json
 import os
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from unit.cli.conftest import LAYOUT
 
 from zlayout.cli.main import run
-
-PROJECT = """\
-version: 1
-catalogs:
-  lake: {format: delta, type: path, warehouse: ./tables}
-"""
-LAYOUT = """\
-version: 1
-table: lake.db.orders
-tags: [nightly]
-zorder:
-  columns: [a]
-files: {target_size: 1KiB}
-"""
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one layout and a real Delta table of two files, as the current folder."""
-    (tmp_path / "layouts").mkdir()
-    (tmp_path / "zlayout.yaml").write_text(PROJECT)
-    (tmp_path / "layouts" / "orders.yaml").write_text(LAYOUT)
-    for _ in range(2):
-        rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(["x"] * 100)})
-        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), rows, mode="append")
-    monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 @pytest.mark.usefixtures("root")

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from zlayout.applying import apply_table, new_run
 from zlayout.backends.base import Commit, Notice, Outcome
-from zlayout.backends.spark import SparkRuntime
-from zlayout.cli.apply import describe
 from zlayout.cli.console import Console
-from zlayout.cli.progress import ProgressView
+from zlayout.cli.views import Lines, describe
 from zlayout.errors import Diagnostic
 from zlayout.plan.diff import PlanOptions
-from zlayout.spec.model import Project, SparkConfig
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
 
 def test_a_notice_is_a_warning_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
-    ProgressView(Console(), runtime, ["lake.db.t"]).announce("lake.db.t", NOTICE)
+    Lines(Console()).happened("lake.db.t", NOTICE)
     out, err = capsys.readouterr()
     assert out == ""
     assert "\x1b" not in err

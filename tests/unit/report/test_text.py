@@ -2,65 +2,11 @@
 
 from __future__ import annotations
 
-from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import (
-    ColumnForecast,
-    Decay,
-    GroupPlan,
-    PartitionChange,
-    Plan,
-    PropertyChange,
-    Requires,
-    SettingDrift,
-    TablePlan,
-)
+from unit.report.sample_plans import EVENTS, ORDERS, REFUSED, UNCHANGED
+
+from zlayout.errors import Location
+from zlayout.plan.model import Plan, TablePlan
 from zlayout.report.text import TextOptions, render
-
-PLACE = Location("layouts/orders.yaml", 3, 1)
-
-
-def column(name: str, touched: float, predicted: float | None) -> ColumnForecast:
-    return ColumnForecast(name, touched, predicted, 35.07, 1.0, 0.0, 0, 0, ())
-
-
-def group(partition: str, reason: str = "laid out otherwise") -> GroupPlan:
-    return GroupPlan(partition, partition, 4805, 600 * 2**30, 1000, 615, reason)
-
-
-ORDERS = TablePlan(
-    table="bronze.orders",
-    format="delta",
-    location=PLACE,
-    status="changes",
-    requires=Requires("id", 1843, "l", "s", "", "f"),
-    settings=(("zorder.columns", ["a"]), ("zorder.curve", "kd"), ("files.target_size", 2**27), ("engine", "native")),
-    drift=(SettingDrift("zorder.columns", ["customer_id"], ["customer_id", "order_date"], PLACE),),
-    groups=(group("day=1"), group("day=2")),
-    columns=(column("customer_id", 9610.0, 35.4), column("order_date", 9610.0, 35.4)),
-    files=9610,
-    partitions=412,
-)
-EVENTS = TablePlan(
-    table="bronze.events",
-    format="iceberg",
-    location=Location("layouts/events.yaml", 2, 1),
-    status="changes",
-    requires=Requires("id", 5, "l", "s", "", "f"),
-    properties=(PropertyChange("write.metadata.metrics.column.url", None, "full", "no min/max statistics on url"),),
-    partitioning=PartitionChange(("day(at)",), ("month(at)",), False, None),
-    groups=(group("", "not laid out yet"), group("west", "decayed")),
-    decay=(Decay("unclustered", 0.234, 0.1), Decay("small_files", 0.05, 0.2), Decay("touched", 1.9, 1.5)),
-    files=9610,
-    partitions=2,
-)
-UNCHANGED = TablePlan("bronze.small", "delta", Location("layouts/small.yaml", 2, 1), "unchanged", files=3, bytes=3000)
-REFUSED = TablePlan(
-    table="gold.clustered",
-    format="delta",
-    location=Location("layouts/clustered.yaml", 2, 1),
-    status="refused",
-    diagnostics=(Diagnostic("ZL210", "liquid clustering is on", "refused", "turn it off"),),
-)
 
 ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts

@@ -1,0 +1,76 @@
+"""Projects on real tables without a JVM, as the current folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from contract import make_rows
+from deltalake import write_deltalake
+
+from zlayout.backends.base import Commit, GroupFailed, Notify, Work
+from zlayout.backends.memory.backend import MemoryBackend
+from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
+
+PROJECT = """\
+version: 1
+catalogs:
+  lake: {format: delta, type: path, warehouse: ./tables}
+"""
+LAYOUT = """\
+version: 1
+table: lake.db.orders
+tags: [nightly]
+zorder:
+  columns: [a]
+files: {target_size: 1KiB}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one layout and a real Delta table of two files."""
+    write_project(tmp_path, monkeypatch, LAYOUT)
+    for _ in range(2):
+        rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(["x"] * 100)})
+        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), rows, mode="append")
+    return tmp_path
+
+
+class Scripted(MemoryBackend):
+    """A memory backend that calls `meanwhile` before each group, and fails every rewrite when `breaks` is set."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        super().__init__(MemoryCatalog({"db.orders": table}))
+        self.breaks: Exception | None = None
+        self.meanwhile = lambda: None
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        if self.breaks is not None:
+            raise self.breaks
+        for outcome in super().execute(work, notify):
+            self.meanwhile()
+            yield outcome
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """A project whose one table, of four files, lives in memory, so that apply runs without Spark."""
+    write_project(tmp_path, monkeypatch, LAYOUT.replace("1KiB", "2000B"))
+    rows = make_rows(200)
+    table = MemoryTable(rows.schema)
+    table.append(rows, files=4)
+    backend = Scripted(table)
+    monkeypatch.setattr("zlayout.cli.plan.backend_for", lambda *_: backend)
+    return backend
+
+
+def write_project(folder: Path, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    (folder / "layouts").mkdir()
+    (folder / "zlayout.yaml").write_text(PROJECT)
+    (folder / "layouts" / "orders.yaml").write_text(layout)
+    monkeypatch.chdir(folder)
+    for name in ("NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,146 @@
+"""apply as programs and people see it: events, lines, and what Ctrl-C does at which moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from unit.cli.conftest import LAYOUT, Scripted
+
+from zlayout.applying import Applied
+from zlayout.backends.base import Commit, Progress
+from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.console import Console
+from zlayout.cli.events import Events
+from zlayout.cli.interrupts import Interrupts
+from zlayout.cli.main import run
+from zlayout.cli.progress import ApplyProgress
+from zlayout.cli.views import HEARTBEAT, Bars, Lines, Moment
+from zlayout.spec.model import Project, SparkConfig
+
+
+def events(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class TestEvents:
+    @pytest.mark.usefixtures("memory")
+    def test_a_run_is_told_from_its_version_to_its_summary(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["apply", "--auto-approve", "--output", "json"]) == 0
+        told = [e for e in events(capsys.readouterr().out) if e["type"] != "apply_progress"]
+        kinds = ["version", "planned_change", "apply_start", "commit", "apply_complete", "change_summary"]
+        assert [e["type"] for e in told] == kinds
+        assert (told[1]["table"], told[1]["files"], told[1]["reasons"]) == ("lake.db.orders", 4, ["not laid out yet"])
+        assert told[2]["run_id"] == told[4]["run_id"]
+        assert (told[4]["outcome"], told[4]["files_removed"]) == ("as_declared", 4)
+        assert told[5] == {"type": "change_summary", "tables": 1, "outcomes": {"as_declared": 1}, "exit_code": 0}
+
+    @pytest.mark.usefixtures("memory")
+    def test_nothing_to_do_is_two_events(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["apply", "--auto-approve"]) == 0
+        capsys.readouterr()
+        assert run(["apply", "--auto-approve", "--output", "json"]) == 0
+        assert [e["type"] for e in events(capsys.readouterr().out)] == ["version", "change_summary"]
+
+    def test_a_failure_is_an_event_with_its_problems(
+        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        memory.breaks = ZeroDivisionError("odd")
+        assert run(["apply", "--auto-approve", "--output", "json"]) == 1
+        out, err = capsys.readouterr()
+        (failed,) = (e for e in events(out) if e["type"] == "apply_errored")
+        assert failed["outcome"] == "failed"
+        assert failed["problems"][0]["code"] == "ZL307"  # type: ignore[index]
+        assert events(out)[-1]["exit_code"] == 1
+        assert "ZL307" in err
+
+    def test_progress_is_told_at_each_stage_and_each_minute(self, capsys: pytest.CaptureFixture[str]) -> None:
+        view = Events(Console())
+        for stage, seconds in (("a", 0.0), ("a", 59.0), ("a", 60.0), ("a", 61.0), ("b", 62.0)):
+            view.moved(Moment("t", 1, 1, stage, 3, 8, seconds))
+        told = [(e["stage"], e["seconds"], e["tasks_done"]) for e in events(capsys.readouterr().out)]
+        assert told == [("a", 0.0, 3), ("a", 60.0, 3), ("b", 62.0, 3)]
+
+
+class TestViews:
+    def test_lines_come_at_the_start_each_minute_and_at_the_end(self, capsys: pytest.CaptureFixture[str]) -> None:
+        view = Lines(Console())
+        view.started(Moment("a.b", 1, 2, "starting Spark"), "r1")
+        for seconds in (1.0, HEARTBEAT - 0.1, HEARTBEAT, HEARTBEAT + 1):
+            view.moved(Moment("a.b", 1, 2, "rewriting", 3, 8, seconds))
+        view.happened("a.b", Commit("rewrite", 5, files_removed=4, files_added=2, bytes_added=1024))
+        view.finished(Applied("a.b", "r1"), 61.0)
+        assert capsys.readouterr().err.splitlines() == [
+            "[1/2] a.b: starting Spark, run r1",
+            "      a.b: rewriting, 60s, 3 of 8 tasks",
+            "      a.b: version 5: 4 -> 2 files, 1 KiB",
+            "      a.b: done in 61s",
+        ]
+
+    def test_bars_show_tasks_done(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "100")
+        view = Bars()
+        view.open()
+        view.started(Moment("a.b", 1, 1, "rewriting"), "r1")
+        view.moved(Moment("a.b", 1, 1, "rewriting", 3, 8, 1.0))
+        view.close()
+        err = capsys.readouterr().err
+        assert "[1/1] a.b: rewriting" in err
+        assert "3/8" in err
+
+
+class TestInterrupts:
+    def press(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def test_after_a_commit_it_ends_and_lists_the_commit(
+        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        memory.meanwhile = self.press
+        before = signal.getsignal(signal.SIGINT)
+        assert run(["apply", "--auto-approve", "--report", "json=done.json"]) == 130
+        out, err = capsys.readouterr()
+        assert "Ctrl-C again stops at once" in err
+        assert "1 commit, 4 -> " in out
+        (table,) = json.loads(Path("done.json").read_text())["tables"]
+        assert (table["result"]["outcome"], table["result"]["commits"]) == ("interrupted", 1)
+        assert signal.getsignal(signal.SIGINT) is before
+
+    def test_tables_after_it_are_left_alone(self, memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
+        memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
+        memory.meanwhile = self.press
+        assert run(["apply", "--auto-approve", "--output", "json"]) == 130
+        started = [e["table"] for e in events(capsys.readouterr().out) if e["type"] == "apply_start"]
+        assert started == ["lake.db.orders"]
+
+    def test_the_second_one_stops_at_once(self) -> None:
+        stops = []
+        with Interrupts(lambda: stops.append(1)) as interrupts:
+            self.press()
+            assert interrupts.requested
+            with pytest.raises(KeyboardInterrupt):
+                self.press()
+        assert stops == [1]
+
+    def test_a_handler_put_in_its_place_is_replaced_at_the_next_stage(self) -> None:
+        runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
+        with Interrupts(lambda: None) as interrupts:
+            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            progress.notify(Progress("t", "rewriting"))
+            assert progress.abandonable
+            self.press()
+            assert interrupts.requested
+            with pytest.raises(KeyboardInterrupt):
+                progress.notify(Progress("t", "committing"))
+
+    def test_a_commit_is_not_abandoned(self) -> None:
+        runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
+        with Interrupts(lambda: None) as interrupts:
+            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
+            progress.notify(Progress("t", "committing"))
+            assert not progress.abandonable

@@ -1,0 +1,105 @@
+"""drift and --report: exit codes, what goes where, what GitHub is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from unit.cli.conftest import LAYOUT, Scripted
+
+from zlayout.cli.main import run
+from zlayout.report.formats import REPORTERS
+
+
+def test_drift_exits_with_2_and_writes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
+    assert run(["drift"]) == 2
+    assert "1 to rewrite" in capsys.readouterr().out
+    assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
+
+
+@pytest.mark.usefixtures("memory")
+def test_drift_exits_with_0_once_it_is_applied() -> None:
+    assert run(["drift"]) == 2
+    assert run(["apply", "--auto-approve"]) == 0
+    assert run(["drift"]) == 0
+
+
+def test_a_table_that_cannot_be_read_exits_with_1_though_another_drifted(root: Path) -> None:
+    (root / "layouts" / "none.yaml").write_text(LAYOUT.replace("orders", "none"))
+    assert run(["drift"]) == 1
+
+
+@pytest.mark.usefixtures("root")
+def test_a_changed_partitioning_is_drift() -> None:
+    Path("layouts/orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")
+    assert run(["drift"]) == 2
+
+
+@pytest.mark.usefixtures("root")
+def test_all_reports_come_out_of_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    options = [part for name in REPORTERS for part in ("--report", f"{name}=out/report.{name}")]
+    assert run(["drift", *options]) == 2
+    err = capsys.readouterr().err
+    for name in REPORTERS:
+        assert "lake.db.orders" in Path(f"out/report.{name}").read_text()
+        assert f"{name} report written to out/report.{name}\n" in err
+    assert sorted(p.name for p in Path("out").iterdir()) == sorted(f"report.{name}" for name in REPORTERS)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_report_on_stdout_takes_the_screens_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--report", "sarif=-"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
+    assert run(["plan", "--out", "plan.json", "--report", "json=-"]) == 0
+    assert capsys.readouterr().out == Path("plan.json").read_text()
+    assert run(["show", "plan.json", "--report", "github=-"]) == 0
+    assert capsys.readouterr().out.startswith("::error file=layouts/orders.yaml,")
+
+
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [("pdf=x", "ZL060"), ("sarif", "ZL060"), ("sarif=", "ZL060"), ("=x", "ZL060"), ("sarif=missing/x.sarif", "ZL061")],
+)
+@pytest.mark.usefixtures("root")
+def test_a_bad_report_option_stops_before_any_table_is_read(
+    option: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["drift", "--report", option]) == 1
+    out, err = capsys.readouterr()
+    assert code in err
+    assert out == ""
+
+
+@pytest.mark.usefixtures("root")
+def test_a_report_that_cannot_be_written_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("folder").mkdir()
+    assert run(["drift", "--report", "junit=folder"]) == 1
+    assert "ZL061" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("root")
+def test_github_is_told_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    monkeypatch.setenv("GITHUB_OUTPUT", "outputs")
+    Path("summary.md").write_text("before\n")
+    assert run(["drift"]) == 2
+    assert Path("summary.md").read_text().startswith("before\n<!-- zlayout-report -->\n")
+    assert Path("outputs").read_text() == "has_changes=true\nexit_code=2\ntables_changed=1\n"
+
+
+def test_apply_reports_what_it_did(memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--auto-approve", "--report", "json=done.json", "--report", "junit=done.xml"]) == 0
+    assert "as declared; 1 commit, 4 -> " in capsys.readouterr().out
+    (table,) = json.loads(Path("done.json").read_text())["tables"]
+    assert table["status"] == "changes"
+    assert (table["result"]["outcome"], table["result"]["files_removed"]) == ("as_declared", 4)
+    assert table["result"]["columns"][0]["column"] == "a"
+    assert 'failures="0"' in Path("done.xml").read_text()
+    memory.breaks = ZeroDivisionError("odd")
+    Path("layouts/orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
+    assert run(["apply", "--auto-approve", "--report", "github=-"]) == 1
+    assert "ZL307" in capsys.readouterr().out

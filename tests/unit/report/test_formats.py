@@ -1,0 +1,138 @@
+"""Every format: as a person last saw it, valid by its schema, harmless whatever a table is called."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from lxml import etree
+from markdown_it import MarkdownIt
+from unit.report import golden
+from unit.report.sample_plans import APPLIED, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
+
+from zlayout.plan.model import GroupPlan, Plan
+from zlayout.report import github, junit, markdown, sarif
+from zlayout.report.findings import findings
+from zlayout.report.formats import REPORTERS
+from zlayout.report.redact import without_values
+from zlayout.spec.schema import load_schema
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SARIF_SCHEMA = json.loads((FIXTURES / "sarif-schema-2.1.0.json").read_text())
+JUNIT_SCHEMA = etree.XMLSchema(etree.parse(FIXTURES / "junit-10.xsd"))
+ENDINGS = {"text": "txt", "json": "json", "markdown": "md", "github": "log", "sarif": "sarif", "junit": "xml"}
+PLANS = {"plan": PLAN, "nothing": NOTHING, "applied": APPLIED}
+EVERY = pytest.mark.parametrize("plan", [*PLANS.values(), Plan("0.1.0", (HOSTILE,)), Plan("0.1.0", ())])
+
+
+@pytest.mark.parametrize("format", ENDINGS)
+@pytest.mark.parametrize("name", PLANS)
+def test_the_report_is_as_last_seen(name: str, format: str) -> None:
+    golden.check(f"{name}.{ENDINGS[format]}", REPORTERS[format](PLANS[name]))
+
+
+@EVERY
+def test_sarif_fits_the_official_schema(plan: Plan) -> None:
+    log = json.loads(sarif.render(plan))
+    jsonschema.Draft4Validator(SARIF_SCHEMA, format_checker=jsonschema.FormatChecker()).validate(log)
+    (run,) = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [rules[r["ruleIndex"]] for r in run["results"]] == [r["ruleId"] for r in run["results"]]
+    prints = [r["partialFingerprints"]["zlayoutFinding/v1"] for r in run["results"]]
+    assert len(set(prints)) == len(prints)
+
+
+def test_a_fingerprint_stays_when_numbers_and_lines_move_and_goes_with_its_subject() -> None:
+    moved = replace(ORDERS, location=replace(ORDERS.location, line=9), groups=ORDERS.groups[:1])
+    other = replace(ORDERS, drift=(replace(ORDERS.drift[0], key="zorder.curve"),))
+    before, after, elsewhere = (
+        {sarif.fingerprint(f) for f in findings(Plan("0.1.0", (t,)))} for t in (ORDERS, moved, other)
+    )
+    assert before == after
+    assert not before & elsewhere
+
+
+@EVERY
+def test_junit_fits_its_schema_and_counts_right(plan: Plan) -> None:
+    tree = etree.fromstring(junit.render(plan).encode())
+    JUNIT_SCHEMA.assertValid(tree)
+    suite = tree.find("testsuite")
+    assert suite is not None
+    assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == len(plan.tables)
+    assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
+    assert int(suite.get("errors", "")) == len(suite.findall("testcase/error"))
+
+
+def test_junit_tells_failures_from_errors() -> None:
+    tree = etree.fromstring(junit.render(PLAN).encode())
+    kinds = {case.get("name"): [child.tag for child in case] for case in tree.iter("testcase")}
+    assert kinds == {
+        "bronze.events": ["failure"],
+        "bronze.orders": ["failure"],
+        "bronze.small": [],
+        "gold.missing": ["error"],
+        "gold.clustered": ["failure"],
+    }
+
+
+def test_annotations_are_at_most_ten_worst_first_and_one_line_each() -> None:
+    lines = github.render(PLAN).splitlines()
+    assert [line.split("%3A ")[1].split(",")[0] for line in lines[:3]] == ["ZL210", "ZL110", "partitioning-drift"]
+    assert lines[1].startswith("::error file=layouts/missing.yaml,title=gold.missing%3A ZL110,line=2,col=1::")
+    many = Plan("0.1.0", tuple(replace(ORDERS, table=f"t{n:02}") for n in range(30)))
+    lines = github.render(many).splitlines()
+    assert len(lines) == 11
+    assert lines[-1] == "::notice title=zlayout::20 more in the full report"
+
+
+def test_a_workflow_command_cannot_be_smuggled_in() -> None:
+    for line in github.render(Plan("0.1.0", (HOSTILE,))).splitlines():
+        command, properties, _ = re.fullmatch(r"::(\w+) ((?:\w+=[^:,]*,?)+)::(.*)", line).groups()  # type: ignore[union-attr]
+        assert command in ("error", "notice")
+        assert [p.partition("=")[0] for p in properties.split(",")] == ["file", "title", "line", "col"]
+
+
+def test_markdown_leaves_out_whole_tables_and_says_how_many() -> None:
+    many = Plan("0.1.0", tuple(replace(ORDERS, table=f"table{n:04}") for n in range(500)))
+    text = markdown.render(many)
+    assert 50_000 < len(text.encode()) <= markdown.MOST_BYTES
+    assert text.count("<details>") == text.count("</details>") == len(re.findall(r"^\| `table", text, re.MULTILINE))
+    left = re.search(r"^(\d+) tables more", text, re.MULTILINE)
+    assert left is not None
+    assert int(left[1]) + text.count("<details>") == 500
+    assert text.startswith(markdown.MARKER)
+
+
+def test_markdown_of_a_hostile_table_renders_no_element_of_its_own() -> None:
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(markdown.render(Plan("0.1.0", (HOSTILE,))))
+    assert set(re.findall(r"<(\w+)", html)) <= {
+        *("details", "summary", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "code", "pre")
+    }
+    assert html.count("<td>") == 6
+
+
+@pytest.mark.parametrize("format", ENDINGS)
+def test_no_control_or_bidi_character_comes_through(format: str) -> None:
+    text = REPORTERS[format](Plan("0.1.0", (HOSTILE,)))
+    if format == "json":
+        assert "\x1b" not in text
+        return
+    assert not set(text) & {"\x1b", "\u202e"}
+
+
+@pytest.mark.parametrize("format", sorted(REPORTERS))
+def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
+    secret = replace(EVENTS, groups=(GroupPlan("g", "name=Secret Person", 1, 1, 1, 1, "decayed"),), partitions=2)
+    plan = Plan("0.1.0", (secret, UNCHANGED))
+    assert "Secret" not in REPORTERS[format](without_values(plan))
+    if format == "json":
+        assert "Secret" in REPORTERS[format](plan)
+
+
+@EVERY
+def test_the_json_report_fits_the_schema_without_values_too(plan: Plan) -> None:
+    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](without_values(plan))))

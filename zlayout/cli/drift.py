@@ -1,0 +1,27 @@
+"""`drift`: has any table drifted? Read-only, for CI."""
+
+from __future__ import annotations
+
+from zlayout.cli.console import Console
+from zlayout.cli.plan import CHANGES, PlanRequest, make_plan
+from zlayout.cli.reports import Reports
+from zlayout.plan.model import Plan
+from zlayout.report import text
+
+
+def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
+    """Print the plan screen or the report for stdout. Exit code: see `exit_code`."""
+    planning = make_plan(request)
+    plan = planning.plan
+    code = exit_code(plan)
+    if not reports.take_stdout:
+        console.result(text.render(plan, console.text_options(), heading=planning.heading()))
+    reports.finish(plan, console, code)
+    return code
+
+
+def exit_code(plan: Plan) -> int:
+    """0: all as declared; 2: a table drifted or decayed past its tolerance; 1: a table could not be looked at."""
+    if plan.with_status("error"):
+        return 1
+    return CHANGES if plan.with_status("changes", "refused") else 0

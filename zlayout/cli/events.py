@@ -1,0 +1,102 @@
+"""`apply --output json`: one JSON object a line on stdout, as things happen. docs/reports.md lists the events."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from typing import Any
+
+import zlayout
+from zlayout.applying import Applied
+from zlayout.backends.base import GroupFailed, Notice, Outcome
+from zlayout.cli.console import Console
+from zlayout.cli.views import HEARTBEAT, Moment
+from zlayout.plan.model import FORMAT_VERSION, Plan, TablePlan
+from zlayout.results import result_of
+
+
+class Events:
+    """A view that writes events. `version` is always the first, `change_summary` the last."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._stage = ""
+        self._said = 0.0
+
+    def emit(self, type: str, **fields: Any) -> None:
+        """Write one event; whole lines, from any thread."""
+        line = json.dumps({"type": type, **fields}, ensure_ascii=False, allow_nan=False)
+        with self._lock:
+            self._console.result(f"{line}\n")
+
+    def planned(self, plan: Plan) -> None:
+        """`version`, then `planned_change` for each table that is not as declared."""
+        self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
+        for table in plan.tables:
+            if table.status != "unchanged":
+                self.emit("planned_change", **_planned(table))
+
+    def summary(self, plan: Plan, exit_code: int) -> None:
+        """`change_summary`: how many tables ended how, and the exit code of the command."""
+        outcomes = [t.result.outcome for t in plan.tables if t.result]
+        counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
+        self.emit("change_summary", tables=len(plan.tables), outcomes=counts, exit_code=exit_code)
+
+    def open(self) -> None:
+        pass
+
+    def started(self, moment: Moment, run_id: str) -> None:
+        self._stage, self._said = "", 0.0
+        self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
+
+    def moved(self, moment: Moment) -> None:
+        """`apply_progress` when the stage changes, and each minute."""
+        if moment.stage == self._stage and moment.seconds - self._said < HEARTBEAT:
+            return
+        self._stage, self._said = moment.stage, moment.seconds
+        self.emit(
+            "apply_progress",
+            table=moment.table,
+            stage=moment.stage,
+            tasks_done=moment.done,
+            tasks_total=moment.total,
+            seconds=round(moment.seconds, 1),
+        )
+
+    def happened(self, table: str, outcome: Outcome) -> None:
+        if isinstance(outcome, Notice):
+            self.emit("notice", table=table, diagnostic=dataclasses.asdict(outcome.diagnostic))
+        elif isinstance(outcome, GroupFailed):
+            problems = [dataclasses.asdict(d) for d in outcome.error.diagnostics]
+            self.emit("group_dropped", table=table, groups=list(outcome.groups), problems=problems)
+        else:
+            self.emit("commit", table=table, **dataclasses.asdict(outcome))
+
+    def finished(self, applied: Applied, seconds: float) -> None:
+        result = result_of(applied)
+        body = dataclasses.asdict(result)
+        for measured in ("columns", "size_histogram"):
+            body.pop(measured)
+        kind = "apply_complete" if result.outcome == "as_declared" else "apply_errored"
+        self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)
+
+    def close(self) -> None:
+        pass
+
+
+def _planned(table: TablePlan) -> dict[str, Any]:
+    return {
+        "table": table.table,
+        "status": table.status,
+        "drift": [d.key for d in table.drift],
+        "properties": [p.name for p in table.properties],
+        "repartition": table.partitioning is not None,
+        "reasons": sorted({g.reason for g in table.groups}),
+        "groups": len(table.groups),
+        "files": sum(g.files for g in table.groups),
+        "bytes": table.rewrite_bytes,
+        "target_files": sum(g.target_files for g in table.groups),
+        "diagnostics": [dataclasses.asdict(d) for d in table.diagnostics],
+    }

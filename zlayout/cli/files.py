@@ -1,0 +1,23 @@
+"""Writing result files whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write UTF-8 text so that `path` holds all of it or what it held before. Raises OSError.
+
+    What is no regular file (/dev/stderr, a pipe) is written to directly: it cannot be replaced.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+        return
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,99 @@
+"""`--report FORMAT=PATH`, and what a GitHub step is told: the shell around the pure reporters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zlayout.cli.console import Console
+from zlayout.cli.files import write_whole
+from zlayout.errors import SpecError, ZlayoutError
+from zlayout.plan.model import Plan
+from zlayout.report import markdown
+from zlayout.report.formats import REPORTERS
+from zlayout.report.redact import without_values
+
+STDOUT = "-"
+# GitHub drops a step's summary of more than 1 MiB.
+MOST_SUMMARY_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The reports that were asked for: (format, path) pairs, path `-` for stdout."""
+
+    wanted: tuple[tuple[str, str], ...] = ()
+    show_values: bool = False
+
+    @property
+    def take_stdout(self) -> bool:
+        """Whether a report is the command's result, so that the plan screen must not be."""
+        return any(path == STDOUT for _, path in self.wanted)
+
+    def finish(self, plan: Plan, console: Console, exit_code: int) -> None:
+        """Write all reports, and GitHub's step summary and outputs where the environment names their files.
+
+        exit_code: what the command will exit with. Raises SpecError ZL061.
+        """
+        self.write(plan, console)
+        tell_github(self._shown(plan), exit_code, os.environ)
+
+    def write(self, plan: Plan, console: Console) -> None:
+        """Write all reports. Raises SpecError ZL061."""
+        shown = self._shown(plan)
+        for name, path in self.wanted:
+            text = REPORTERS[name](shown)
+            if path == STDOUT:
+                console.result(text)
+                continue
+            try:
+                write_whole(Path(path), text)
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            console.say(f"{name} report written to {path}")
+
+    def _shown(self, plan: Plan) -> Plan:
+        return plan if self.show_values else without_values(plan)
+
+
+def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
+    """The values of `--report`. Raises SpecError ZL060 or ZL061, before any table is read."""
+    wanted = []
+    for option in options:
+        name, sign, path = option.partition("=")
+        if not sign or not path or name not in REPORTERS:
+            raise SpecError.of(
+                "ZL060",
+                f"--report {option}: expected FORMAT=PATH",
+                hint=f"FORMAT is one of {', '.join(REPORTERS)}; PATH is a file, or - for stdout",
+            )
+        folder = Path(path).parent
+        if path != STDOUT and not folder.is_dir():
+            raise SpecError.of("ZL061", f"cannot write the report {path}: no folder {folder}", hint="make it first")
+        wanted.append((name, path))
+    return Reports(tuple(wanted), show_values)
+
+
+def tell_github(plan: Plan, exit_code: int, environ: Mapping[str, str]) -> None:
+    """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if any. Raises SpecError ZL061."""
+    if path := environ.get("GITHUB_STEP_SUMMARY"):
+        _append(path, markdown.render(plan, MOST_SUMMARY_BYTES))
+    if path := environ.get("GITHUB_OUTPUT"):
+        changed = len(plan.with_status("changes"))
+        has_changes = str(plan.has_changes).lower()
+        _append(path, f"has_changes={has_changes}\nexit_code={exit_code}\ntables_changed={changed}\n")
+
+
+def _append(path: str, text: str) -> None:
+    try:
+        with Path(path).open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str, error: OSError) -> ZlayoutError:
+    reason = error.strerror or str(error)
+    return SpecError.of("ZL061", f"cannot write the report {path}: {reason}", hint="check folder and permissions")

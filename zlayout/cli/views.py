@@ -1,0 +1,139 @@
+"""How a running apply is shown: moving bars on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from zlayout.applying import Applied
+from zlayout.backends.base import GroupFailed, Notice, Outcome
+from zlayout.cli.console import Console
+from zlayout.report.words import plural, printable, size
+
+if TYPE_CHECKING:
+    import rich.progress
+
+HEARTBEAT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A table at work: its place among all, the stage, tasks done of total (0 where unknown), seconds since start."""
+
+    table: str
+    number: int
+    tables: int
+    stage: str
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+
+
+class View(Protocol):
+    """What is told of a running apply. `moved` comes from another thread, several times a second."""
+
+    def open(self) -> None: ...
+
+    def started(self, moment: Moment, run_id: str) -> None: ...
+
+    def moved(self, moment: Moment) -> None: ...
+
+    def happened(self, table: str, outcome: Outcome) -> None: ...
+
+    def finished(self, applied: Applied, seconds: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lines:
+    """A line at the start of a table, one each minute, one for each outcome and one at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said = 0.0
+
+    def open(self) -> None:
+        pass
+
+    def started(self, moment: Moment, run_id: str) -> None:
+        self._said = 0.0
+        self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
+
+    def moved(self, moment: Moment) -> None:
+        if moment.seconds - self._said < HEARTBEAT:
+            return
+        self._said = moment.seconds
+        tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
+        self._console.say(f"      {printable(moment.table)}: {moment.stage}, {moment.seconds:.0f}s{tasks}")
+
+    def happened(self, table: str, outcome: Outcome) -> None:
+        if isinstance(outcome, Notice):
+            self._console.diagnose(outcome.diagnostic)
+        else:
+            self._console.say(f"      {printable(table)}: {describe(outcome)}")
+
+    def finished(self, applied: Applied, seconds: float) -> None:
+        self._console.say(f"      {printable(applied.table)}: {_state(applied)} in {seconds:.0f}s")
+
+    def close(self) -> None:
+        pass
+
+
+class Bars:
+    """One bar a table, moved by the tasks that Spark has done."""
+
+    def __init__(self) -> None:
+        import rich.console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self._bars = Progress(*columns, TimeElapsedColumn(), console=rich.console.Console(stderr=True))
+        self._task: rich.progress.TaskID | None = None
+
+    def open(self) -> None:
+        self._bars.start()
+
+    def started(self, moment: Moment, run_id: str) -> None:  # noqa: ARG002 - the run is named at the end
+        self._task = self._bars.add_task(_described(moment), total=None)
+
+    def moved(self, moment: Moment) -> None:
+        if self._task is not None:
+            self._bars.update(
+                self._task, description=_described(moment), completed=moment.done, total=moment.total or None
+            )
+
+    def happened(self, table: str, outcome: Outcome) -> None:
+        self._bars.console.print(f"      {printable(table)}: {describe(outcome)}", markup=False, highlight=False)
+
+    def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar has its own clock
+        if self._task is not None:
+            text = f"{printable(applied.table)}: {_state(applied)}"
+            self._bars.update(self._task, total=1, completed=1, description=text)
+            self._bars.stop_task(self._task)
+            self._task = None
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+def _described(moment: Moment) -> str:
+    return f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}"
+
+
+def _state(applied: Applied) -> str:
+    return "interrupted" if applied.interrupted else "failed" if applied.error else "done"
+
+
+def describe(outcome: Outcome) -> str:
+    """One outcome as a line of progress."""
+    if isinstance(outcome, Notice):
+        return printable(f"{outcome.diagnostic.severity}: {outcome.diagnostic}")
+    if isinstance(outcome, GroupFailed):
+        return f"{plural(len(outcome.groups), 'group')} dropped: {printable(str(outcome.error))}"
+    if outcome.kind == "rewrite":
+        return (
+            f"version {outcome.version}: {outcome.files_removed:,} -> {outcome.files_added:,} files, "
+            f"{size(outcome.bytes_added)}"
+        )
+    what = "settings changed" if outcome.kind == "settings" else "layout recorded"
+    return f"version {outcome.version}: {what}"

@@ -1,0 +1,100 @@
+"""What a plan finds wrong, as a flat list: the common ground of annotations, SARIF and JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from zlayout.errors import Diagnostic, Location
+from zlayout.plan.model import Plan, TablePlan
+from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
+from zlayout.report.words import OUTCOMES, printable, setting
+
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+# Rule ids are stable: code scanning and dashboards remember findings by them.
+RULES: Mapping[str, str] = {
+    "layout-drift": "A declared setting differs from what the table's files were laid out with.",
+    "layout-decay": "The data moved on past the tolerance since it was laid out.",
+    "partitioning-drift": "The table is partitioned otherwise than declared.",
+    "table-property": "A table property keeps the declared layout from working.",
+    "not-applied": "Apply left the table otherwise than declared.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with one table, safe to print: no control characters, one line.
+
+    rule: a key of RULES or a ZL code. subject: the setting, measure or property it is about; with rule and table it
+    names the finding for good. location: the place in the YAML file.
+    """
+
+    rule: str
+    level: Level
+    table: str
+    subject: str
+    message: str
+    location: Location
+
+
+def findings(plan: Plan) -> tuple[Finding, ...]:
+    """All findings, worst first: by level, then by bytes to rewrite, then by table."""
+    tables = sorted(plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
+    found = [f for table in tables for f in of_table(table)]
+    return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
+
+
+def of_table(table: TablePlan) -> tuple[Finding, ...]:
+    """The findings of one table; no more than notes for one that is as declared.
+
+    After an apply, only what is still open: its problems, or that the table is not as declared yet.
+    """
+    if table.result is None:
+        return (*_diagnostics(table, table.diagnostics), *_changes(table))
+    if not table.is_open:
+        return ()
+    problems = tuple(_diagnostics(table, table.result.problems))
+    text = f"run {table.result.run_id}: {OUTCOMES[table.result.outcome]}"
+    place = table.location
+    return problems or (Finding("not-applied", "error", printable(table.table), "run", text, place),)
+
+
+def _changes(table: TablePlan) -> Iterator[Finding]:
+    name = printable(table.table)
+
+    def finding(rule: str, subject: str, message: str, location: Location | None) -> Finding:
+        return Finding(rule, "warning", name, subject, f"{message}{cost}", location or table.location)
+
+    if table.status not in ("changes", "refused"):
+        return
+    cost = f" (rewrites {rewrite_text(table)})" if table.groups else ""
+    told = False
+    if table.partitioning:
+        before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
+        text = f"partition_by is declared as {after}, the table has {before}"
+        yield finding("partitioning-drift", "partition_by", text, table.partitioning.location)
+        told = True
+    for drift in table.drift:
+        yield finding("layout-drift", drift.key, f"declared {drift.key} differs: {drift_text(drift)}", drift.location)
+        told = True
+    for decay in table.decay if table.groups else ():
+        if decay.exceeded:
+            yield finding("layout-decay", decay.measure, decay_text(decay), None)
+            told = True
+    for change in table.properties:
+        text = f"{printable(change.name)} must be {setting(change.after)}, is {setting(change.before)}: "
+        yield finding("table-property", change.name, text + printable(change.reason), None)
+        told = True
+    if table.groups and not told:
+        yield finding("layout-drift", "files", f"files are {reasons_text(table.groups)}", None)
+
+
+def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
+    for d in diagnostics:
+        level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
+        hint = f" ({d.hint})" if d.hint else ""
+        place = d.location or table.location
+        yield Finding(d.code, level, printable(table.table), "", printable(f"{d.message}{hint}"), place)

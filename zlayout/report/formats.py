@@ -1,0 +1,18 @@
+"""The report formats by name. Each is a pure function of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from zlayout.plan import document
+from zlayout.plan.model import Plan
+from zlayout.report import github, junit, markdown, sarif, text
+
+REPORTERS: Mapping[str, Callable[[Plan], str]] = {
+    "text": text.render,
+    "json": document.to_json,
+    "markdown": markdown.render,
+    "github": github.render,
+    "sarif": sarif.render,
+    "junit": junit.render,
+}

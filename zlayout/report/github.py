@@ -1,0 +1,40 @@
+"""The plan as GitHub workflow commands: annotations on the YAML lines, the worst first."""
+
+from __future__ import annotations
+
+from zlayout.plan.model import Plan
+from zlayout.report.findings import Finding, findings
+from zlayout.report.words import printable
+
+# GitHub shows at most this many errors of one step.
+MOST = 10
+_COMMANDS = {"error": "error", "warning": "error", "note": "notice"}
+
+
+def render(plan: Plan) -> str:
+    """One command a line, at most MOST of them; what is left out is counted in a notice without a place.
+
+    Drift and decay are `::error`, as they fail the check that `zlayout drift` is; notes are `::notice`.
+    """
+    found = findings(plan)
+    lines = [_command(f) for f in found[:MOST]]
+    if rest := len(found) - MOST:
+        lines += [f"::notice title=zlayout::{rest} more in the full report"] if rest > 0 else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    place = finding.location
+    parts = {"file": printable(place.path), "title": f"{finding.table}: {finding.rule}"}
+    if place.line:
+        parts |= {"line": str(place.line), "col": str(place.column)}
+    properties = ",".join(f"{key}={_property(value)}" for key, value in parts.items())
+    return f"::{_COMMANDS[finding.level]} {properties}::{_data(finding.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,52 @@
+"""The plan as JUnit XML: a table is a test case, drift and decay are failures, a table that cannot be read an error."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from zlayout.plan.model import Plan, TablePlan
+from zlayout.report.findings import of_table
+from zlayout.report.text import TextOptions, render_table
+from zlayout.report.words import printable
+
+# XML 1.0 cannot hold these at all, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(plan: Plan) -> str:
+    """One suite named `zlayout` in the form that Jenkins and GitLab read (junit-10.xsd)."""
+    counts = {
+        "tests": str(len(plan.tables)),
+        "failures": str(sum(t.is_open and not _broken(t) for t in plan.tables)),
+        "errors": str(sum(t.is_open and _broken(t) for t in plan.tables)),
+    }
+    root = ElementTree.Element("testsuites", {"name": "zlayout", **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "zlayout", **counts})
+    for table in plan.tables:
+        _case(suite, table)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ElementTree.Element, table: TablePlan) -> None:
+    attributes = {"name": table.table, "classname": table.location.path}
+    case = ElementTree.SubElement(suite, "testcase", {k: _xml(printable(v)) for k, v in attributes.items()})
+    if not table.is_open:
+        return
+    found = of_table(table)
+    problem = ElementTree.SubElement(
+        case,
+        "error" if _broken(table) else "failure",
+        {"type": _xml(found[0].rule if found else table.status), "message": _xml(found[0].message if found else "")},
+    )
+    problem.text = _xml(render_table(table, TextOptions(verbose=True)))
+
+
+def _broken(table: TablePlan) -> bool:
+    """Not merely otherwise than declared: it could not be read, or its run failed."""
+    return table.status == "error" or (table.result is not None and table.result.outcome in ("failed", "unknown"))
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

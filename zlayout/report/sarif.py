@@ -1,0 +1,62 @@
+"""The plan as SARIF 2.1.0, for code scanning."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from urllib.parse import quote
+
+from zlayout.plan.model import Plan
+from zlayout.report.findings import RULES, Finding, findings
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def render(plan: Plan) -> str:
+    """One run; a result for each finding, with a fingerprint that stays while the finding stays."""
+    found = findings(plan)
+    codes = sorted({f.rule for f in found} - set(RULES))
+    rules = [*RULES, *codes]
+    driver = {
+        "name": "zlayout",
+        "semanticVersion": plan.zlayout_version,
+        "rules": [_rule(rule) for rule in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(f, rules.index(f.rule)) for f in found],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    text = RULES.get(rule, f"zlayout error {rule}; docs/errors.md says what it means and what to do.")
+    return {"id": rule, "shortDescription": {"text": text}}
+
+
+def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+    place = finding.location
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(place.path.replace("\\", "/"))}}
+    if place.line:
+        physical["region"] = {"startLine": place.line, "startColumn": max(place.column, 1)}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": finding.level,
+        "message": {"text": f"{finding.table}: {finding.message}"},
+        "locations": [
+            {
+                "physicalLocation": physical,
+                "logicalLocations": [{"fullyQualifiedName": finding.table, "kind": "table"}],
+            }
+        ],
+        "partialFingerprints": {"zlayoutFinding/v1": fingerprint(finding)},
+    }
+
+
+def fingerprint(finding: Finding) -> str:
+    """32 hex digits of rule, table and subject: numbers in the message and moved lines do not change it."""
+    parts = "\0".join((finding.rule, finding.table, finding.subject, finding.location.path))
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
