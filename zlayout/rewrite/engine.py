@@ -21,7 +21,7 @@ from zlayout.curve.layout import FileMap, build
 from zlayout.errors import Diagnostic
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import Forest, plant
-from zlayout.rewrite.gate import HASH, Gate
+from zlayout.rewrite.gate import Gate
 from zlayout.rewrite.place import FILE_ID, LEAF, forest_arrays, place_rows
 from zlayout.rewrite.rows import (
     CELL,
@@ -185,20 +185,18 @@ def _frame(job: _Job) -> DataFrame:
     }
     arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
     constants = Constants(source.frame.sparkSession, arrays)
-    frame = job.gate.with_hash(source.frame.select("*", *source_columns(source)))
-    frame = with_origin(frame, job.index, constants)
+    frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
         # a cell that the sample missed: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
-    order = _order(forest, job.index)
     kept, names = [F.col(quoted(c)) for c in source.frame.columns], partition_names(source)
-    frame = frame.select(*kept, FILE_ID, HASH, *names, *[column.alias(name) for name, column in order.items()])
-    frame = job.gate.watch_hash(frame)
-    frame = frame.repartitionById(job.partitions, F.col(FILE_ID)).sortWithinPartitions(*names, *order)
-    return job.gate.watch_result(frame).drop(FILE_ID, *names, *order)
+    file, order = _order(job)
+    frame = job.gate.watch_source(frame.select(*kept, *names, *[c.alias(name) for name, c in order.items()]))
+    frame = frame.repartitionById(job.partitions, file).sortWithinPartitions(*names, *order)
+    return job.gate.watch_result(frame.drop(*names, *order))
 
 
 def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
@@ -211,17 +209,21 @@ def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFr
     return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0}).drop(found)
 
 
-def _order(forest: Forest, index: FileIndex) -> dict[str, Column]:
-    """What rows of a file are sorted by: along the curve, then as they stood in the source.
+def _order(job: _Job) -> tuple[Column, dict[str, Column]]:
+    """The row's Spark partition, from the columns that also sort a file's rows: along the curve, then as they stood
+    in the source. The columns are named as the shuffle carries them.
 
-    One long where that fits, since Spark sorts by a single long with a radix sort.
+    One long where that fits: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort.
     """
-    position_bits, ordinal_bits = index.most_rows.bit_length(), len(index).bit_length()
-    if (forest.leaves_in_file - 1).bit_length() + ordinal_bits + position_bits > LONG_BITS:
-        return {f"{PREFIX}order{i}": F.col(name) for i, name in enumerate((LEAF, ORDINAL, POSITION))}
-    leaf, ordinal = F.col(LEAF).cast("bigint"), F.col(ORDINAL).cast("bigint")
-    above = F.shiftleft(F.shiftleft(leaf, ordinal_bits).bitwiseOR(ordinal), position_bits)
-    return {f"{PREFIX}order": above.bitwiseOR(F.col(POSITION))}
+    parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
+    bits = {name: (count - 1).bit_length() for name, count in parts.items()}
+    bits[POSITION] = max(job.index.most_rows - 1, 0).bit_length()
+    if sum(bits.values()) > LONG_BITS:
+        return F.col(FILE_ID), {name: F.col(name) for name in bits}
+    name, packed = f"{PREFIX}order", F.col(FILE_ID).cast("bigint")
+    for lower in (LEAF, ORDINAL, POSITION):
+        packed = F.shiftleft(packed, bits[lower]).bitwiseOR(F.col(lower).cast("bigint"))
+    return F.shiftright(name, sum(bits.values()) - bits[FILE_ID]).cast("int"), {name: packed}
 
 
 def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:

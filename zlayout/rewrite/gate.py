@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.rows import PREFIX, quoted
+from zlayout.rewrite.rows import quoted
 
 MASK_BITS = 63
-HASH = f"{PREFIX}hash"
 WAIT_SECONDS = 60.0
 
 
@@ -45,25 +44,17 @@ class Gate:
         self._before = Observation()
         self._after = Observation()
 
-    def with_hash(self, frame: DataFrame) -> DataFrame:
-        """`frame` with the column HASH. It holds the source's columns and maybe more; only the source's are hashed."""
-        return frame.withColumn(HASH, self._hash)
-
-    def watch_hash(self, frame: DataFrame) -> DataFrame:
-        """Count what goes into the shuffle; `frame` has HASH.
+    def watch_source(self, frame: DataFrame) -> DataFrame:
+        """Count what goes into the shuffle. `frame` holds the source's columns and maybe more, which do not count.
 
         An observation ends Spark's generated loop and copies each row. Directly below the shuffle, which wants whole
         rows anyway, that costs nothing; right after the scan it costs as much as the hash twice over.
         """
-        return frame.observe(self._before, *_sums(self._jvm, F.col(HASH)))
-
-    def watch_source(self, frame: DataFrame) -> DataFrame:
-        """`with_hash` and `watch_hash` in one, for a frame that goes into its shuffle as it is."""
-        return self.watch_hash(self.with_hash(frame))
+        return frame.observe(self._before, *_sums(self._jvm, self._hash))
 
     def watch_result(self, frame: DataFrame) -> DataFrame:
-        """Count what comes out of the shuffle, hashed anew; HASH is dropped."""
-        return frame.observe(self._after, *_sums(self._jvm, self._hash)).drop(HASH)
+        """Count what comes out of the shuffle, hashed anew."""
+        return frame.observe(self._after, *_sums(self._jvm, self._hash))
 
     def check(self) -> Content:
         """What was written, once the write is done.

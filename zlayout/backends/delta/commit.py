@@ -22,6 +22,7 @@ from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.source_files import PinnedFiles, changed_meanwhile, file_uris, pinned_files, still_live
 from zlayout.backends.delta.stamp import layout_tags
 from zlayout.backends.delta.tags import GROUP
+from zlayout.backends.delta.writing import write_with_stats
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.table.state import TableState
 
@@ -55,7 +56,7 @@ def run_zlayout(
         files = pinned_files(delta, snapshot, table, groups)
         transaction = _begin(delta, snapshot, files.adds)
         notify(Progress(table, "rewriting"))
-        rewritten = _rewrite(delta, snapshot, transaction, files, groups, work, exact=not state.notes)
+        rewritten = _rewrite(delta, storage, snapshot, transaction, files, groups, work, exact=not state.notes)
         notify(Progress(table, "committing"))
     commit = _Committer(delta, storage, work)
 
@@ -95,6 +96,7 @@ def _begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
 
 def _rewrite(
     delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
     snapshot: Any,
     transaction: Any,
     files: PinnedFiles,
@@ -113,7 +115,7 @@ def _rewrite(
     source = Source(frame, f.col("_metadata.file_path"), f.col("_metadata.row_index"))
     with settings(delta.spark):
         placed = place(source, work.layout, _targets(delta, groups, None if exact else frame.count()))
-        written = delta.write_files(transaction, placed.frame, optimize=True)
+        written = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds.head())
         placed.gate.check()
         if work.verify == "full":
             placed.gate.verify(delta.read_back(snapshot, written, files.adds.head()))

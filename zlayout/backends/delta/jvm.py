@@ -109,6 +109,23 @@ class DeltaJvm:
         written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
         return [written.apply(at) for at in range(written.size())]
 
+    def stats_schema(self, snapshot: Any) -> str:
+        """What statistics the table's files have, by physical names: the JSON of a Spark struct."""
+        return str(snapshot.statsSchema().json())
+
+    def schema(self, snapshot: Any) -> str:
+        """The table's schema as JSON, as it stands in the log."""
+        return str(snapshot.metadata().schemaString())
+
+    def string_prefix(self, snapshot: Any) -> int:
+        """How many characters the table keeps of a string bound."""
+        utils = _module(self._delta.stats, "StatsCollectionUtils")
+        return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
+
+    def with_stats(self, file: Any, stats: str) -> Any:
+        """The AddFile with these statistics (JSON)."""
+        return file.copy(*_fields(file, {"stats": stats}))
+
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions; never retried past a conflict. Returns the version."""
         kept = _module(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(

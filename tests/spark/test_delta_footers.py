@@ -1,0 +1,98 @@
+"""Statistics from Parquet footers are those that Delta computes itself, type by type and character by character."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pa_fs
+import pytest
+from deltalake.fs import DeltaStorageHandler
+from pyspark.sql import SparkSession
+
+from zlayout.backends.delta import writing
+from zlayout.backends.delta.jvm import DeltaJvm
+
+LONG = "'" + "x" * 40 + "'"
+# The select list of each case, over `id` from 0 to 3999 in four files of 1000 rows.
+CASES = {
+    "whole numbers": "cast(id % 100 - 50 as tinyint) a, cast(id - 2000 as smallint) b, cast(-id as int) c, id * id d",
+    "null, partly and all of a file": "nullif(id % 3, 0) a, if(id < 1000, null, id) b, cast(null as string) c",
+    "decimals": "cast(id - 7 as decimal(9,2)) a, cast(-id as decimal(18,6)) b, "
+    "cast(id - 2000 as decimal(38,10)) * 1000000000000000000 c, cast(id as decimal(38,0)) d",
+    "floats": "cast(id - 1500.25 as float) a, id / 3 b, if(id % 2 = 0, 0.0D, -1.0D) c, if(id % 2 = 0, 0.0D, 1.0D) d",
+    "NaN and infinities": "if(id = 7, double('NaN'), double(id)) a, if(id < 1000, float('NaN'), float(id)) b, "
+    "if(id % 2 = 0, double('-Infinity'), double('Infinity')) c",
+    "dates": "date_add(date'1969-06-01', cast(id as int)) a, date_sub(date'0003-01-01', cast(id % 9 as int)) b, "
+    "date_add(date'9999-12-30', cast(id as int)) c",
+    "timestamps": "timestamp_micros(id * 123456789 - 1000001) a, timestamp_micros(-id * 98765432109) b, "
+    "cast(timestamp_micros(id * 1001) as timestamp_ntz) c, timestamp'0900-01-01 00:00:00.123456' d",
+    "strings": f"concat('k', id) a, concat({LONG}, id) b, concat({LONG}, '\U0010ffff', id) c, "
+    f"concat(repeat('é', 31), if(id % 2 = 0, '😀😀', 'ü'), id) d, '' e, concat('\U0010ffff', 'a') f, "
+    f"repeat('\U0010ffff', 60) g, concat(repeat('a', 31), '😀😀😀') h, concat(repeat('~', 32), '\x7f') i",
+    "too long for a footer": "concat(repeat('y', 5000), id) a, cast(repeat(if(id = 7, null, 'b'), 5000) as binary) b",
+    "without bounds": "id % 2 = 0 a, cast(concat('b', id) as binary) b, if(id % 5 = 0, null, true) c",
+    "nested": "named_struct('x', id, 'y', named_struct('z', concat('z', id), 'w', nullif(id % 4, 0))) a, "
+    "if(id % 2 = 0, null, named_struct('x', id)) b, id `with.dot`, id `with space`",
+}
+PROPERTIES = {
+    "plain": "'delta.minReaderVersion'='1'",
+    "column mapping, deletion vectors, row tracking": "'delta.columnMapping.mode'='name',"
+    "'delta.enableDeletionVectors'='true','delta.enableRowTracking'='true'",
+    "short strings, two columns": "'delta.dataSkippingStringPrefixLength'='5','delta.dataSkippingNumIndexedCols'='2'",
+}
+
+
+class Written:
+    """A table of one case, and its rows written anew twice, neither committed."""
+
+    def __init__(self, spark: SparkSession, path: Path, columns: str, properties: str) -> None:
+        spark.range(0, 4000, 1, 4).createOrReplaceTempView("numbers")
+        spark.sql(
+            f"create table delta.`{path}` using delta tblproperties({properties}) as select {columns} from numbers"
+        )
+        self.delta = DeltaJvm(spark, str(path))
+        self.snapshot = self.delta.snapshot()
+        self.adds = self.snapshot.allFiles().collectAsList()
+        self.rows = self.delta.data_frame(self.snapshot, self.delta.seq(self.adds))
+        self.storage = pa_fs.PyFileSystem(DeltaStorageHandler(str(path)))
+
+    def by_delta(self) -> dict[int, Any]:
+        files = self.delta.write_files(self.delta.begin(self.snapshot), self.rows, optimize=True)
+        return by_partition(files)
+
+    def by_footers(self) -> dict[int, Any]:
+        transaction, like = self.delta.begin(self.snapshot), self.adds[0]
+        return by_partition(
+            writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
+        )
+
+
+def by_partition(files: list[Any]) -> dict[int, Any]:
+    """Statistics as parsed JSON, with numbers as their text, by the Spark partition that wrote the file."""
+    return {
+        int(file.path().split("part-")[1][:5]): json.loads(file.stats(), parse_float=str, parse_int=str)
+        for file in files
+    }
+
+
+@pytest.fixture
+def by_delta_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where the footers would not do: a comparison of Delta with itself proves nothing."""
+    monkeypatch.setattr(writing, "in_footers", lambda *_: True)
+
+
+@pytest.mark.usefixtures("by_delta_is_refused")
+@pytest.mark.parametrize("properties", PROPERTIES)
+@pytest.mark.parametrize("case", CASES)
+def test_footers_give_the_statistics_that_delta_computes(
+    spark: SparkSession, delta_path: Path, case: str, properties: str
+) -> None:
+    columns = CASES[case]
+    if "mapping" not in properties:  # which such names need
+        columns = columns.removesuffix(", id `with.dot`, id `with space`")
+    written = Written(spark, delta_path, columns, PROPERTIES[properties])
+    expected, found = written.by_delta(), written.by_footers()
+    assert len(expected) >= 2
+    assert found == expected

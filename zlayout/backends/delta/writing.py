@@ -1,0 +1,53 @@
+"""New files through Delta's own writer, with statistics from their footers where these hold all that Delta records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow.fs as pa_fs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from zlayout.backends.delta.footers import Bounds, in_footers, scanned, statistics
+from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.schema import leaves, quoted
+from zlayout.backends.delta.source_files import file_uris
+
+_WITHOUT_STATS = {
+    "spark.databricks.delta.stats.collect": "false",
+    # INT96, the default, has no bounds in footers, and readers cannot prune row groups by it
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+def write_with_stats(
+    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
+) -> list[Any]:
+    """Write rows of the snapshot's table; the new AddFiles with rows, not yet committed.
+
+    storage: rooted at the table. like: any AddFile of the snapshot.
+    """
+    stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
+    all_leaves = leaves(json.loads(delta.schema(snapshot)))
+    if not in_footers(all_leaves, stats_schema):
+        return delta.write_files(transaction, frame, optimize=True)
+    with session_conf(delta.spark, _WITHOUT_STATS):
+        written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
+    columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
+
+    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
+        by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
+        rows = delta.read_back(snapshot, [written[path] for path in paths], like)
+        value = F.col(".".join(quoted(part) for part in columns[column]))
+        nulls = F.count_if(value.isNull()).alias("nulls")
+        found = rows.groupBy(F.col("_metadata.file_path")).agg(nulls, F.min(value), F.max(value)).toArrow()
+        return {
+            by_uri[uri.as_py()]: (count.as_py(), scanned(low, high))
+            for uri, count, low, high in zip(*found.columns, strict=True)
+        }
+
+    stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
+    return [delta.with_stats(written[path], text) for path, text in stats.items()]
