@@ -20,7 +20,8 @@ from zlayout.plan.model import (
     TablePlan,
 )
 from zlayout.plan.partition_text import partition_text
-from zlayout.plan.select import Selected, Selection, select, target_files
+from zlayout.plan.partitions import target_files
+from zlayout.plan.select import Selected, Selection, select
 from zlayout.plan.work import Capabilities, Group, Work
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
@@ -78,9 +79,9 @@ def decide(
     if full:
         everything = np.arange(len(state.files), dtype=np.int64)
         chosen = (Selected(everything, "partition_by changed"),) if len(everything) else ()
-        selection = Selection(chosen, (), 0, 0)
+        selection = Selection(chosen, now.ideal, now.targets, (), 0, 0)
     else:
-        selection = select(spec, state, fields, now.ratio, cut_bounds.blind_partitions(spec, state))
+        selection = select(spec, state, fields, now, cut_bounds.blind_partitions(spec, state))
     groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
@@ -99,7 +100,9 @@ def decide(
         partitioning=_partition_change(spec, state, fields, full) if repartition else None,
         groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
-        columns=forecast.columns(now, [g.files for g in selection.groups], state.files, spec, predictable=predictable),
+        columns=forecast.columns(
+            now, selection.touched, selection.files, spec, predicted=predictable and bool(selection.groups)
+        ),
         diagnostics=(
             *diagnostics,
             *refusals,

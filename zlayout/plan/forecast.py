@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.plan.model import ColumnForecast
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.floor import floor
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.state import FileTable
@@ -26,11 +25,13 @@ class Measured:
     """The metrics of a table's z-order columns now.
 
     ratio: float64[P], per partition the mean over columns of touched beside what rewriting it would leave.
-    ideal: float64[P, d], what a rewrite of each partition would leave; files, targets: int64[P], files now and then.
+    touched, ideal, distinct: float64[P, d], now, what a rewrite of each partition would leave, and distinct values.
+    files, targets: int64[P], files now and after a rewrite.
     """
 
     metrics: tuple[ColumnMetrics, ...]
     ratio: Floats
+    touched: Floats
     ideal: Floats
     distinct: Floats
     files: Index
@@ -49,32 +50,30 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     size = np.bincount(files.partition, weights=files.bytes, minlength=count) * share
     targets = np.where(number > 0, np.maximum(np.rint(size / spec.layout.target_size), 1), 0).astype(np.int64)
     distinct = np.stack([m.by_partition.distinct for m in metrics], axis=1)
-    ideal = _ideal(targets, spec, distinct)
+    ideal = ideal_touched(targets, spec.layout, distinct)
     touched = np.stack([m.by_partition.touched for m in metrics], axis=1)
     ratios = np.divide(touched, ideal, out=np.ones_like(touched), where=ideal > 0)
-    return Measured(metrics, ratios.mean(axis=1), ideal, distinct, number, targets)
+    return Measured(metrics, ratios.mean(axis=1), touched, ideal, distinct, number, targets)
 
 
 def columns(
-    now: Measured, rewritten: Sequence[Index], files: FileTable, spec: LayoutSpec, *, predictable: bool
+    now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool
 ) -> tuple[ColumnForecast, ...]:
-    """The metrics for the plan: now, predicted once `rewritten` (file indices, a group each) is done, and the floor.
+    """The metrics for the plan: now, predicted for after it, and the floor of as many files as there will be then.
 
-    predictable: whether the engine orders by the spec's curve; else no prediction is made.
+    touched: float64[P, d] and files: int64[P], what each partition is predicted to have after the plan. predicted:
+    whether that tells anything (something is rewritten, and the engine orders by the spec's curve).
     """
-    chosen = np.zeros(len(now.files), dtype=bool)
-    for group in rewritten:
-        chosen[files.partition[group]] = True
     weights = tuple(c.weight for c in spec.layout.columns)
-    lowest = floor(np.where(chosen, now.targets, now.files), weights, now.distinct).sum(axis=0)
+    lowest = floor(files, weights, now.distinct).sum(axis=0)
+    after = touched.sum(axis=0)
     forecasts = []
     for column, metrics in enumerate(now.metrics):
-        after = np.where(chosen, now.ideal[:, column], metrics.by_partition.touched).sum()
         forecasts.append(
             ColumnForecast(
                 column=metrics.column,
                 touched=metrics.touched,
-                predicted=float(after) if chosen.any() and predictable else None,
+                predicted=float(after[column]) if predicted else None,
                 floor=float(lowest[column]),
                 depth=metrics.depth,
                 overlaps=metrics.overlaps,
@@ -86,9 +85,11 @@ def columns(
     return tuple(forecasts)
 
 
-def _ideal(targets: Index, spec: LayoutSpec, distinct: Floats) -> Floats:
-    """float64[P, d]: touched after a rewrite of each partition into `targets` files by the spec's curve."""
-    layout = spec.layout
+def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
+    """float64[P, d]: touched after a rewrite into `targets` (int64[P]) files by the layout's curve.
+
+    distinct: float64[P, d], distinct values of each column, infinity where unknown.
+    """
     d = len(layout.columns)
     if layout.curve == "linear":
         # Sorted by the first column: it is cut into runs, the others stay spread over all files.

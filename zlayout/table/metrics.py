@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.table.cells import Cells, Float64, cut_cells
-from zlayout.table.density import estimate_rows
 from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
+from zlayout.table.reach import estimate_in_partitions
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 
@@ -185,12 +185,9 @@ def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
 
 
 def _touched(cells: Cells, weights: Float64) -> Float64:
-    """float64[P]. A partition whose files have no rows left counts its files alike."""
-    rows = weights[cells.file]
-    total = np.bincount(cells.partition, rows, len(cells.start) - 1)
-    rows = np.where(total[cells.partition] > 0, rows, 1.0)
+    """float64[P]"""
     coverage = cells.cover()
-    estimate = estimate_rows(cells, rows, coverage)
+    estimate = estimate_in_partitions(cells, weights, coverage)
     met = cells.per_partition(estimate * coverage)
     return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
 

@@ -39,9 +39,10 @@ def test_partitions_are_chosen_apart() -> None:
     assert decision.plan.groups[0].bytes == 2 * TARGET
 
 
-def test_another_layout_takes_every_file_of_the_partition() -> None:
-    decision = decide(SPEC, state(File(0, 9, layout=1, group=0), done(0, 4, group=1), File(0, 9)), DELTA)
+def test_another_layout_takes_every_file_that_has_it() -> None:
+    decision = decide(SPEC, state(File(0, 9, layout=1, group=0), done(20, 24, group=1), File(0, 9)), DELTA)
     assert reasons(decision) == {"region=east": "laid out otherwise"}
+    assert decision.groups[0].files.path.to_pylist() == ["f0", "f2"]
     assert [(d.key, d.before, d.after) for d in decision.plan.drift] == [("zorder.columns", ["b"], ["a"])]
 
 

@@ -1,0 +1,46 @@
+"""Shares of single files: they add up to touched, and a hull holds what lies inside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.plan.plans import File, state
+
+from zlayout.table.metrics import column_metrics, rows_with_value
+from zlayout.table.reach import NOWHERE, Reach, reach
+from zlayout.table.state import ColumnBounds, FileTable
+
+
+def measure(files: FileTable) -> Reach:
+    return reach(files, "a", rows_with_value(files, "a"), files.partition, len(files.partitions))
+
+
+def test_shares_add_up_to_touched_in_each_partition() -> None:
+    random = np.random.default_rng(3)
+    files = []
+    for n in range(200):
+        low = int(random.integers(0, 1000))
+        files.append(File(low, low + int(random.integers(0, 300)), "east" if n % 3 else "west"))
+    observed = state(*files).files
+    found = measure(observed)
+    expected = column_metrics(observed, "a").by_partition.touched
+    assert np.bincount(observed.partition, found.share) == pytest.approx(expected)
+
+
+def test_a_hull_of_two_of_three_files_holds_two_thirds() -> None:
+    observed = state(File(0, 9), File(10, 19), File(20, 29), partitioned=False).files
+    found = measure(observed)
+    zero = np.zeros(1, np.int64)
+    share = found.between(zero, found.lo[1:2], found.hi[2:3])
+    assert share == pytest.approx([2 / 3], abs=0.01)
+    assert found.between(zero, found.hi[2:3], found.lo[1:2]) == [0.0]
+
+
+def test_a_file_without_a_value_is_nowhere() -> None:
+    observed = state(File(0, 9), File(0, 9), partitioned=False).files
+    nothing = ColumnBounds(pa.array([0, None]), pa.array([9, None]), np.array([0, 100]), np.zeros(2, bool))
+    found = measure(replace(observed, bounds={"a": nothing}))
+    assert (found.lo[1], found.hi[1], found.share[1]) == (NOWHERE, NOWHERE, 0.0)

@@ -1,0 +1,63 @@
+"""How much of its partition's data each file's interval holds: what `touched` is the sum of, file by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zlayout.table.cells import Cells, Float64, cut_cells
+from zlayout.table.density import estimate_rows
+from zlayout.table.ranks import rank_bounds
+from zlayout.table.state import FileTable, Int32, Int64
+
+NOWHERE = -1  # the point of a file that holds no value
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One column of N files in P partitions.
+
+    lo, hi: int64[N], first and last point of each file (see `Cells`; NOWHERE for a file without a value). No two
+    partitions share a point. share: float64[N], the share of its partition's rows whose value lies in the interval,
+    so that touched of a partition is the sum of its files' shares. points: how many there are.
+    """
+
+    lo: Int64
+    hi: Int64
+    share: Float64
+    points: int
+    _before: Float64
+    _total: Float64
+
+    def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
+        """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
+        valid = hi >= lo
+        first, last = np.where(valid, lo, 0), np.where(valid, hi, 0)
+        rows = self._before[2 * last + 1] - self._before[2 * first]
+        total = self._total[partition]
+        share: Float64 = np.divide(rows, total, out=np.zeros(len(rows)), where=valid & (total > 0))
+        return share
+
+
+def reach(files: FileTable, column: str, weights: Float64, partition: Int32, partitions: int) -> Reach:
+    """Measure one column. weights: float64[N], rows with a value. partition: int32[N] below `partitions`.
+
+    Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
+    """
+    cells = cut_cells(rank_bounds(files.bounds[column], files.rows), partition, partitions)
+    estimate = estimate_in_partitions(cells, weights, cells.cover())
+    before = np.zeros(len(estimate) + 1)
+    np.cumsum(estimate, out=before[1:])
+    lo, hi = np.full(len(files), NOWHERE, np.int64), np.full(len(files), NOWHERE, np.int64)
+    lo[cells.file], hi[cells.file] = cells.lo, cells.hi
+    found = Reach(lo, hi, np.zeros(len(files)), len(estimate) // 2, before, cells.per_partition(estimate))
+    found.share[cells.file] = found.between(cells.partition, cells.lo, cells.hi)
+    return found
+
+
+def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) -> Float64:
+    """float64[2R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
+    rows = weights[cells.file]
+    total = np.bincount(cells.partition, rows, len(cells.start) - 1)
+    return estimate_rows(cells, np.where(total[cells.partition] > 0, rows, 1.0), coverage)
