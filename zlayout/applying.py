@@ -24,7 +24,7 @@ Announce = Callable[[str, Outcome], None]
 class Applied:
     """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached.
 
-    interrupted: a person stopped the run at this table.
+    again: what was read for it. interrupted: a person stopped the run at this table.
     """
 
     table: str
@@ -34,6 +34,7 @@ class Applied:
     notices: list[Notice] = field(default_factory=list)
     error: ZlayoutError | None = None
     after: TablePlan | None = None
+    again: Planned | None = None
     interrupted: bool = False
 
     @property
@@ -65,7 +66,7 @@ def apply_table(
         for _ in range(attempts):
             conflicts = _execute(current, backend, applied, notify, announce, verify)
             current = plan_table(planned.spec, backend, options)
-            applied.after = current.decision.plan
+            applied.after, applied.again = current.decision.plan, current
             if not conflicts:
                 break
     except ZlayoutError as error:

@@ -7,14 +7,24 @@ from dataclasses import replace
 
 from zlayout.applying import Applied
 from zlayout.errors import CommitUnknown, Diagnostic
-from zlayout.plan.model import Plan
+from zlayout.pictures import looked_again
+from zlayout.plan.model import Plan, TablePlan
 from zlayout.plan.result import MeasuredColumn, Outcome, TableResult
 
 
 def with_results(plan: Plan, done: Sequence[Applied]) -> Plan:
-    """The plan with a result for each table that apply got to."""
-    results = {applied.table: result_of(applied) for applied in done}
-    return replace(plan, tables=tuple(replace(t, result=results.get(t.table)) for t in plan.tables))
+    """The plan with a result for each table that apply got to, drawn again where it had been drawn."""
+    by_name = {applied.table: applied for applied in done}
+    tables = (replace(t, result=_drawn(t, by_name[t.table])) if t.table in by_name else t for t in plan.tables)
+    return replace(plan, tables=tuple(tables))
+
+
+def _drawn(table: TablePlan, applied: Applied) -> TableResult:
+    result = result_of(applied)
+    if applied.again is None:
+        return result
+    boxes, strip = looked_again(table, applied.again)
+    return replace(result, boxes=boxes, strip=strip)
 
 
 def result_of(applied: Applied) -> TableResult:

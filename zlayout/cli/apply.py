@@ -52,7 +52,7 @@ def apply_command(
         planning = _check_saved(saved, request, stale)
     else:
         planning = make_plan(request)
-    plan = planning.plan
+    plan = planning.document(pictures=reports.need_pictures)
     shown.plan(plan, planning.heading())
     if plan.with_status("refused"):
         console.say(

@@ -12,7 +12,7 @@ from zlayout.report import text
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
     """Print the plan screen or the report for stdout. Exit code: see `exit_code`."""
     planning = make_plan(request)
-    plan = planning.plan
+    plan = planning.document(pictures=reports.need_pictures)
     code = exit_code(plan)
     if not reports.take_stdout:
         console.result(text.render(plan, console.text_options(), heading=planning.heading()))

@@ -17,6 +17,7 @@ from zlayout.cli.files import write_whole
 from zlayout.cli.reports import Reports
 from zlayout.cli.select import select_layouts
 from zlayout.errors import SpecError
+from zlayout.pictures import with_pictures
 from zlayout.plan import document
 from zlayout.plan.diff import PlanOptions
 from zlayout.plan.model import Plan
@@ -58,6 +59,10 @@ class Planning:
     def plan(self) -> Plan:
         return as_plan(self.planned)
 
+    def document(self, *, pictures: bool) -> Plan:
+        """The plan, with what the HTML report draws if `pictures`."""
+        return with_pictures(self.plan, self.planned) if pictures else self.plan
+
     def heading(self) -> str:
         count = len(self.planned)
         read = f"{plural(count, 'table')} read in {self.seconds:.1f}s"
@@ -84,7 +89,7 @@ def plan_command(
     request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
 ) -> int:
     planning = make_plan(request)
-    plan = planning.plan
+    plan = planning.document(pictures=out is not None or reports.need_pictures)
     code = plan.exit_code or (CHANGES if detailed_exitcode and plan.has_changes else 0)
     if out is not None:
         write_plan(out, plan)

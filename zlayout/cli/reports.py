@@ -12,7 +12,7 @@ from zlayout.cli.files import write_whole
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.plan.model import Plan
 from zlayout.report import markdown
-from zlayout.report.formats import REPORTERS
+from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import without_values
 
 STDOUT = "-"
@@ -31,6 +31,11 @@ class Reports:
     def take_stdout(self) -> bool:
         """Whether a report is the command's result, so that the plan screen must not be."""
         return any(path == STDOUT for _, path in self.wanted)
+
+    @property
+    def need_pictures(self) -> bool:
+        """Whether the plan should have pictures: they take time to draw."""
+        return any(name == "html" for name, _ in self.wanted)
 
     def finish(self, plan: Plan, console: Console, exit_code: int) -> None:
         """Write all reports, and GitHub's step summary and outputs where the environment names their files.
@@ -59,7 +64,7 @@ class Reports:
 
 
 def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
-    """The values of `--report`. Raises SpecError ZL060 or ZL061, before any table is read."""
+    """The values of `--report`. Raises SpecError ZL060 to ZL062, before any table is read."""
     wanted = []
     for option in options:
         name, sign, path = option.partition("=")
@@ -69,6 +74,7 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
                 f"--report {option}: expected FORMAT=PATH",
                 hint=f"FORMAT is one of {', '.join(REPORTERS)}; PATH is a file, or - for stdout",
             )
+        check_available(name)
         folder = Path(path).parent
         if path != STDOUT and not folder.is_dir():
             raise SpecError.of("ZL061", f"cannot write the report {path}: no folder {folder}", hint="make it first")

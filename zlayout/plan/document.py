@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ def to_json(plan: Plan) -> str:
         "summary": dataclasses.asdict(summary(plan.tables)),
         **body,
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # Lists of numbers on one line each. No string of JSON holds a newline, so that none can look like such a list.
+    return (
+        re.sub(r"\[\n[\s\d,-]*\]", lambda m: "[" + ", ".join(m[0][1:-1].replace(",", " ").split()) + "]", text) + "\n"
+    )
 
 
 def from_json(text: str, path: str) -> Plan:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
+from zlayout.plan.picture import Picture
 from zlayout.plan.result import TableResult
 
 FORMAT_VERSION = 1
@@ -109,7 +110,8 @@ class Requires:
 class TablePlan:
     """All that the plan says about one table. `settings` is the declared layout under the spec's own keys.
 
-    result: what apply did, in the report of an apply; None in every plan.
+    picture: for the HTML report, where one was asked for. result: what apply did, in the report of an apply; None in
+    every plan.
     """
 
     table: str
@@ -130,6 +132,7 @@ class TablePlan:
     partitions: int = 0
     size_histogram: tuple[tuple[str, int], ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    picture: Picture | None = None
     result: TableResult | None = None
 
     @property

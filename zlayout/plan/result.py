@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zlayout.errors import Diagnostic
+from zlayout.plan.picture import Boxes, StripCell
 
 Outcome = Literal["as_declared", "not_yet", "failed", "unknown", "interrupted"]
 
@@ -27,7 +28,7 @@ class TableResult:
 
     outcome: as_declared; not_yet (some groups met concurrent changes); failed; unknown (a commit's outcome, or the
     table could not be read again); interrupted (by a person). columns and size_histogram are measured afresh, empty
-    where that was not reached.
+    where that was not reached; boxes and strip likewise, for the HTML report, where one was asked for.
     """
 
     run_id: str
@@ -39,3 +40,5 @@ class TableResult:
     problems: tuple[Diagnostic, ...] = ()
     columns: tuple[MeasuredColumn, ...] = ()
     size_histogram: tuple[tuple[str, int], ...] = ()
+    boxes: Boxes | None = None
+    strip: tuple[StripCell, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from zlayout.plan import document
 from zlayout.plan.model import Plan
-from zlayout.report import github, junit, markdown, sarif, text
+from zlayout.report import github, html, junit, markdown, sarif, text
 
 REPORTERS: Mapping[str, Callable[[Plan], str]] = {
     "text": text.render,
@@ -15,4 +15,11 @@ REPORTERS: Mapping[str, Callable[[Plan], str]] = {
     "github": github.render,
     "sarif": sarif.render,
     "junit": junit.render,
+    "html": html.render,
 }
+
+
+def check_available(name: str) -> None:
+    """Raise SpecError ZL062 where the format needs a package that is not installed."""
+    if name == "html":
+        html.check_available()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, Plan, SettingDrift, TablePlan, summary
 from zlayout.plan.result import TableResult
@@ -104,10 +105,12 @@ def _labelled(sign: str, label: str, text: str) -> str:
 
 def drift_text(drift: SettingDrift) -> str:
     """What is -> what is declared, sizes with their unit."""
-    before, after = (
-        size(v) if drift.key in _SIZES and isinstance(v, int) else setting(v) for v in (drift.before, drift.after)
-    )
-    return f"{before} -> {after}"
+    return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
+
+
+def declared(value: Any, key: str) -> str:
+    """The value of the setting `key` as it reads in a spec."""
+    return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
 
 
 def rewrite_text(table: TablePlan) -> str:

@@ -29,7 +29,7 @@ PLANS = {"plan": PLAN, "nothing": NOTHING, "applied": APPLIED}
 EVERY = pytest.mark.parametrize("plan", [*PLANS.values(), Plan("0.1.0", (HOSTILE,)), Plan("0.1.0", ())])
 
 
-@pytest.mark.parametrize("format", ENDINGS)
+@pytest.mark.parametrize("format", [f for f in ENDINGS if f != "json"])  # the plan document has tests of its own
 @pytest.mark.parametrize("name", PLANS)
 def test_the_report_is_as_last_seen(name: str, format: str) -> None:
     golden.check(f"{name}.{ENDINGS[format]}", REPORTERS[format](PLANS[name]))

@@ -1,0 +1,175 @@
+"""The HTML report in real headless Chromium: nothing loaded, nothing logged, sorted, switched, accessible, printed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, REFUSED, UNCHANGED
+from unit.report.test_html import DRAWN, PICTURE
+
+from zlayout.plan.model import Plan
+from zlayout.report.html import render
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; .ci/run installs it"),
+    # Playwright's own event loop is closed when the interpreter ends, after pytest looks for leaks.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+EVIL = replace(HOSTILE, picture=PICTURE, size_histogram=DRAWN.size_histogram)
+PLAN = Plan("0.1.0", (EVIL, EVENTS, DRAWN, UNCHANGED, replace(DONE, table="bronze.done"), BROKEN, REFUSED))
+LIGHT, DARK, NARROW = (1200, "light"), (1200, "dark"), (400, "light")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens a plan's page; at the end, nothing may have been logged or asked for but the page itself."""
+    trouble: list[str] = []
+    pages = []
+
+    def opened(plan: Plan = PLAN, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
+        file = tmp_path / "report.html"
+        file.write_text(render(plan), encoding="utf-8")
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        )
+
+        def asked(request: Request) -> None:
+            if request.url != file.as_uri():
+                trouble.append(f"request: {request.url}")
+
+        def said(message: ConsoleMessage) -> None:
+            trouble.append(f"console: {message.text}")
+
+        page.on("request", asked)
+        page.on("console", said)
+        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(file.as_uri())
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert trouble == []
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("#overview tbody th").all_inner_texts()
+
+
+def test_it_sorts_by_every_column_and_back(show: Callable[..., Page]) -> None:
+    page = show()
+    order = names(page)
+    page.get_by_role("button", name="Rewrites").click()
+    assert page.locator("#overview thead th[aria-sort]").all_inner_texts() == ["Rewrites"]
+    values = page.locator("#overview tbody tr td:nth-child(3)").evaluate_all("cells => cells.map(c => +c.dataset.sort)")
+    assert values == sorted(values, reverse=True)
+    assert values[0] > values[-1]
+    page.get_by_role("button", name="Rewrites").click()
+    assert page.locator("#overview thead th[aria-sort=ascending]").count() == 1
+    page.get_by_role("button", name="Table", exact=True).click()
+    assert sorted(names(page)) == sorted(order)
+    assert names(page)[-1] == "gold.missing"
+
+
+def test_one_table_is_shown_and_others_are_a_key_away(show: Callable[..., Page]) -> None:
+    page = show()
+    assert page.locator("section:visible").count() == 1
+    page.get_by_role("link", name="bronze.orders").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("section:visible h2").inner_text().startswith("bronze.orders")
+    assert page.locator("#overview [aria-current=true]").inner_text() == "bronze.orders"
+    assert page.evaluate("document.activeElement.id") == page.locator("section:visible").get_attribute("id")
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator("section:visible").count() == len(PLAN.tables)
+
+
+def test_everything_can_be_reached_with_the_tab_key(show: Callable[..., Page]) -> None:
+    page = show(Plan("0.1.0", (DRAWN,)))
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.textContent.trim().slice(0, 20)"))
+    assert {"Skip to the tables", "Table", "Declared in", "bronze.orders", "2 cells as a table"} <= seen
+
+
+def test_a_name_that_is_a_script_or_an_escape_does_nothing(show: Callable[..., Page]) -> None:
+    page = show(Plan("0.1.0", (EVIL,)))
+    assert "<script>alert(1)</script>" in page.locator("h2:visible").last.inner_text()
+    assert page.locator("script").count() == 1
+    assert page.locator("body script").count() == 1
+
+
+def test_a_script_that_is_not_the_pages_own_is_not_run(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "tampered.html"
+    file.write_text(render(PLAN).replace("</body>", "<script>document.title = 'run'</script></body>"))
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    assert page.title() == "zlayout: what apply did"
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [LIGHT, DARK, NARROW])
+def test_axe_finds_nothing(show: Callable[..., Page], width: int, scheme: str) -> None:
+    page = show(width=width, scheme=scheme)
+    if page.locator("#all").is_visible():
+        page.locator("#all").click()
+    for details in page.locator("details summary").all():
+        details.click()
+    # The page's own policy stops no script that the debugger evaluates.
+    results = Axe().run(page)
+    assert len(results.response["passes"]) > 20
+    assert [(v["id"], v["nodes"][0]["html"]) for v in results.response["violations"]] == []
+
+
+@pytest.mark.parametrize("width", [400, 800, 1200])
+def test_the_page_never_scrolls_sideways(show: Callable[..., Page], width: int) -> None:
+    page = show(width=width)
+    page.locator("#all").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_scripts_and_on_paper_every_table_is_there(show: Callable[..., Page]) -> None:
+    assert show(scripts=False).locator("section:visible").count() == len(PLAN.tables)
+    page = show()
+    page.emulate_media(media="print")
+    assert page.locator("section:visible").count() == len(PLAN.tables)
+    assert page.locator("#all").is_hidden()
+
+
+def test_dark_is_dark(show: Callable[..., Page]) -> None:
+    for scheme, low, high in (("light", 200, 256), ("dark", 0, 60)):
+        page = show(scheme=scheme)
+        color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert all(low <= int(part) < high for part in color[4:-1].split(","))
+        fill = page.locator("figure.map path[fill^='var']").first.evaluate("e => getComputedStyle(e).fill")
+        assert fill.startswith("rgb(")
+
+
+def test_pictures_are_drawn_at_five_thousand_files(show: Callable[..., Page]) -> None:
+    many = replace(PICTURE, before=replace(PICTURE.before, positions=tuple(range(1000)) * 2, files=5000))
+    page = show(Plan("0.1.0", (replace(DRAWN, picture=many),)))
+    figure = page.locator("figure.map").first
+    assert "a sample of 500 of 5,000 files" in figure.inner_text()
+    assert figure.locator("path[fill^='var']").count() == 500
+    box = figure.locator("svg").bounding_box()
+    assert box is not None
+    assert box["width"] > 200
+    assert box["height"] > 200

@@ -1,0 +1,107 @@
+"""The HTML page without a browser: complete, self-contained, harmless."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+from lxml import html as parser
+from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
+
+from zlayout.errors import SpecError
+from zlayout.plan.model import Plan
+from zlayout.plan.picture import Boxes, Picture, StripCell
+from zlayout.report.formats import check_available
+from zlayout.report.html import render
+from zlayout.report.redact import without_values
+
+BOXES = Boxes((0, 1000, 0, 1000, 0, 1000, 0, 900), 9610)
+STRIP = (StripCell("day=1", 1, 4805, 4805, 9.5), StripCell("day=2 to day=9", 8, 4805, 0, 1.0))
+PICTURE = Picture(
+    columns=("customer_id", "order_date"),
+    partition="day=1",
+    before=BOXES,
+    after=Boxes((0, 500, 0, 1000, 500, 1000, 0, 1000), 1230, coarse=True),
+    strip=STRIP,
+    sizes_after=(("<= 1", 1230),),
+)
+DRAWN = replace(ORDERS, picture=PICTURE, size_histogram=(("<= 1/16", 9610), ("<= 1", 0)))
+
+
+def page(plan: Plan) -> parser.HtmlElement:
+    return parser.document_fromstring(render(plan))
+
+
+def test_every_table_has_a_row_and_a_section() -> None:
+    tree = page(PLAN)
+    names = [t.table for t in PLAN.tables]
+    assert [a.text_content() for a in tree.xpath("//table[@id='overview']/tbody//a")] == names
+    assert [h.text.strip() for h in tree.xpath("//section/h2")] == names
+    ids = tree.xpath("//@id")
+    assert len(set(ids)) == len(ids)
+    assert {a.get("href") for a in tree.xpath("//table[@id='overview']/tbody//a")} == {
+        f"#{section.get('id')}" for section in tree.xpath("//section")
+    }
+
+
+def test_the_policy_allows_just_the_style_and_the_script_of_the_page() -> None:
+    tree = page(PLAN)
+    (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    for kind in ("style", "script"):
+        (text,) = tree.xpath(f"//{kind}/text()")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert not tree.xpath("//@style")
+    assert not tree.xpath("//*[@onclick or @onload or @onerror]")
+
+
+def test_it_names_nothing_to_load() -> None:
+    text = render(Plan("0.1.0", (DRAWN, HOSTILE)))
+    assert not parser.document_fromstring(text).xpath("//link | //img | //iframe | //object | //@src")
+    assert set(re.findall(r"https?://[^\s\"'<]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_name_is_text_wherever_it_stands() -> None:
+    hostile = replace(HOSTILE, picture=replace(PICTURE, columns=(EVIL, EVIL), partition=EVIL))
+    text = render(Plan("0.1.0", (hostile,)))
+    tree = parser.document_fromstring(text)
+    assert len(tree.xpath("//script")) == 1
+    assert "<script>alert" not in text
+    assert not set(text) & {"\x1b", "\u202e"}
+
+
+def test_what_was_sampled_is_said() -> None:
+    captions = [f.text_content() for f in page(Plan("0.1.0", (DRAWN,))).xpath("//figcaption")]
+    assert captions[0].startswith("a sample of 2 of 9,610 files of day=1; ")
+    assert captions[1].startswith("2 boxes that stand for ~1,230 files of day=1; ")
+    assert "about 615 neighbouring files" in captions[1]
+
+
+def test_partitions_are_numbered_unless_values_are_shown() -> None:
+    plan = Plan("0.1.0", (DRAWN,))
+    assert "day=2 to day=9" in render(plan)
+    hidden = render(without_values(plan))
+    assert "day=" not in hidden
+    assert "numbers 2 to 9" in hidden
+
+
+def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> None:
+    assert DONE.result is not None
+    done = replace(DRAWN, result=replace(DONE.result, boxes=Boxes((0, 10, 0, 10), 1)))
+    titles = [h.text for h in page(Plan("0.1.0", (done,))).xpath("//figure/h3")]
+    assert titles[:2] == ["Files before", "Files after, measured"]
+    tree = page(APPLIED)
+    assert tree.xpath("//title/text()") == ["zlayout: what apply did"]
+    assert "ZL305" in tree.text_content()
+
+
+def test_without_its_packages_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(SpecError, match=r"ZL062 .*vl_convert.*zlayout\[report\]"):
+        check_available("html")
+    check_available("sarif")

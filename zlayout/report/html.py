@@ -1,0 +1,201 @@
+"""The plan as one HTML page: it loads nothing, and no name in it can run or break anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from zlayout.errors import SpecError
+from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
+from zlayout.plan.picture import Boxes, Picture
+from zlayout.report import charts
+from zlayout.report.text import decay_text, declared, last_line, reasons_text, result_text, rewrite_text
+from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
+
+if TYPE_CHECKING:
+    import jinja2
+    import markupsafe
+
+_STATES = {"changes": "change", "refused": "refused", "error": "error", "unchanged": "as declared"}
+# Names of partitions, groups and so on: a page is for reading, the JSON report has all of them.
+MOST_ROWS = 200
+
+
+def check_available() -> None:
+    """Raise SpecError ZL062 when a package of the extra `report` is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise SpecError.of(
+            "ZL062",
+            f"the html report needs a package that is not installed: {error.name}",
+            hint="pip install 'zlayout[report]'",
+        ) from error
+
+
+def render(plan: Plan) -> str:
+    """The whole page. Pictures are drawn for the tables whose plan has one. Raises SpecError ZL062."""
+    check_available()
+    page = files("zlayout.report").joinpath("page")
+    style, script = (page.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    template = _environment().from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
+    return template.render(
+        plan=plan,
+        title="zlayout: what apply did" if any(t.result for t in plan.tables) else "zlayout: plan",
+        headline=last_line(plan),
+        summary=summary(plan.tables),
+        tables=[_table(n, t) for n, t in enumerate(plan.tables, 1)],
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        most_rows=MOST_ROWS,
+    )
+
+
+def _environment() -> jinja2.Environment:
+    import jinja2
+    import markupsafe
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Whatever is put into the page; markup is ours, made from what was put through here or `charts` before.
+        finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
+    )
+    environment.filters |= {
+        "size": size,
+        "number": number,
+        "plural": plural,
+        "setting": setting,
+        "declared": declared,
+        "share": share,
+        "decay": decay_text,
+    }
+    return environment
+
+
+def _hash(text: str) -> str:
+    """The source expression of a Content-Security-Policy that allows just this inline text."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _table(index: int, table: TablePlan) -> dict[str, Any]:
+    result = table.result
+    strip = (result.strip if result else ()) or (table.picture.strip if table.picture else ())
+    return {
+        "id": f"table-{index}",
+        "plan": table,
+        "state": OUTCOMES[result.outcome] if result else _STATES[table.status],
+        "kind": "unchanged" if not table.is_open else "error" if result else table.status,
+        "rewrite": rewrite_text(table) if table.groups else "",
+        "reasons": reasons_text(table.groups) if table.groups else "",
+        "files": sum(g.files for g in table.groups),
+        "targets": sum(g.target_files for g in table.groups),
+        "result": result_text(result) if result else "",
+        "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
+        "worst": max(table.columns, key=lambda c: c.touched, default=None),
+        "columns": [_column(c, table) for c in table.columns],
+        "charts": _charts(table),
+        "strip": strip,
+        "strip_svg": _safe(charts.partition_strip(strip)),
+    }
+
+
+def _column(column: ColumnForecast, table: TablePlan) -> dict[str, Any]:
+    measured = {c.column: c for c in table.result.columns} if table.result else {}
+    return {"now": column, "after": measured.get(column.column)}
+
+
+def _charts(table: TablePlan) -> list[dict[str, Any]]:
+    """Figures in the order of the page: svg as safe markup, alt and caption as text."""
+    figures = [*_maps(table), *_histograms(table)]
+    return [{**figure, "svg": _safe(figure["svg"])} for figure in figures if figure["svg"]]
+
+
+def _safe(svg: str) -> markupsafe.Markup:
+    """Markup that is not escaped again: `charts` made it from parsed XML."""
+    import markupsafe
+
+    return markupsafe.Markup(svg)
+
+
+def _maps(table: TablePlan) -> list[dict[str, str]]:
+    picture = table.picture
+    if picture is None:
+        return []
+    real = table.result.boxes if table.result else None
+    after = real or picture.after
+    where = f" of {picture.partition}" if picture.partition else ""
+    shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
+    if after:
+        title = "Files after, measured" if real else "Files after, predicted"
+        shown.append(_map(title, picture, after, "after", where))
+    return shown
+
+
+def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> dict[str, str]:
+    over = " and ".join(picture.columns)
+    drawn = f"all {plural(boxes.files, 'file')}"
+    one = "one file"
+    if boxes.coarse:
+        one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
+        drawn = f"{boxes.count:,} boxes that stand for ~{boxes.files:,} files"
+    elif boxes.count < boxes.files:
+        drawn = f"a sample of {boxes.count:,} of {boxes.files:,} files"
+    return {
+        "kind": "map",
+        "title": title,
+        "svg": charts.file_map(boxes, picture.columns, color),
+        "alt": f"{title}: each file's range of {over} as a box.",
+        "keys": "",
+        "caption": f"{drawn}{where}; a box is the range of {over} in {one}, by the order of the rows",
+    }
+
+
+def _histograms(table: TablePlan) -> list[dict[str, str]]:
+    figures = []
+    result = table.result
+    predicted = table.picture.sizes_after if table.picture else ()
+    after = result.size_histogram if result else predicted
+    measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
+    if table.size_histogram:
+        figures.append(
+            {
+                "kind": "bars",
+                "title": "File sizes",
+                "svg": charts.bars(table.size_histogram, after, "size, in multiples of the target"),
+                "alt": "File sizes in multiples of the target: " + _listed(table.size_histogram, after),
+                "caption": "how many files are how large",
+                "keys": _keys(after, measured=result is not None),
+            }
+        )
+    for column in table.columns[:4]:
+        then = measured.get(column.column, ())
+        figures.append(
+            {
+                "kind": "bars",
+                "title": f"Depth of {column.column}",
+                "svg": charts.bars(column.depth_histogram, then, "files that share a value"),
+                "alt": f"Depth of {column.column}: " + _listed(column.depth_histogram, then),
+                "caption": "how many files overlap how many others at one value, themselves included",
+                "keys": _keys(then, measured=True),
+            }
+        )
+    return figures
+
+
+def _keys(after: Sequence[tuple[str, int]], *, measured: bool) -> str:
+    """What the second colour of a histogram stands for; empty where there is none."""
+    return ("after, measured" if measured else "after, predicted") if after else ""
+
+
+def _listed(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> str:
+    series = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
+    return f"now {series[0]}" + (f"; after {series[1]}" if series[1] else "")
