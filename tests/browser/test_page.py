@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, REFUSED, UNCHANGED
 from unit.report.test_html import DRAWN, PICTURE
 
@@ -94,8 +94,8 @@ def test_one_table_is_shown_and_others_are_a_key_away(show: Callable[..., Page])
     assert page.locator("section:visible").count() == 1
     page.get_by_role("link", name="bronze.orders").focus()
     page.keyboard.press("Enter")
+    expect(page.locator("#overview [aria-current=true]")).to_have_text("bronze.orders")
     assert page.locator("section:visible h2").inner_text().startswith("bronze.orders")
-    assert page.locator("#overview [aria-current=true]").inner_text() == "bronze.orders"
     assert page.evaluate("document.activeElement.id") == page.locator("section:visible").get_attribute("id")
     page.get_by_role("button", name="Show all").click()
     assert page.locator("section:visible").count() == len(PLAN.tables)
