@@ -67,7 +67,6 @@ INTERNALS = {
             f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3", "snapshot/0", "metadata/0"),
             f"{_DELTA}.RowTracking$": ("addPreservedRowTrackingTagIfNotSet/2",),
             f"{_DELTA}.DeltaOperations$ComputeStats": ("new/1",),
-            f"{_DELTA}.actions.AddFile": ("copyWithTags/1",),
         },
         {
             f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
@@ -75,9 +74,15 @@ INTERNALS = {
             f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4"),
             f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
             f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
-            f"{_DELTA}.commands.ZOrderStrategy": ("new/2", "tagAddFile/2"),
-            f"{_DELTA}.commands.OptimizeTableStrategy$DummyBinInfo": ("new/0",),
-            f"{_DELTA}.actions.AddFile": ("removeWithTimestamp/2", "absolutePath/1", "getDeletionVectorUniqueId/0"),
+            f"{_DELTA}.Snapshot": ("statsSchema/0", "numOfFiles/0"),
+            f"{_DELTA}.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",),
+            f"{_DELTA}.actions.Action$": ("fromJson/1",),
+            f"{_DELTA}.actions.AddFile": (
+                "json/0",
+                "removeWithTimestamp/2",
+                "absolutePath/1",
+                "getDeletionVectorUniqueId/0",
+            ),
             **_PLACEMENT,
         },
     ),
@@ -129,7 +134,7 @@ def fallback_reason(session: SparkSession, format: str) -> str | None:
         raise _connect("the session is one")
     internals = INTERNALS[format]
     context: Any = session.sparkContext
-    classes = _Classes(context._jvm)
+    classes = _Classes(context)
     if classes.find(internals.marker) is None:
         raise _no_jar(internals)
     found = str(internals.version(context._jvm))
@@ -172,43 +177,52 @@ def untested(doing: str, reason: str) -> ZlayoutError:
     return Refused.of("ZL204", f"{doing} cannot be done here: {reason}", hint=_way_out())
 
 
+# Public methods and constructors by Spark application and class: a JVM's classes stay as they are.
+_known: dict[tuple[str, str], frozenset[str] | None] = {}
+
+
 class _Classes:
     """Classes of the driver's JVM through reflection, which loads them but runs nothing of theirs."""
 
-    def __init__(self, jvm: Any) -> None:
+    def __init__(self, context: Any) -> None:
+        jvm = context._jvm
         self._java, self._scala = jvm.java, jvm.scala
         self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._application = str(context.applicationId)
 
-    def find(self, name: str) -> Any:
-        """The java.lang.Class, None where there is none."""
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            return self._java.lang.Class.forName(name, False, self._loader)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
-                return None
-            raise
+    def find(self, name: str) -> frozenset[str] | None:
+        """`name/arguments` of all public methods and constructors; None where there is no such class."""
+        key = self._application, name
+        if key not in _known:
+            _known[key] = self._signatures(name)
+        return _known[key]
 
     def missing(self, calls: Calls) -> str:
         """The first of the calls that is not there, '' when all are."""
         for name, wanted in calls.items():
-            found = self.find(name)
-            if found is None:
+            there = self.find(name)
+            if there is None:
                 return name
-            there = self._signatures(found)
             for call in wanted:
                 if call not in there:
                     return f"{name.rpartition('.')[2]}.{call}"
         return ""
 
-    def _signatures(self, found: Any) -> set[str]:
-        """`name/arguments` of all public methods and constructors, from two strings and not a call for each."""
+    def _signatures(self, name: str) -> frozenset[str] | None:
+        """From two strings of the JVM and not a call for each method."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            found = self._java.lang.Class.forName(name, False, self._loader)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
+                return None
+            raise
         # not java.util.Arrays: py4j finds none of its methods for an array of methods
         listed = self._scala.runtime.ScalaRunTime
         methods, made = listed.stringOf(found.getMethods()), listed.stringOf(found.getConstructors())
         names = {f"{name}/{_count(given)}" for name, given in _SIGNATURE.findall(methods)}
-        return names | {f"new/{_count(given)}" for _, given in _SIGNATURE.findall(made)}
+        return frozenset(names | {f"new/{_count(given)}" for _, given in _SIGNATURE.findall(made)})
 
 
 def _count(arguments: str) -> int:

@@ -108,7 +108,7 @@ def _null_masks(columns: Sequence[Column]) -> list[Column]:
     masks = []
     for start in range(0, len(columns), MASK_BITS):
         some = columns[start : start + MASK_BITS]
-        bits = [F.when(c.isNull(), F.lit(1 << i).cast("bigint")).otherwise(F.lit(0)) for i, c in enumerate(some)]
+        bits = [F.shiftleft(c.isNull().cast("bigint"), i) for i, c in enumerate(some)]
         masks.append(reduce(Column.bitwiseOR, bits))
     return masks
 

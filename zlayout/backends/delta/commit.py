@@ -152,8 +152,9 @@ def _spark_partition(path: str) -> int:
 
 
 def _tagged(delta: DeltaJvm, file: Any, work: Work, group: Group) -> Any:
+    """The new file as its group's, with dataChange false as OPTIMIZE has it: no row changed, they only moved."""
     tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
-    return delta.rearranged(file).copyWithTags(delta.map(tags))
+    return delta.changed(file, dataChange=False, tags=tags)
 
 
 class _Committer:

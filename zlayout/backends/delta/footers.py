@@ -23,6 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.backends.delta.schema import Leaf
+from zlayout.errors import EngineError
 
 Bounds = tuple[Any, Any]
 Kinds = Mapping[str, T.DataType]
@@ -74,7 +75,7 @@ def statistics(
     """Delta's statistics by path, as JSON; files without rows are left out.
 
     storage: rooted at the table. paths: as in the log, URL-encoded and relative. string_prefix: how many characters
-    of a string bound to keep. Raises OSError and pyarrow.ArrowException where a footer cannot be read.
+    of a string bound to keep. Raises EngineError ZL316 where a footer cannot be read.
     """
     kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
     with ThreadPoolExecutor(_READERS) as pool:
@@ -94,8 +95,15 @@ def statistics(
 
 
 def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: Kinds) -> Footer:
-    """The footer of one Parquet file, its row groups taken together, for these columns."""
-    metadata = pq.read_metadata(path, filesystem=storage)
+    """The footer of one Parquet file, its row groups taken together, for these columns. Raises EngineError ZL316."""
+    try:
+        metadata = pq.read_metadata(path, filesystem=storage)
+    except (OSError, pa.ArrowException) as error:
+        raise EngineError.of(
+            "ZL316",
+            f"the new file {path} is gone or cannot be read: {str(error).splitlines()[0]}",
+            hint="nothing was committed; was VACUUM run without retention? plan again",
+        ) from error
     chunks: dict[str, list[Any]] = {name: [] for name in counted}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)

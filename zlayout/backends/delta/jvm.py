@@ -6,6 +6,7 @@ own OPTIMIZE (`commands/OptimizeTableCommand.scala`); `zlayout.backends.versions
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,13 @@ class DeltaJvm:
             whole = whole.updated(key, value)
         return whole
 
+    def file_count(self, snapshot: Any) -> int:
+        return int(snapshot.numOfFiles())
+
+    def whole(self, snapshot: Any) -> Any:
+        """All live AddFiles as a java.util.List."""
+        return snapshot.allFiles().collectAsList()
+
     def all_files(self, snapshot: Any) -> DataFrame:
         """The live AddFiles with their whole statistics, as rows (`filesForScan` would trim them)."""
         from pyspark.sql import DataFrame
@@ -100,9 +108,16 @@ class DeltaJvm:
         """
         files = list(written)
         if like.baseRowId().isDefined():
-            kept = {"baseRowId": like.baseRowId(), "defaultRowCommitVersion": like.defaultRowCommitVersion()}
-            files = [file.copy(*_fields(file, kept)) for file in files]
+            kept = json.loads(like.json())["add"]
+            kept = {name: kept[name] for name in ("baseRowId", "defaultRowCommitVersion")}
+            files = [self.changed(file, **kept) for file in files]
         return self.data_frame(snapshot, self.seq(files))
+
+    def changed(self, file: Any, **fields: object) -> Any:
+        """An AddFile like this one but for these fields of the log's JSON (`dataChange`, `stats`, `tags`, ...)."""
+        action = json.loads(file.json())
+        action["add"].update(fields)
+        return _module(self._delta.actions, "Action").fromJson(json.dumps(action))
 
     def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
         """Write through Delta's own writer; the new AddFiles, not yet committed."""
@@ -122,21 +137,12 @@ class DeltaJvm:
         utils = _module(self._delta.stats, "StatsCollectionUtils")
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
 
-    def with_stats(self, file: Any, stats: str) -> Any:
-        """The AddFile with these statistics (JSON)."""
-        return file.copy(*_fields(file, {"stats": stats}))
-
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions; never retried past a conflict. Returns the version."""
         kept = _module(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
             transaction.snapshot(), self.map(tags)
         )
         return int(transaction.commit(actions, operation, kept))
-
-    def rearranged(self, file: Any) -> Any:
-        """The AddFile with dataChange false, as OPTIMIZE marks its files: no row changed, they only moved."""
-        strategy = self._delta.commands.ZOrderStrategy(self.spark._jsparkSession, self.seq(["any"]))
-        return strategy.tagAddFile(file, getattr(self._delta.commands, "OptimizeTableStrategy$DummyBinInfo")())
 
     def base_uri(self) -> str:
         """The table's folder as a URI, as Hadoop qualifies it."""
@@ -183,12 +189,6 @@ class DeltaJvm:
         return getattr(self._delta, "DeltaOperations$Optimize")(
             self.seq([]), self.seq(columns), False, self.none, False
         )
-
-
-def _fields(file: Any, changed: Mapping[str, Any]) -> list[Any]:
-    """The fields of a Scala case class in order, some of them replaced: what its `copy` takes."""
-    names = [file.productElementName(at) for at in range(file.productArity())]
-    return [changed.get(name, file.productElement(at)) for at, name in enumerate(names)]
 
 
 def _module(package: Any, name: str) -> Any:

@@ -16,8 +16,6 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.table.state import FileTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from zlayout.backends.delta.jvm import DeltaJvm
 
 # So many paths are still quick to send as literals, one by one.
@@ -67,23 +65,25 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
         for group in groups
         for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
     }
-    adds = delta.add_files(_at(delta, delta.all_files(snapshot), pins))
+    adds = _adds(delta, snapshot, list(pins))
     by_path = {file.path(): file for file in adds}
-    unchanged = all(_vector(file) == pins[path] for path, file in by_path.items())
+    unchanged = all(_vector(file) == pins.get(path) for path, file in by_path.items())
     if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
         raise changed_meanwhile(table, groups)
     return PinnedFiles(delta.seq(adds), by_path)
 
 
-def _at(delta: DeltaJvm, live: DataFrame, paths: Iterable[str]) -> DataFrame:
-    """The live files at these paths: by a filter, for which one job is enough, or a join where they are many."""
+def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
+    """The live AddFiles at these paths as a java.util.List: by a filter, or by a join where the paths are many."""
     from pyspark.sql import functions as f
 
-    wanted = pa.array(list(paths), pa.string())
+    if len(paths) == delta.file_count(snapshot):
+        return delta.whole(snapshot)  # whether they are these files the caller checks
+    live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
     if len(wanted) <= _FEW:
-        return live.where(f.col("path").isin(wanted.to_pylist()))
+        return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
     chosen = delta.spark.createDataFrame(pa.table({"path": wanted}))
-    return live.join(f.broadcast(chosen), "path").select(live.columns)
+    return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
 
 
 def _vector(file: Any) -> str:

@@ -50,4 +50,4 @@ def write_with_stats(
         }
 
     stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
-    return [delta.with_stats(written[path], text) for path, text in stats.items()]
+    return [delta.changed(written[path], stats=text) for path, text in stats.items()]
