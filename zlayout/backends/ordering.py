@@ -14,7 +14,7 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """columns: in their order. curve: how they are combined. source: where this was found, in plain words."""
+    """columns: in their order. curve: '' for the default. source: where this was found, in plain words."""
 
     columns: tuple[str, ...]
     curve: str
@@ -44,7 +44,9 @@ def recorded_ordering(catalog: CatalogConfig, table: TableName) -> Ordering | No
     loaded = load_table(catalog, table)
     schema = loaded.schema()
     names = [
-        name for f in loaded.sort_order().fields if str(f.transform) == "identity"
+        name
+        for f in loaded.sort_order().fields
+        if str(f.transform) == "identity"
         if (name := schema.find_column_name(f.source_id)) is not None
     ]
     return Ordering(tuple(names), "linear", "the table's sort order") if names else None
@@ -58,5 +60,5 @@ def last_zorder(history: Iterable[Mapping[str, Any]]) -> Ordering | None:
             continue
         names = json.loads(columns) if isinstance(columns, str) else columns
         if isinstance(names, list) and names:
-            return Ordering(tuple(map(str, names)), "zorder", f"OPTIMIZE ZORDER BY at version {commit.get('version')}")
+            return Ordering(tuple(map(str, names)), "", f"OPTIMIZE ZORDER BY at version {commit.get('version')}")
     return None

@@ -98,6 +98,22 @@ def init(
 @app.command()
 def validate(
     paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
+@app.command(name="import")
+def import_(
+    table: Annotated[str, typer.Argument(help="catalog.namespace.table; it must not have a layout yet.")],
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Comma-separated z-order columns; default: what the table says.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout.")] = None,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Write a layout of a live table as it is. Reads metadata only; never overwrites."""
+    from zlayout.cli.import_table import import_command
+
+    return import_command(project, table, columns, out, Console(color))
+
+
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:

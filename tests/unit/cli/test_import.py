@@ -1,0 +1,146 @@
+"""import: what a live table says of itself, as a layout that plans without drift."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.transforms import BucketTransform
+from unit.cli.conftest import LAYOUT, PROJECT, Scripted
+
+from zlayout.backends.ordering import last_zorder
+from zlayout.cli.main import run
+from zlayout.importing import target_size
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec
+
+MINE = """\
+version: 1
+table: lake.db.orders
+zorder:
+  columns: [{name: a, weight: 2}, b]
+  curve: zorder
+  range_ids: 50
+files: {target_size: 2000B, sort_within: false}
+"""
+
+
+def the_layout() -> LayoutSpec:
+    (spec,) = load_project(Path(), {}).layouts
+    return spec
+
+
+@pytest.mark.usefixtures("memory")
+def test_what_zlayout_laid_out_is_imported_without_drift(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("layouts/orders.yaml").write_text(MINE.replace(", b]", "]"))
+    assert run(["apply", "--auto-approve"]) == 0
+    laid_out = the_layout().layout
+    Path("layouts/orders.yaml").unlink()
+    assert run(["import", "lake.db.orders"]) == 0
+    assert capsys.readouterr().out.endswith("wrote layouts/db_orders.yaml\n")
+    assert the_layout().layout == laid_out
+    assert run(["drift"]) == 0
+
+
+def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = root / "tables" / "db" / "orders" / "_delta_log"
+    info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["b","a"]', "predicate": "[]"}}
+    (log / "00000000000000000002.json").write_text(json.dumps({"commitInfo": info}) + "\n")
+    Path("layouts/orders.yaml").unlink()
+    assert run(["import", "lake.db.orders"]) == 0
+    assert "OPTIMIZE ZORDER BY at version 2" in capsys.readouterr().err
+    assert the_layout().column_names == ("b", "a")
+
+
+def test_the_newest_optimize_with_an_order_counts() -> None:
+    compaction = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": "[]"}, "version": 9}
+    older = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["a"]'}, "version": 5}
+    write = {"operation": "WRITE", "operationParameters": {}, "version": 10}
+    found = last_zorder([write, compaction, older, {**older, "version": 2}])
+    assert found is not None
+    assert (found.columns, found.source) == (("a",), "OPTIMIZE ZORDER BY at version 5")
+    assert last_zorder([write]) is None
+
+
+def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pa.table({"day": ["a", "b"], "id": [1, 2]})
+    write_deltalake(str(root / "tables" / "db" / "days"), rows, partition_by=["day"])
+    assert run(["import", "lake.db.days", "--columns", "id", "--out", "-"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "version: 1",
+        "table: lake.db.days",
+        "partition_by: [day]",
+        "zorder:",
+        "  columns: [id]",
+        "files: {target_size: 128MiB}",
+    ]
+    assert run(["import", "lake.db.days", "--columns", "day"]) == 1
+    assert "ZL035" in capsys.readouterr().err
+
+
+def test_an_iceberg_table_says_its_sort_order_and_transforms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = {"uri": f"sqlite:///{tmp_path}/ice.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = load_catalog("ice", type="sql", **options)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64()), ("city", pa.string())]))
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(4), "id_bucket")
+    with table.update_sort_order() as order:
+        order.asc("city", "identity")
+    with table.transaction() as change:
+        change.set_properties({"write.target-file-size-bytes": str(64 * 1024**2)})
+    catalog.close()
+    Path("zlayout.yaml").write_text(
+        f"version: 1\ncatalogs:\n  ice: {{format: iceberg, type: sql, uri: '{options['uri']}', "
+        f"warehouse: '{options['warehouse']}'}}\n"
+    )
+    assert run(["import", "ice.db.t"]) == 0
+    assert "the table's sort order" in capsys.readouterr().err
+    spec = the_layout()
+    assert (spec.column_names, spec.layout.curve, spec.layout.target_size) == (("city",), "linear", 64 * 1024**2)
+    assert list(map(str, spec.partition_by or ())) == ["bucket(4, id)"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["lake.db.orders"], "ZL064"),
+        (["nowhere.db.orders"], "ZL021"),
+        (["lake.db.other"], "ZL065"),
+        (["lake.db.other", "--columns", "nope"], "ZL012"),
+        (["lake.db.other", "--columns", "a", "--out", "zlayout.yaml"], "ZL063"),
+        (["lake.db.other", "--columns", "a", "--out", "zlayout.yaml/x.yaml"], "ZL066"),
+        (["lake.db.gone"], "ZL110"),
+    ],
+)
+def test_refusals_write_nothing(
+    root: Path, arguments: list[str], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
+    assert run(["import", *arguments]) == 1
+    assert code in capsys.readouterr().err
+    assert Path("layouts/orders.yaml").read_text() == LAYOUT
+    assert Path("zlayout.yaml").read_text() == PROJECT
+    assert len(list(Path("layouts").iterdir())) == 1
+
+
+def test_a_file_that_no_pattern_leads_to_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
+    assert run(["import", "lake.db.other", "--columns", "a", "--out", "elsewhere.yaml"]) == 0
+    assert "`layouts:` of zlayout.yaml does not lead to elsewhere.yaml" in capsys.readouterr().err
+
+
+def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
+    state = memory.observe(the_layout().table, ())
+    assert target_size(state) == 2**20
+    large = state.files.bytes * 0 + [10, 60_000_000, 70_000_000, 20]
+    assert target_size(replace(state, files=replace(state.files, bytes=large))) == 64 * 2**20
+    assert target_size(replace(state, properties={"delta.targetFileSize": "1000"})) == 1000
