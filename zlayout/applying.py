@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from zlayout.backends.base import Backend, Commit, GroupFailed, Notice, Notify, Outcome
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
-from zlayout.plan.diff import PlanOptions
+from zlayout.plan.budget import take
+from zlayout.plan.decision import PlanOptions
 from zlayout.plan.model import TablePlan
 from zlayout.plan.stale import Staleness, staleness
-from zlayout.planning import Planned, plan_table
+from zlayout.planning import Planned, look, plan_table
 
 # A group that met a concurrent change is planned anew, at most this many times in one run.
 ATTEMPTS = 3
@@ -24,7 +25,8 @@ Announce = Callable[[str, Outcome], None]
 class Applied:
     """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached.
 
-    again: what was read for it. interrupted: a person stopped the run at this table.
+    again: what was read for it. within_budget: all that a byte budget allowed is done.
+    interrupted: a person stopped the run at this table.
     """
 
     table: str
@@ -35,6 +37,7 @@ class Applied:
     error: ZlayoutError | None = None
     after: TablePlan | None = None
     again: Planned | None = None
+    within_budget: bool = False
     interrupted: bool = False
 
     @property
@@ -43,6 +46,8 @@ class Applied:
             return self.error.exit_code
         if self.after is None:
             return 1
+        if self.within_budget and self.after.status == "changes":
+            return 0
         return {"unchanged": 0, "refused": Refused.exit_code}.get(self.after.status, 1)
 
 
@@ -64,11 +69,16 @@ def apply_table(
     current = planned
     try:
         for _ in range(attempts):
-            conflicts = _execute(current, backend, applied, notify, announce, verify)
-            current = plan_table(planned.spec, backend, options)
-            applied.after, applied.again = current.decision.plan, current
-            if not conflicts:
+            failed = _execute(current, backend, applied, notify, announce, verify)
+            after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))
+            applied.after, applied.again = after.decision.plan, after
+            if not failed:
+                applied.within_budget = planned.decision.plan.left_over is not None
                 break
+            if options.max_rewrite_bytes is not None:
+                size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
+                after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=size))
+            current = after
     except ZlayoutError as error:
         applied.error = error
     except Exception as error:
@@ -90,8 +100,12 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
     if planned.state is None:
         raise TableError(*planned.decision.plan.diagnostics)
     version = saved.requires.version if saved.requires else None
-    same = version is None or version == planned.state.version
-    again = planned if same else plan_table(planned.spec, backend, options, version)
+    again = planned
+    if saved.left_over is not None:
+        offered = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
+        again = replace(offered, decision=take(offered.decision, {group.id for group in saved.groups}))
+    elif version is not None and version != planned.state.version:
+        again = plan_table(planned.spec, backend, options, version)
     if again.state is None:
         raise Refused.of(
             "ZL203",
@@ -111,18 +125,19 @@ def _execute(
     notify: Notify,
     announce: Announce,
     verify: Literal["gate", "full"],
-) -> bool:
-    """Run one work order; True when a group was dropped and is worth planning again."""
-    work = planned.decision.work(planned.spec, applied.run_id, verify)
-    failed = False
-    for outcome in backend.execute(work, notify):
+) -> frozenset[str]:
+    """Run the decision; the ids of the groups that were dropped and are worth planning again."""
+    whole = planned.decision.work(planned.spec, applied.run_id, verify)
+    failed: frozenset[str] = frozenset()
+    works = whole.in_parts(planned.spec.max_group_size)
+    for outcome in (outcome for work in works for outcome in backend.execute(work, notify)):
         if isinstance(outcome, Notice):
             if outcome in applied.notices:
                 continue
             applied.notices.append(outcome)
         elif isinstance(outcome, GroupFailed):
             applied.failures.append(outcome)
-            failed = True
+            failed |= frozenset(outcome.groups)
         else:
             applied.commits.append(outcome)
         announce(applied.table, outcome)

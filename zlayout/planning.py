@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import zlayout
 from zlayout.backends.base import Backend
 from zlayout.errors import TableError, ZlayoutError
-from zlayout.plan.diff import Decision, PlanOptions, decide
+from zlayout.plan.budget import spend
+from zlayout.plan.decision import Decision, PlanOptions
+from zlayout.plan.diff import decide
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
@@ -32,19 +34,35 @@ def plan_tables(
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
     parallelism: int = PARALLELISM,
 ) -> tuple[Planned, ...]:
-    """Plan every table, in the order of `specs`; one that cannot be read does not stop the others."""
+    """Plan every table, in the order of `specs`; one that cannot be read does not stop the others.
+
+    A byte budget is spent on all of them together.
+    """
     with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
-        return tuple(pool.map(lambda spec: plan_table(spec, backends[spec.table.catalog], options), specs))
+        planned = tuple(pool.map(lambda spec: look(spec, backends[spec.table.catalog], options), specs))
+    return _within_budget(planned, options)
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
     """Observe one table (at an older version, if given) and decide."""
+    return _within_budget((look(spec, backend, options, version),), options)[0]
+
+
+def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
+    """As `plan_table`, but a byte budget is not spent yet: the decision is an offer."""
     try:
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         return Planned(spec, state, decide(spec, state, backend.capabilities, notes, options))
     except TableError as error:
         return Planned(spec, None, Decision(_unreadable(spec, backend, error)))
+
+
+def _within_budget(planned: tuple[Planned, ...], options: PlanOptions) -> tuple[Planned, ...]:
+    if options.max_rewrite_bytes is None:
+        return planned
+    decisions = spend([(p.spec, p.decision) for p in planned], options.max_rewrite_bytes)
+    return tuple(replace(p, decision=d) for p, d in zip(planned, decisions, strict=True))
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:

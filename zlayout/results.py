@@ -56,7 +56,9 @@ def _outcome(applied: Applied) -> Outcome:
         return "failed"
     if applied.after is None or applied.after.status == "error":
         return "unknown"
-    return "as_declared" if applied.after.status == "unchanged" else "not_yet"
+    if applied.after.status == "unchanged":
+        return "as_declared"
+    return "within_budget" if applied.within_budget else "not_yet"
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
@@ -65,6 +67,6 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         # What a cancelled job throws says nothing that the person who stopped it does not know.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
-    if applied.after is None or applied.after.status != "unchanged":
+    if applied.after is None or _outcome(applied) not in ("as_declared", "within_budget"):
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     return tuple(problems)

@@ -14,9 +14,11 @@ from zlayout.backends.base import Commit, GroupFailed, Notify, Work
 from zlayout.backends.memory.backend import MemoryBackend
 from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
 from zlayout.errors import CommitConflict, Location, Refused
+from zlayout.plan import document
 from zlayout.plan.diff import Decision, PlanOptions
 from zlayout.plan.model import PropertyChange, TablePlan
-from zlayout.planning import Planned, plan_table
+from zlayout.planning import Planned, as_plan, plan_table
+from zlayout.results import result_of
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 
 SPEC = LayoutSpec(
@@ -113,3 +115,40 @@ def test_rows_survive_all_of_it(table: MemoryTable) -> None:
     run(Disturbed(table, conflicts=1))
     expected = pa.concat_tables([make_rows(200), make_rows(50, start=10_000)])
     assert table.rows().sort_by("id").equals(expected.sort_by("id").combine_chunks())
+
+
+def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
+    options = PlanOptions(max_rewrite_bytes=size)
+    saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").tables[0]
+    assert saved.left_over is not None
+    table.append(make_rows(10, start=10_000))
+    checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+    applied = new_run(checked)
+    apply_table(checked, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=1)
+    assert [c.files_removed for c in applied.commits] == [2]
+    assert (result_of(applied).outcome, applied.exit_code) == ("within_budget", 0)
+    with pytest.raises(Refused, match="stale"):
+        check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+
+
+def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=1)
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
+    options = PlanOptions(max_rewrite_bytes=size)
+    planned = plan_table(SPEC, backend, options)
+    applied = new_run(planned)
+    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    assert sum(c.bytes_removed for c in applied.commits) <= size
+    assert (len(applied.commits), applied.exit_code) == (1, 0)
+
+
+def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -> None:
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2 + 100
+    spec = replace(SPEC, max_group_size=size)
+    backend = Disturbed(table)
+    planned = plan_table(spec, backend, OPTIONS)
+    applied = new_run(planned)
+    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    assert (backend.runs, len(applied.commits)) == (2, 2)

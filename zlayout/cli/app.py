@@ -36,6 +36,9 @@ ExcludeOption = Annotated[list[str] | None, typer.Option("--exclude", help="Tabl
 FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
 ]
+BudgetOption = Annotated[
+    str | None, typer.Option("--max-rewrite-bytes", metavar="SIZE", help="Rewrite at most so much, the best first.")
+]
 ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read side by side.")]
 ReportOption = Annotated[
     list[str] | None,
@@ -86,18 +89,23 @@ def _root(
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")] = HERE,
-    format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "delta",
+    format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
+    table: Annotated[str, typer.Option("--table", help="The first table: catalog.namespace.table.")] = "",
+    columns: Annotated[str, typer.Option("--columns", help="Its z-order columns, comma-separated.")] = "",
+    warehouse: Annotated[str, typer.Option("--warehouse", help="Where the tables are.")] = "",
+    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///file or https://...")] = "",
+    workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing, also on a terminal.")] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write zlayout.yaml, a first layout and a CI workflow."""
-    from zlayout.cli.init import write_project
+    """Write zlayout.yaml, a first layout, schemas for editors and CI workflows. Asks for what no option says."""
+    from zlayout.cli.init import InitRequest, init_command
 
-    return write_project(folder, format, Console(color))
+    console = Console(color)
+    given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse, "uri": uri}
+    return init_command(folder, InitRequest(given, workflows, ask=console.interactive and not no_input), console)
 
 
-@app.command()
-def validate(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
 @app.command(name="import")
 def import_(
     table: Annotated[str, typer.Argument(help="catalog.namespace.table; it must not have a layout yet.")],
@@ -114,6 +122,9 @@ def import_(
     return import_command(project, table, columns, out, Console(color))
 
 
+@app.command()
+def validate(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -133,6 +144,7 @@ def plan(
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
+    max_rewrite_bytes: BudgetOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = 8,
@@ -141,11 +153,12 @@ def plan(
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Say how far the tables are from their layouts, and what apply would do. Reads metadata only."""
-    from zlayout.cli.plan import PlanRequest, plan_command
+    from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
+    budget = parse_budget(max_rewrite_bytes)
+    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism, budget)
     return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode, reports)
 
 
@@ -162,6 +175,7 @@ def apply(
         PlanFormat, typer.Option("--output", help="json: events on stdout, one a line, as they happen.")
     ] = PlanFormat.TEXT,
     allow_full_rewrite: FullRewriteOption = False,
+    max_rewrite_bytes: BudgetOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = 8,
@@ -171,11 +185,12 @@ def apply(
 ) -> int:
     """Plan, ask, and rewrite on Spark. SELECT may be one plan file that `plan --out` wrote."""
     from zlayout.cli.apply import apply_command
-    from zlayout.cli.plan import PlanRequest
+    from zlayout.cli.plan import PlanRequest, parse_budget
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism)
+    budget = parse_budget(max_rewrite_bytes)
+    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism, budget)
     console = Console(color, verbose=verbose)
     return apply_command(request, console, auto_approve, stale.value, verify.value, reports, output.value)
 

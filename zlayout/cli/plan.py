@@ -24,6 +24,7 @@ from zlayout.plan.model import Plan
 from zlayout.planning import Planned, as_plan, plan_tables
 from zlayout.report import text
 from zlayout.report.words import plural
+from zlayout.spec.layouts import size_in_bytes
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project
 
@@ -39,10 +40,11 @@ class PlanRequest:
     exclude: tuple[str, ...]
     allow_full_rewrite: bool
     parallelism: int
+    max_rewrite_bytes: int | None = None
 
     @property
     def options(self) -> PlanOptions:
-        return PlanOptions(allow_full_rewrite=self.allow_full_rewrite)
+        return PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,20 @@ class Planning:
         count = len(self.planned)
         read = f"{plural(count, 'table')} read in {self.seconds:.1f}s"
         return f"zlayout {zlayout.__version__}  {plural(len(self.project.layouts), 'layout')}, {read}"
+
+
+def parse_budget(text: str | None) -> int | None:
+    """`100GiB` or a number of bytes; None for none. Raises SpecError ZL050."""
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        return size_in_bytes(text)
+    except (KeyError, ArithmeticError) as error:
+        raise SpecError.of(
+            "ZL050", f"expected a size for --max-rewrite-bytes, found {text!r}", hint="such as 100GiB"
+        ) from error
 
 
 def make_plan(request: PlanRequest) -> Planning:

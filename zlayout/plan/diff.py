@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from zlayout.errors import Diagnostic
 from zlayout.plan import cut_bounds, forecast
+from zlayout.plan.decision import Decision as Decision
+from zlayout.plan.decision import Offer
+from zlayout.plan.decision import PlanOptions as PlanOptions
 from zlayout.plan.model import (
     GroupPlan,
+    LeftOver,
     PartitionChange,
     PropertyChange,
     Requires,
@@ -21,44 +23,12 @@ from zlayout.plan.model import (
 )
 from zlayout.plan.partition_text import partition_text
 from zlayout.plan.partitions import target_files
-from zlayout.plan.select import Selected, Selection, select
-from zlayout.plan.work import Capabilities, Group, Work
+from zlayout.plan.select import CHANGED, Selected, Selection, savings, select
+from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import PartitionField, TableState
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """allow_full_rewrite: a change of partitioning may replace every file of a Delta table."""
-
-    allow_full_rewrite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the plan says of a table, and the pinned groups of files behind it (none unless there are changes)."""
-
-    plan: TablePlan
-    groups: tuple[Group, ...] = ()
-    partition_by: tuple[PartitionField, ...] | None = None
-
-    def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
-        """The decision as an order for a backend."""
-        requires = self.plan.requires
-        return Work(
-            table=spec.table,
-            layout=spec.layout,
-            run_id=run_id,
-            version=requires.version if requires else -1,
-            properties=tuple((p.name, p.after) for p in self.plan.properties),
-            partition_by=self.partition_by,
-            groups=self.groups,
-            # Files that arrive outside `where` before the rewrite must stay outside it.
-            covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == self.plan.files,
-            verify=verify,
-        )
 
 
 def decide(
@@ -66,7 +36,7 @@ def decide(
     state: TableState,
     capabilities: Capabilities,
     notes: tuple[Diagnostic, ...] = (),
-    options: PlanOptions = PlanOptions(),
+    options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
 ) -> Decision:
     """What must be done to bring the table to its spec. notes: the backend's own diagnostics on the layout."""
     diagnostics = check(spec, state)
@@ -76,17 +46,26 @@ def decide(
     repartition = fields != state.partition_fields
     full = repartition and not capabilities.partition_evolution
     now = forecast.measure(state.files, spec)
+    blind = cut_bounds.blind_partitions(spec, state)
     if full:
         everything = np.arange(len(state.files), dtype=np.int64)
-        chosen = (Selected(everything, "partition_by changed"),) if len(everything) else ()
+        chosen = (Selected(everything, CHANGED),) if len(everything) else ()
         selection = Selection(chosen, now.ideal, now.targets, (), 0, 0)
     else:
-        selection = select(spec, state, fields, now, cut_bounds.blind_partitions(spec, state))
+        selection = select(spec, state, fields, now, blind, spec.max_group_size)
+    budget = options.max_rewrite_bytes
+    whole = _whole(state, spec, selection, budget) if budget is not None else None
+    too_much = whole is not None and whole.bytes > whole.budget
+    if too_much and not full:
+        most = min(budget or 0, spec.max_group_size or budget or 0)
+        selection = select(spec, state, fields, now, blind, most)
     groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups)
     refusals = _refusals(spec, state, full, options) if change else ()
+    if full and whole is not None and too_much:
+        refusals = (*refusals, too_small(spec, whole.budget, whole.bytes))
     # Iceberg's own z-order interleaves raw bytes: what it leaves cannot be told from metadata.
     predictable = not repartition and (spec.layout.engine == "zlayout" or capabilities.native_by_rank)
     status: Status = "refused" if refusals else "changes" if change else "unchanged"
@@ -115,7 +94,16 @@ def decide(
     )
     if status != "changes":
         return Decision(plan)
-    return Decision(plan, groups, fields if repartition else None)
+    offer = Offer(savings(spec, state.files, now, selection.groups), whole) if whole else None
+    return Decision(plan, groups, fields if repartition else None, offer)
+
+
+def _whole(state: TableState, spec: LayoutSpec, selection: Selection, budget: int) -> LeftOver:
+    """All of the selection, as it is left over when nothing of it is done."""
+    size = sum(int(state.files.bytes[s.files].sum()) for s in selection.groups)
+    files = sum(len(s.files) for s in selection.groups)
+    touched = zip(spec.column_names, selection.touched.sum(axis=0).tolist(), strict=True)
+    return LeftOver(budget, len(selection.groups), files, size, tuple(touched))
 
 
 def _facts(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
@@ -268,6 +256,17 @@ def _refusals(spec: LayoutSpec, state: TableState, full: bool, options: PlanOpti
             )
         )
     return tuple(refusals)
+
+
+def too_small(spec: LayoutSpec, budget: int, least: int) -> Diagnostic:
+    """ZL205: the budget is less than the least that there is to do. Both in bytes."""
+    return Diagnostic(
+        "ZL205",
+        f"{spec.table}: --max-rewrite-bytes is {budget:,} bytes, the least there is to rewrite takes {least:,}",
+        "refused",
+        "allow more bytes, or leave the table out with --exclude",
+        spec.location,
+    )
 
 
 def _unused_settings(spec: LayoutSpec) -> tuple[Diagnostic, ...]:

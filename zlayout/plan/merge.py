@@ -19,6 +19,7 @@ from zlayout.table.state import FileTable
 
 # A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
 RESERVE = 0.1
+RESTORED_FIRST = 1e15
 FAR = np.iinfo(np.int64).max // 4
 
 
@@ -100,16 +101,18 @@ def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition
     return found
 
 
-def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Merge:
+def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
     """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them.
 
     Candidates are the pending files with the 0, 1, 2, ... smallest groups of the partition, whole or only those of
     their files that meet the pending ones in every column. Of those that are predicted to restore the tolerance, the
     one that costs the fewest bytes for each unit of tolerance that it leaves: to leave more means to come back later.
+    Where none of at most `most_bytes` restores it, the one that gains most for its bytes; just the pending files where
+    these are too many by themselves.
     """
     units = _units(decayed, pending)
-    whole = _candidates(decayed, pending, units, np.ones(len(pending), bool), spec)
-    met = _candidates(decayed, pending, units, _meets(decayed, pending), spec)
+    whole = _candidates(decayed, pending, units, np.ones(len(pending), bool), spec, most_bytes)
+    met = _candidates(decayed, pending, units, _meets(decayed, pending), spec, most_bytes)
     pick = met.score < whole.score
     inside = (units.place >= 0) & (units.place < np.where(pick, met.step, whole.step)[decayed.partition])
     return Merge(
@@ -117,6 +120,34 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Merge:
         np.where(pick[:, None], met.touched, whole.touched),
         np.where(pick, met.after, whole.after),
     )
+
+
+def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:
+    """float64[count, d]: by how much touched falls when each group is rewritten by itself.
+
+    group: int64[N] below `count`, -1 for files that stay. A group whose files are in several partitions (they will be
+    partitioned anew) saves nothing that could be told.
+    """
+    members = group >= 0
+    live = np.divide(decayed.files.live_rows, decayed.files.rows, out=np.ones(len(group)), where=decayed.files.rows > 0)
+    size = np.bincount(group[members], (decayed.files.bytes * live)[members], count)
+    written = np.maximum(np.rint(size / spec.layout.target_size), 1).astype(np.int64)
+    first, last = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
+    np.minimum.at(first, group[members], decayed.partition[members])
+    np.maximum.at(last, group[members], decayed.partition[members])
+    fresh = _fresh(decayed, written, np.maximum(last, 0), spec)
+    saves = np.empty_like(fresh)
+    for column, measured in enumerate(decayed.reaches):
+        lo, hi = _hull(measured, group, members, count)
+        after = fresh[:, column] * measured.between(np.maximum(last, 0), lo, hi)
+        saves[:, column] = np.bincount(group[members], measured.share[members], count) - after
+    return np.where((first == last)[:, None], saves, 0.0)
+
+
+def _fresh(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
+    """float64[K, d]: touched, of their own rows, of `written` new files in each `partition`."""
+    fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.calibration[partition]
+    return np.minimum(np.maximum(fresh, 1.0), written[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +208,9 @@ def _hull(measured: Reach, of: Index, members: Bools, count: int) -> tuple[Index
     return lo, hi
 
 
-def _candidates(decayed: Decayed, pending: Bools, units: _Units, eligible: Bools, spec: LayoutSpec) -> _Best:
+def _candidates(
+    decayed: Decayed, pending: Bools, units: _Units, eligible: Bools, spec: LayoutSpec, most_bytes: float
+) -> _Best:
     """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k."""
     files, partitions = decayed.files, len(decayed.targets)
     member = pending | eligible
@@ -202,8 +235,7 @@ def _candidates(decayed: Decayed, pending: Bools, units: _Units, eligible: Bools
     small_now = np.bincount(decayed.partition, decayed.facts.small, partitions)
     small = small_now[owner] - along(decayed.facts.small.astype(np.float64), member)
     small += (written == 1) & (kept_size < SMALL * spec.layout.target_size)
-    fresh = ideal_touched(written, spec.layout, decayed.distinct[owner]) * decayed.calibration[owner]
-    fresh = np.minimum(np.maximum(fresh, 1.0), written[:, None])
+    fresh = _fresh(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
         now = np.bincount(decayed.partition, measured.share, partitions)
@@ -217,7 +249,11 @@ def _candidates(decayed: Decayed, pending: Bools, units: _Units, eligible: Bools
     everything = number == whole[owner]
     limit = spec.tolerance.touched
     restores = (ratio <= 1 + (1 - RESERVE) * (limit - 1)) & (small <= spec.tolerance.small_files * after)
+    useful &= size <= most_bytes
     score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
+    gain = decayed.ratio[owner] - ratio
+    helps = useful & waiting[owner] & (gain > 0)
+    score = np.where(np.isinf(score) & helps, RESTORED_FIRST * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
     return _Best(score[best], step[best], touched[best], after[best], eligible)
 

@@ -51,11 +51,15 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """One measure of how far the data moved on since it was laid out, beside its tolerance."""
+    """One measure of how far the data moved on since it was laid out, beside its tolerance.
+
+    value: of the worst partition. partitions: how many are past the tolerance.
+    """
 
     measure: Measure
     value: float
     tolerance: float
+    partitions: int = 1
 
     @property
     def exceeded(self) -> bool:
@@ -73,6 +77,20 @@ class GroupPlan:
     rows: int
     target_files: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """What a byte budget leaves for later: groups of files (of `files`, `bytes`) that are not rewritten now.
+
+    budget: the bytes that the run was given. columns: touched of each z-order column once all of it is done too.
+    """
+
+    budget: int
+    groups: int
+    files: int
+    bytes: int
+    columns: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +142,7 @@ class TablePlan:
     properties: tuple[PropertyChange, ...] = ()
     partitioning: PartitionChange | None = None
     groups: tuple[GroupPlan, ...] = ()
+    left_over: LeftOver | None = None
     decay: tuple[Decay, ...] = ()
     columns: tuple[ColumnForecast, ...] = ()
     files: int = 0
@@ -139,7 +158,7 @@ class TablePlan:
     def is_open(self) -> bool:
         """Whether the table is not as declared, or not known to be, after an apply if there was one."""
         if self.result is not None:
-            return self.result.outcome != "as_declared"
+            return self.result.outcome not in ("as_declared", "within_budget")
         return self.status != "unchanged"
 
     @property

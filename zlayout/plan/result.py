@@ -8,7 +8,7 @@ from typing import Literal
 from zlayout.errors import Diagnostic
 from zlayout.plan.picture import Boxes, StripCell
 
-Outcome = Literal["as_declared", "not_yet", "failed", "unknown", "interrupted"]
+Outcome = Literal["as_declared", "within_budget", "not_yet", "failed", "unknown", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,10 @@ class MeasuredColumn:
 class TableResult:
     """What a run left. Byte counts are of files on disk; problems is empty where the table is as declared now.
 
-    outcome: as_declared; not_yet (some groups met concurrent changes); failed; unknown (a commit's outcome, or the
-    table could not be read again); interrupted (by a person). columns and size_histogram are measured afresh, empty
-    where that was not reached; boxes and strip likewise, for the HTML report, where one was asked for.
+    outcome: as_declared; within_budget (all that a byte budget allowed); not_yet (some groups met concurrent
+    changes); failed; unknown (a commit's outcome, or the table could not be read again); interrupted (by a person).
+    columns and size_histogram are measured afresh, empty where that was not reached; boxes and strip likewise, for
+    the HTML report, where one was asked for.
     """
 
     run_id: str

@@ -8,13 +8,15 @@ mended by rewriting as little as restores the tolerance: `zlayout.plan.merge`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.plan.forecast import Measured
-from zlayout.plan.merge import measure_decayed, merge
+from zlayout.plan.merge import measure_decayed, merge, saved
 from zlayout.plan.model import Decay, Measure
 from zlayout.plan.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.plan.partitions import partition_facts as facts_of
@@ -24,6 +26,7 @@ from zlayout.table.state import FileTable, PartitionField, TableState
 # Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by, up to
 # this part of the tolerance, is no reason to rewrite again.
 SETTLED = 0.1
+CHANGED = "partition_by changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,12 @@ def select(
     fields: tuple[PartitionField, ...],
     now: Measured,
     blind: Bools | None = None,
+    most_bytes: int | None = None,
 ) -> Selection:
     """Choose the files that a rewrite to `spec` must replace.
 
     fields: the partitioning to reach. now: the table's metrics. blind: bool[P], partitions whose bounds are cut so
-    short that only a rewrite with longer ones lets queries skip.
+    short that only a rewrite with longer ones lets queries skip. most_bytes: in one group, if it has two files or more.
     """
     files = state.files
     each = file_facts(spec, files)
@@ -81,19 +85,28 @@ def select(
         # Old files spread over the new partitions; ordering them apart from what is there already would leave
         # two overlapping groups in each, and another plan after this one.
         everything = np.flatnonzero(facts.in_scope[files.partition])
-        groups = [Selected(everything, "partition_by changed")]
+        groups = [Selected(everything, CHANGED)]
         chosen = facts.in_scope
         choice = _Choice(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
     else:
-        choice = _choose(spec, files, each, facts, mine, cut, now)
+        choice = _choose(spec, files, each, facts, mine, cut, now, np.inf if most_bytes is None else most_bytes)
         groups = _by_partition(files, choice.files, facts, spec, cut)
+        if most_bytes is not None:
+            groups = [part for group in groups for part in _cut(group, files, spec, most_bytes)]
     known = mine & bool((facts.laid > 0).any())
     decay = _worst(facts, choice.ratio, known, spec)
     return Selection(tuple(groups), choice.touched, choice.after, decay, int((~facts.in_scope).sum()), straddling)
 
 
 def _choose(
-    spec: LayoutSpec, files: FileTable, each: FileFacts, facts: PartitionFacts, mine: Bools, cut: Bools, now: Measured
+    spec: LayoutSpec,
+    files: FileTable,
+    each: FileFacts,
+    facts: PartitionFacts,
+    mine: Bools,
+    cut: Bools,
+    now: Measured,
+    most_bytes: float,
 ) -> _Choice:
     """Partitions that were never laid out are rewritten whole, in decayed ones only what restores the tolerance."""
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZE * spec.layout.target_size)
@@ -120,11 +133,28 @@ def _choose(
         again[partitions[decays]] = True
         touched, after = _rewritten(now, whole | again)
         return replace(choice, files=(whole | again)[files.partition], touched=touched, after=after)
-    merged = merge(decayed, pending & decays[partition], spec)
+    merged = merge(decayed, pending & decays[partition], spec, most_bytes)
     rewritten = partitions[decays]
     touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
     choice.files[index[merged.chosen & decays[partition]]] = True
     return choice
+
+
+def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Selected]) -> Floats:
+    """float64[G, d]: by how much touched of the table falls with each of the groups alone."""
+    if not groups:
+        return np.zeros((0, len(spec.column_names)))
+    of_file = np.full(len(files), -1, np.int64)
+    for number, group in enumerate(groups):
+        of_file[group.files] = number
+    concerned = np.zeros(len(now.files), bool)
+    concerned[files.partition[of_file >= 0]] = True
+    index = np.flatnonzero(concerned[files.partition])
+    partitions, partition = np.unique(files.partition[index], return_inverse=True)
+    part = files.take(index)
+    each = file_facts(spec, part)
+    measured = measure_decayed(part, each, spec, now.targets[partitions], now.distinct[partitions], partition)
+    return saved(measured, of_file[index], len(groups), spec)
 
 
 def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
@@ -169,6 +199,22 @@ def _by_partition(
     return [Selected(p, _reason(int(k), facts, spec, cut)) for k, p in zip(partitions, parts, strict=True)]
 
 
+def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -> list[Selected]:
+    """The group in parts of at most `most_bytes`, neighbours in the first column together."""
+    size = files.bytes[group.files]
+    if int(size.sum()) <= most_bytes or spec.layout.engine != "zlayout":
+        return [group]
+    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(group.files))
+    order = pc.array_sort_indices(lower).to_numpy()
+    index, before = group.files[order], np.concatenate(([0], np.cumsum(size[order])))
+    parts, start = [], 0
+    while start < len(index):
+        stop = max(int(np.searchsorted(before, before[start] + most_bytes, side="right")) - 1, start + 1)
+        parts.append(Selected(np.sort(index[start:stop]), group.reason))
+        start = stop
+    return parts
+
+
 def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> str:
     if facts.stale[partition]:
         return "laid out otherwise"
@@ -192,5 +238,5 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpe
     for name, (values, counts, limit) in measures.items():
         value = float(values[counts].max(initial=0.0))
         if value > 0:
-            worst.append(Decay(name, value, limit))
+            worst.append(Decay(name, value, limit, int((values[counts] > limit).sum())))
     return tuple(worst)

@@ -7,7 +7,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.plan.diff import Decision
+from zlayout.plan.decision import Decision
 from zlayout.plan.model import Requires, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.spec.model import Layout, TableName
@@ -39,6 +39,32 @@ class Work:
     groups: tuple[Group, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
+
+    def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
+        """The work as several, each of which rewrites and commits at most so many bytes (or one group).
+
+        What the first ones committed stays when a later one fails. A change of partitioning stays whole.
+        """
+        if most_bytes is None or self.partition_by is not None or len(self.groups) < 2:
+            return (self,)
+        parts: list[list[Group]] = []
+        room = 0
+        for group in self.groups:
+            size = int(group.files.bytes.sum())
+            if not parts or size > room:
+                parts.append([])
+                room = most_bytes
+            parts[-1].append(group)
+            room -= size
+        return tuple(
+            replace(
+                self,
+                groups=tuple(part),
+                properties=self.properties if number == 0 else (),
+                covers_table=self.covers_table and len(parts) == 1,
+            )
+            for number, part in enumerate(parts)
+        )
 
 
 @dataclass(frozen=True, slots=True)

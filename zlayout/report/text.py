@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, Plan, SettingDrift, TablePlan, summary
+from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, LeftOver, Plan, SettingDrift, TablePlan, summary
 from zlayout.plan.result import TableResult
 from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
 
@@ -89,6 +89,8 @@ def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     if table.groups:
         yield style("rewrite", _labelled("-/+", "rewrite", rewrite_text(table)))
         yield _labelled("", "because", reasons_text(table.groups))
+    if table.left_over:
+        yield _labelled("", "left over", left_over_text(table.left_over))
     for decay in table.decay:
         if options.verbose or (decay.exceeded and table.groups):
             yield _labelled("", "decay", decay_text(decay))
@@ -131,11 +133,18 @@ def reasons_text(groups: tuple[GroupPlan, ...]) -> str:
     return ", ".join(f"{reason} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
+def left_over_text(left: LeftOver) -> str:
+    """What a byte budget leaves for later, and touched once that is done too."""
+    touched = "   ".join(f"{printable(name)} ~{number(value)}" for name, value in left.columns)
+    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}; then touched {touched}"
+
+
 def decay_text(decay: Decay) -> str:
     """One measure beside its tolerance."""
     times = decay.measure == "touched"
     value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
-    return f"{decay.measure} {value}, tolerance {limit}" + ("" if decay.exceeded else " (within)")
+    where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
+    return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
 
 
 def result_text(result: TableResult) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 # How each outcome of an apply reads.
 OUTCOMES = {
     "as_declared": "as declared",
+    "within_budget": "as far as --max-rewrite-bytes allows",
     "not_yet": "not yet as declared",
     "failed": "failed: not as declared",
     "unknown": "in an unknown state",

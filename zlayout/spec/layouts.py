@@ -58,6 +58,7 @@ def layout_spec(
         partition_by=partition_by,
         where=where,
         tolerance=_tolerance(data["tolerance"]),
+        max_group_size=size_in_bytes(data["files"]["max_group_size"]) if "max_group_size" in data["files"] else None,
         tags=tuple(data.get("tags", ())),
         description=data.get("description", ""),
         marks=marks,

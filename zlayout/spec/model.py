@@ -102,6 +102,7 @@ class LayoutSpec:
     """One YAML file in `layouts/`, after defaults. `marks` maps a dotted key to its place in that file.
 
     partition_by is None where the spec says nothing of it: then the table keeps the partitioning it has.
+    max_group_size: bytes that one rewrite reads and one commit replaces at most; None for no limit.
     """
 
     table: TableName
@@ -110,6 +111,7 @@ class LayoutSpec:
     partition_by: tuple[PartitionField, ...] | None = None
     where: Predicate | None = None
     tolerance: Tolerance = Tolerance()
+    max_group_size: int | None = None
     tags: tuple[str, ...] = ()
     description: str = ""
     marks: Mapping[str, Location] = field(default_factory=dict)

@@ -133,12 +133,16 @@ class FileTable:
 
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
-        keys = self.identity()
-        ordered = keys.take(pc.sort_indices(keys))
-        sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
-        whole = hashlib.sha256(sizes.tobytes())
-        whole.update("".join(ordered.to_pylist()).encode())
-        return whole.hexdigest()
+        return digest_of(self.identity())
+
+
+def digest_of(keys: pa.Array) -> str:
+    """SHA-256 (hex) of a set of file identities (see `FileTable.identity`), in any order."""
+    ordered = keys.take(pc.sort_indices(keys))
+    sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
+    whole = hashlib.sha256(sizes.tobytes())
+    whole.update("".join(ordered.to_pylist()).encode())
+    return whole.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

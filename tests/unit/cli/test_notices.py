@@ -10,8 +10,9 @@ from zlayout.applying import apply_table, new_run
 from zlayout.backends.base import Commit, Notice, Outcome
 from zlayout.cli.console import Console
 from zlayout.cli.views import Lines, describe
-from zlayout.errors import Diagnostic
-from zlayout.plan.diff import PlanOptions
+from zlayout.errors import Diagnostic, Location
+from zlayout.plan.decision import PlanOptions
+from zlayout.plan.model import TablePlan
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
@@ -33,15 +34,20 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
             yield Commit("rewrite", 1)
             yield NOTICE
 
-    class Decision:
-        plan = None
+    class Work:
+        def in_parts(self, _: object) -> tuple[object, ...]:
+            return (self,)
 
-        def work(self, *_: object) -> None:
-            return None
+    class Decision:
+        plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), "unchanged")
+
+        def work(self, *_: object) -> Work:
+            return Work()
 
     class Planned:
         class spec:
             table = "lake.db.t"
+            max_group_size = None
 
         decision = Decision()
 

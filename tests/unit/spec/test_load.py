@@ -206,7 +206,7 @@ TRANSFORMS = "expected a column, identity, year, month, day, hour or void of one
         ("[a, b]", "[a]\n  range_ids: 1_000", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found '1_000'"),
         ("[a, b]", "[a]\nfiles: {target_size: 128mb}", "a.yaml:5:9: ZL013 expected a size such as 128MiB, or a number of bytes from 1024 for files.target_size, found '128mb'"),
         ("[a, b]", "[a]\nfiles: {target_size: 1000B}", "a.yaml:5:9: ZL013 expected files.target_size from 1KiB to 1024TiB, found '1000B'"),
-        ("[a, b]", "[a]\nfiles: 3", "a.yaml:5:1: ZL013 expected a map with target_size, sort_within for files, found the number 3"),
+        ("[a, b]", "[a]\nfiles: 3", "a.yaml:5:1: ZL013 expected a map with target_size, sort_within, max_group_size for files, found the number 3"),
         ("[a, b]", "[a]\ntolerance: {small_files: 101%}", "a.yaml:5:13: ZL013 expected a share such as 10% or 0.1 for tolerance.small_files, found '101%'"),
         ("[a, b]", "[a]\ntolerance: {touched: 0.5}", "a.yaml:5:13: ZL013 expected a factor of at least 1 such as 1.5x or 1.5 for tolerance.touched, found the number 0.5"),
         ("[a, b]", "[a]\ntags: [x, x]", "a.yaml:5:1: ZL013 expected a list of tags for tags, found one with repetitions"),

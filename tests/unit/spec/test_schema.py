@@ -166,7 +166,7 @@ def test_several_mistakes_at_several_depths_come_at_once_and_each_once() -> None
         ("ZL010", "unknown key 'nam' in zorder.columns[0]", "did you mean 'name'?"),
         ("ZL011", "key 'name' is missing in zorder.columns[0]", "for example name: l_shipdate"),
         ("ZL013", "expected a column name or {name, weight} for zorder.columns[2], found the number 3", ""),
-        ("ZL013", "expected a map with target_size, sort_within for files, found a list", ""),
+        ("ZL013", "expected a map with target_size, sort_within, max_group_size for files, found a list", ""),
         ("ZL013", "expected a number above 0, at most 1000 for zorder.columns[0].weight, found the number 0", ""),
         ("ZL013", "expected a number above 0, at most 1000 for zorder.columns[1].weight, found 'x'", ""),
         ("ZL013", "expected true or false for zorder.noise, found 'no'", ""),

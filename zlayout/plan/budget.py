@@ -1,0 +1,73 @@
+"""A byte budget: of all that could be rewritten, the groups that lower touched most for each byte. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from zlayout.plan.decision import Decision
+from zlayout.plan.diff import too_small
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import digest_of
+
+
+def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tuple[Decision, ...]:
+    """The decisions with what `budget` bytes can do, in the same order: greedy by touched saved for each byte.
+
+    Where nothing at all fits, every table that has something to rewrite is refused with ZL205.
+    """
+    choices = [
+        (-float(decision.offer.saves[number].sum()) / max(group.bytes, 1), group.id, group.bytes, at)
+        for at, (_, decision) in enumerate(decisions)
+        if decision.offer is not None
+        for number, group in enumerate(decision.plan.groups)
+    ]
+    taken: dict[int, set[str]] = {}
+    left = budget
+    for _, group_id, size, at in sorted(choices):
+        if size <= left:
+            taken.setdefault(at, set()).add(group_id)
+            left -= size
+    if choices and not taken:
+        least = min(size for _, _, size, _ in choices)
+        return tuple(_refused(spec, decision, budget, least) for spec, decision in decisions)
+    return tuple(take(decision, taken.get(at, ())) for at, (_, decision) in enumerate(decisions))
+
+
+def take(decision: Decision, ids: Collection[str]) -> Decision:
+    """The decision with only those of its offered groups that have these ids, and what is left over."""
+    offer, plan = decision.offer, decision.plan
+    if offer is None:
+        return decision
+    kept = [number for number, group in enumerate(decision.groups) if group.id in ids]
+    groups = tuple(decision.groups[number] for number in kept)
+    if len(groups) == len(decision.groups):
+        return replace(decision, offer=None)
+    keys = pa.concat_arrays([pa.array([], pa.large_string()), *(group.files.identity() for group in groups)])
+    saved = offer.saves[kept].sum(axis=0)
+    plan = replace(
+        plan,
+        groups=tuple(plan.groups[number] for number in kept),
+        columns=tuple(
+            replace(c, predicted=c.touched - float(saved[at]) if kept and c.predicted is not None else None)
+            for at, c in enumerate(plan.columns)
+        ),
+        left_over=replace(
+            offer.whole,
+            groups=len(decision.groups) - len(kept),
+            files=offer.whole.files - sum(plan.groups[number].files for number in kept),
+            bytes=offer.whole.bytes - sum(plan.groups[number].bytes for number in kept),
+        ),
+        requires=replace(plan.requires, files=digest_of(keys)) if plan.requires else None,
+    )
+    return replace(decision, plan=plan, groups=groups, offer=None)
+
+
+def _refused(spec: LayoutSpec, decision: Decision, budget: int, least: int) -> Decision:
+    plan = take(decision, ()).plan
+    if decision.offer is None or plan.left_over is None:
+        return decision
+    refusal = too_small(spec, budget, least)
+    return Decision(replace(plan, status="refused", diagnostics=(*plan.diagnostics, refusal)))
