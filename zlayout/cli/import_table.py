@@ -12,6 +12,7 @@ from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
+from zlayout.cli.init import SCHEMAS
 from zlayout.errors import Location, SpecError
 from zlayout.importing import recorded_settings, settings_from, spec_text
 from zlayout.report.words import printable
@@ -42,6 +43,7 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
         raise SpecError.of("ZL063", f"{shown(path)} exists already", hint="give another file with --out")
     catalog = project.catalogs[name.catalog]
     text, source = _imported(backend_for(catalog, SparkRuntime(project)), catalog, name, columns)
+    text = _modeline(root, path) + text
     if path == STDOUT:
         console.result(text)
         return 0
@@ -87,6 +89,14 @@ def _imported(backend: Backend, catalog: CatalogConfig, name: TableName, columns
     text = spec_text(name, state.partition_fields, recorded, source)
     _check(text)
     return text, None if source.startswith("what zlayout") else source
+
+
+def _modeline(root: Path, path: Path) -> str:
+    """The line by which editors find the schema that `init` wrote; empty where it did not."""
+    schema = root / SCHEMAS / "layout.schema.json"
+    if path == STDOUT or not schema.is_file():
+        return ""
+    return f"# yaml-language-server: $schema={Path(os.path.relpath(schema, path.absolute().parent)).as_posix()}\n"
 
 
 def _given(columns: str | None) -> Ordering | None:

@@ -1,0 +1,117 @@
+"""init: flags, questions, and a project that loads, with schemas beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zlayout.cli.console import Console
+from zlayout.cli.main import run
+from zlayout.spec.load import load_project
+from zlayout.spec.schema import schema_text
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
+    """Answer the questions in turn; gives the list that they are put into."""
+    asked: list[str] = []
+    left = iter(answers)
+
+    def ask(_: Console, question: str) -> str:
+        asked.append(question)
+        return next(left)
+
+    monkeypatch.setattr(Console, "interactive", property(lambda _: True))
+    monkeypatch.setattr(Console, "ask", ask)
+    return asked
+
+
+def test_flags_say_it_all(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [
+        "--table",
+        "ice.`a.b`.Orders: new",
+        "--columns",
+        "yes, b #c",
+        "--uri",
+        "https://c.example",
+        "--warehouse",
+        "w",
+    ]
+    assert run(["init", "--format", "iceberg", *flags, "--no-workflows"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "wrote zlayout.yaml",
+        "wrote layouts/Orders__new.yaml",
+        "wrote .zlayout/project.schema.json",
+        "wrote .zlayout/layout.schema.json",
+    ]
+    project = load_project(Path(), {})
+    (spec,) = project.layouts
+    assert spec.table.identifier == ("a.b", "Orders: new")
+    assert spec.column_names == ("yes", "b #c")
+    assert (project.catalogs["ice"].type, project.catalogs["ice"].options["uri"]) == ("rest", "https://c.example")
+
+
+def test_a_terminal_is_asked_for_what_no_flag_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = on_a_terminal(monkeypatch, "iceberg", "ice.db.t", "", "")
+    assert run(["init", "--columns", "x"]) == 0
+    assert [q.split(",")[0].split(":")[0] for q in asked] == [
+        "Format of the tables",
+        "A table",
+        "Where the tables are",
+        "The Iceberg catalog",
+    ]
+    (spec,) = load_project(Path(), {}).layouts
+    assert (str(spec.table), spec.column_names) == ("ice.db.t", ("x",))
+
+
+def test_no_input_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = on_a_terminal(monkeypatch)
+    assert run(["init", "--no-input"]) == 0
+    assert asked == []
+
+
+def test_the_workflows_are_those_of_the_example() -> None:
+    assert run(["init"]) == 0
+    written = {p.name: p.read_text() for p in Path(".github/workflows").iterdir()}
+    example = {p.name: p.read_text() for p in (ROOT / "examples/github-actions").glob("*.yml")}
+    assert written == example
+    assert len(example) == 2
+
+
+def test_editors_find_the_schemas() -> None:
+    assert run(["init"]) == 0
+    for file, name in (("zlayout.yaml", "project"), ("layouts/orders.yaml", "layout")):
+        first = Path(file).read_text().splitlines()[0]
+        target = Path(file).parent / first.removeprefix("# yaml-language-server: $schema=")
+        assert target.read_text() == schema_text(name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (["--format", "hudi"], "ZL048"),
+        (["--table", "orders"], "ZL020"),
+        (["--columns", "a,a"], "ZL016"),
+        (["--columns", ", "], "ZL013"),
+    ],
+)
+def test_bad_answers_leave_nothing_behind(
+    here: Path, flags: list[str], code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", *flags]) == 1
+    assert code in capsys.readouterr().err
+    assert [p for p in here.rglob("*") if p.is_file()] == []
+
+
+def test_a_folder_that_cannot_be_made_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("")
+    assert run(["init", "file"]) == 1
+    assert "ZL067" in capsys.readouterr().err
