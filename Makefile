@@ -23,8 +23,8 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/mypy
 	$(BIN)/pytest tests/unit
 
-test: check  ## everything, with Chromium, Spark, Delta and Iceberg
-	$(BIN)/pytest tests/browser tests/spark
+test: check  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
+	$(BIN)/pytest tests/browser tests/editor tests/spark
 
 bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 import zlayout
+from zlayout.cli.completion import complete_tables
 from zlayout.cli.console import Color, Console
 
 app = typer.Typer(
@@ -30,9 +31,16 @@ ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output."
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show unchanged tables and tolerated decay too.")]
 SelectArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.", metavar="SELECT"),
+    typer.Argument(
+        help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.",
+        metavar="SELECT",
+        autocompletion=complete_tables,
+    ),
 ]
-ExcludeOption = Annotated[list[str] | None, typer.Option("--exclude", help="Tables to leave out; like SELECT.")]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", help="Tables to leave out; like SELECT.", autocompletion=complete_tables),
+]
 FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
 ]
@@ -236,7 +244,9 @@ def show(
 
 @app.command()
 def inspect(
-    table: Annotated[str, typer.Argument(help="catalog.namespace.table, with or without a layout.")],
+    table: Annotated[
+        str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
+    ],
     columns: Annotated[
         str | None, typer.Option("--columns", help="Comma-separated columns; default: the layout's.")
     ] = None,

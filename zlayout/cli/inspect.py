@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
+from zlayout.cli.project import open_project
 from zlayout.errors import Location, SpecError
 from zlayout.report.words import number, plural, printable, setting, size
-from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.names import parse_table
 from zlayout.table.histogram import size_histogram
@@ -24,7 +23,7 @@ BAR = 30
 
 def inspect_command(project: Path, table: str, columns: str | None, console: Console) -> int:
     """Print the facts. Raises SpecError for an unknown catalog or column, TableError for an unreadable table."""
-    loaded = load_project(project, os.environ)
+    loaded = open_project(project)
     name = parse_table(table, Location("TABLE"))
     if name.catalog not in loaded.catalogs:
         known = ", ".join(sorted(loaded.catalogs))

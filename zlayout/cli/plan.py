@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
+from zlayout.cli.project import open_project
 from zlayout.cli.reports import Reports
 from zlayout.cli.select import select_layouts
 from zlayout.errors import SpecError
@@ -25,7 +25,6 @@ from zlayout.planning import Planned, as_plan, plan_tables
 from zlayout.report import text
 from zlayout.report.words import plural
 from zlayout.spec.layouts import size_in_bytes
-from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project
 
 CHANGES = 2
@@ -87,7 +86,7 @@ def parse_budget(text: str | None) -> int | None:
 
 def make_plan(request: PlanRequest) -> Planning:
     """Load the project and plan the selected tables."""
-    project = load_project(request.project, os.environ)
+    project = open_project(request.project)
     specs = select_layouts(project.layouts, request.select, request.exclude)
     runtime = SparkRuntime(project)
     backends = backends_of(project, runtime, specs)

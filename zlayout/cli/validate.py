@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from zlayout.cli.console import Console
+from zlayout.cli.project import open_project
 from zlayout.errors import SpecError
 from zlayout.report.words import plural
-from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 
 
 def validate_project(project: Path, paths: Sequence[Path], console: Console) -> int:
     """Raises SpecError with everything that is wrong; prints one line when nothing is."""
     start = project if not paths else _existing(paths[0])
-    loaded = load_project(start, os.environ)
+    loaded = open_project(start)
     chosen = [spec for spec in loaded.layouts if not paths or _is_in(spec, paths)]
     console.result(f"{plural(len(chosen), 'layout')} valid\n")
     return 0

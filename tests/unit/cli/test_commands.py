@@ -113,6 +113,18 @@ def test_no_project_says_where_to_begin(
     assert "zlayout init" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("root")
+def test_a_project_is_found_from_a_folder_below_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "layouts/orders.yaml"]) == 0
+    assert capsys.readouterr().out == "1 layout valid\n"
+    monkeypatch.chdir("layouts")
+    for command in (["plan"], ["validate"], ["inspect", "lake.db.orders"]):
+        assert run(command) == 0, command
+    assert "lake.db.orders" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_init_writes_a_valid_project_and_never_overwrites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], format: str
