@@ -12,7 +12,7 @@ from zlayout.errors import SpecError
 from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.plan.picture import Boxes, Picture
 from zlayout.report import charts
-from zlayout.report.text import decay_text, declared, last_line, reasons_text, result_text, rewrite_text
+from zlayout.report.text import decay_text, declared, last_line, left_over_text, reasons_text, result_text, rewrite_text
 from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _table(index: int, table: TablePlan) -> dict[str, Any]:
         "kind": "unchanged" if not table.is_open else "error" if result else table.status,
         "rewrite": rewrite_text(table) if table.groups else "",
         "reasons": reasons_text(table.groups) if table.groups else "",
+        "left_over": left_over_text(table.left_over) if table.left_over else "",
         "files": sum(g.files for g in table.groups),
         "targets": sum(g.target_files for g in table.groups),
         "result": result_text(result) if result else "",

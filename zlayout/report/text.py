@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ Style = Callable[[str, str], str]
 
 LEGEND = "  ~ alter settings    -/+ rewrite files"
 _LABEL = 16
+_TEXT = 6 + _LABEL
 _SIZES = ("files.target_size",)
 
 
@@ -74,31 +76,54 @@ def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     place = printable(str(table.location))
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
+    for kind, line, indent in _parts(table, options):
+        for piece in _wrapped(line, options.width, indent):
+            yield style(kind, piece) if kind else piece
+
+
+def _parts(table: TablePlan, options: TextOptions) -> Iterator[tuple[str, str, int]]:
+    """(style, line, how far its continuation is indented) for each line of a table below its title."""
     if table.status == "unchanged":
-        yield f"      unchanged       {plural(table.files, 'file')}, {size(table.bytes)}"
+        yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}"), _TEXT
     for drift in table.drift:
-        yield style("alter", _labelled("~", drift.key, drift_text(drift)))
+        yield "alter", _labelled("~", drift.key, drift_text(drift)), _TEXT
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
-        yield style("dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)")
+        yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)", _TEXT
     for change in table.properties:
         text = f"{setting(change.before)} -> {setting(change.after)}  ({printable(change.reason)})"
-        yield style("alter", _labelled("~", printable(change.name), text))
+        yield "alter", _labelled("~", printable(change.name), text), _TEXT
     if table.partitioning:
         before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
-        yield style("alter", _labelled("~", "partition_by", f"{before} -> {after}"))
+        yield "alter", _labelled("~", "partition_by", f"{before} -> {after}"), _TEXT
     if table.groups:
-        yield style("rewrite", _labelled("-/+", "rewrite", rewrite_text(table)))
-        yield _labelled("", "because", reasons_text(table.groups))
+        yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table)), _TEXT
+        yield "", _labelled("", "because", reasons_text(table.groups)), _TEXT
     if table.left_over:
-        yield _labelled("", "left over", left_over_text(table.left_over))
+        yield "", _labelled("", "left over", left_over_text(table.left_over)), _TEXT
     for decay in table.decay:
         if options.verbose or (decay.exceeded and table.groups):
-            yield _labelled("", "decay", decay_text(decay))
-    yield from _touched(table.columns, options.width)
+            yield "", _labelled("", "decay", decay_text(decay)), _TEXT
+    for line in _touched(table.columns, options.width):
+        yield "", line, _TEXT
     if table.result:
-        yield _labelled("", "result", result_text(table.result))
+        yield "", _labelled("", "result", result_text(table.result)), _TEXT
     for d in (*table.diagnostics, *(table.result.problems if table.result else ())):
-        yield style(d.severity, f"      {d.severity}: {printable(str(d))}")
+        start = f"      {d.severity}: "
+        yield d.severity, f"{start}{printable(str(d))}", len(start)
+
+
+def _wrapped(line: str, width: int, indent: int) -> list[str]:
+    """The line in pieces of at most `width` characters, but for words that are longer (paths, addresses)."""
+    if len(line) <= width:
+        return [line]
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def _labelled(sign: str, label: str, text: str) -> str:

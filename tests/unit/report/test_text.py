@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unit.report.sample_plans import EVENTS, ORDERS, REFUSED, UNCHANGED
 
-from zlayout.errors import Location
+from zlayout.errors import Diagnostic, Location
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.report.text import TextOptions, render
 
@@ -27,7 +27,8 @@ EVENTS_AT_80 = """\
   ~ alter settings    -/+ rewrite files
 
 bronze.events (iceberg, version 5)                        layouts/events.yaml:2:1
-  ~   write.metadata.metrics.column.url none -> full  (no min/max statistics on url)
+  ~   write.metadata.metrics.column.url none -> full  (no min/max statistics on
+                      url)
   ~   partition_by    [day(at)] -> [month(at)]
   -/+ rewrite         2 of 2 partitions, 1.17 TiB, 9,610 -> ~1,230 files
       because         not laid out yet (1 partition), decayed (1 partition)
@@ -54,6 +55,15 @@ def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
         "                      order_date 9,610 -> ~35.4 (floor 35.1)",
     ]
     assert max(map(len, lines)) <= 80
+
+
+def test_long_messages_are_wrapped_below_their_own_beginning_and_keep_their_words() -> None:
+    message = "expected a table at /a/very/long/path/" + "x" * 90 + " and found none, as one can see"
+    long = TablePlan("a.b", "delta", Location("x.yaml"), "error", diagnostics=(Diagnostic("ZL110", message),))
+    lines = render(Plan("0.1.0", (long,)), TextOptions(width=80)).splitlines()[1:-2]
+    assert lines[0] == "      error: ZL110 expected a table at"
+    assert lines[1].strip() == "/a/very/long/path/" + "x" * 90
+    assert lines[2] == "             and found none, as one can see"
 
 
 def test_nothing_to_do_is_one_line() -> None:
