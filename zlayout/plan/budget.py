@@ -30,8 +30,9 @@ def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tupl
         if size <= left:
             taken.setdefault(at, set()).add(group_id)
             left -= size
-    if choices and not taken:
-        least = min(size for _, _, size, _ in choices)
+    wanted = [d.offer.whole.bytes for _, d in decisions if d.offer is not None and d.offer.whole.bytes]
+    if wanted and not taken:
+        least = min([size for _, _, size, _ in choices] or wanted)
         return tuple(_refused(spec, decision, budget, least) for spec, decision in decisions)
     return tuple(take(decision, taken.get(at, ())) for at, (_, decision) in enumerate(decisions))
 
@@ -43,7 +44,8 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
         return decision
     kept = [number for number, group in enumerate(decision.groups) if group.id in ids]
     groups = tuple(decision.groups[number] for number in kept)
-    if len(groups) == len(decision.groups):
+    rest = offer.whole.bytes - sum(plan.groups[number].bytes for number in kept)
+    if not rest:
         return replace(decision, offer=None)
     keys = pa.concat_arrays([pa.array([], pa.large_string()), *(group.files.identity() for group in groups)])
     saved = offer.saves[kept].sum(axis=0)
@@ -56,9 +58,10 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
         ),
         left_over=replace(
             offer.whole,
-            groups=len(decision.groups) - len(kept),
+            # what was offered may be less than all: new files without the groups that they should be merged with
+            groups=max(len(decision.groups) - len(kept), 1),
             files=offer.whole.files - sum(plan.groups[number].files for number in kept),
-            bytes=offer.whole.bytes - sum(plan.groups[number].bytes for number in kept),
+            bytes=rest,
         ),
         requires=replace(plan.requires, files=digest_of(keys)) if plan.requires else None,
     )

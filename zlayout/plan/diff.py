@@ -62,7 +62,7 @@ def decide(
     groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
-    change = repartition or bool(properties) or bool(groups)
+    change = repartition or bool(properties) or bool(groups) or too_much
     refusals = _refusals(spec, state, full, options) if change else ()
     if full and whole is not None and too_much:
         refusals = (*refusals, too_small(spec, whole.budget, whole.bytes))

@@ -146,3 +146,20 @@ def test_files_that_will_be_partitioned_anew_promise_nothing() -> None:
     decision = decide(spec, state(*EAST, *WEST), iceberg, options=options)
     assert decision.offer is not None
     assert decision.offer.saves.tolist() == [[0.0]]
+
+
+def test_one_merge_that_is_too_large_is_refused_when_there_is_nothing_else() -> None:
+    small = [File(0, 9, layout=0, group=n, bytes=TARGET // 4) for n in range(2)]
+    decision = within(TARGET // 4, state(*small))
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
+    assert decision.plan.left_over is not None
+    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (2, TARGET // 2)
+
+
+def test_new_files_without_the_group_they_belong_to_leave_something_over() -> None:
+    small = TARGET // 4
+    observed = state(File(0, 9, layout=0, group=0, bytes=small), File(0, 9, bytes=small))
+    decision = within(small, observed)
+    assert [len(g.files) for g in decision.groups] == [1]
+    assert decision.plan.left_over is not None
+    assert decision.plan.left_over.bytes == small

@@ -63,6 +63,7 @@ class MemoryTable:
     def __init__(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
         self.table_id = str(uuid.uuid4())
         self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by))]
+        self._specs = [self.log[0].fields]
         self._lock = threading.Lock()
 
     @property
@@ -88,6 +89,17 @@ class MemoryTable:
         """Delete the rows that match, by marking them (merge on read)."""
         self._change(lambda v: {f.path: _mark(f, condition) for f in v.files.values()})
 
+    def update(self, condition: pc.Expression, column: str, value: Any) -> None:
+        """Set `column` where the condition holds; files with such rows are written anew (copy on write)."""
+        self._change(
+            lambda v: {new.path: new for f in v.files.values() for new in _updated(f, condition, column, value)}
+        )
+
+    def expire(self) -> None:
+        """Forget all versions but the current one."""
+        with self._lock:
+            del self.log[:-1]
+
     def compact(self) -> None:
         """Replace all files of each partition by one, in no particular order, as another tool would."""
         whole, version = self.rows(), self.current
@@ -98,7 +110,10 @@ class MemoryTable:
         return self._append_version(lambda v: replace(v, properties={**v.properties, **properties}))
 
     def set_partitioning(self, fields: tuple[PartitionField, ...]) -> int:
-        return self._append_version(lambda v: replace(v, fields=fields, spec_id=v.spec_id + 1))
+        """New files are partitioned by `fields`; one that it had before keeps its id, as in Iceberg."""
+        if fields not in self._specs:
+            self._specs.append(fields)
+        return self._append_version(lambda v: replace(v, fields=fields, spec_id=self._specs.index(fields)))
 
     def replace_files(self, read: Sequence[StoredFile], new: Sequence[StoredFile]) -> int:
         """Swap `read` for `new`. Raises CommitConflict when a file of `read` changed or went away meanwhile."""
@@ -159,3 +174,13 @@ def _mark(file: StoredFile, condition: pc.Expression) -> StoredFile:
     numbered = file.rows.append_column("__position", pa.array(np.arange(len(file.rows))))
     hit = frozenset(numbered.filter(condition)["__position"].to_pylist())
     return replace(file, deleted=file.deleted | hit) if hit - file.deleted else file
+
+
+def _updated(file: StoredFile, condition: pc.Expression, column: str, value: Any) -> list[StoredFile]:
+    hit = len(file.live.filter(condition))
+    if not hit:
+        return [file]
+    at, kind = file.rows.schema.get_field_index(column), file.rows.schema.field(column).type
+    same = file.live.filter(~condition)
+    changed = file.live.filter(condition).set_column(at, column, pa.array([value] * hit, kind))
+    return [StoredFile(new_path(), pa.concat_tables([same, changed]), file.partition)]

@@ -1,0 +1,202 @@
+"""Any sequence of what happens to tables, with applies in between: one apply must always be enough.
+
+A state machine over one table. A subclass gives the table (`make`), and with it what writers, other tools and the
+format itself do to tables; the machine keeps the rows that must be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from zlayout.applying import Applied, apply_table, new_run
+from zlayout.backends.base import Backend
+from zlayout.errors import Location
+from zlayout.plan.decision import PlanOptions
+from zlayout.planning import Planned, plan_table
+from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+from zlayout.table.state import PartitionField
+
+REGIONS = np.array(["east", "west"])
+OPTIONS = PlanOptions(allow_full_rewrite=True)
+
+counts = st.integers(1, 60)
+shapes = st.sampled_from(["everywhere", "corner", "one key", "growing", "half null"])
+
+
+class Subject(Protocol):
+    """One table, and what others do to it. Ids are unique; `region` is east for even ids, west for odd ones."""
+
+    backend: Backend
+    table: TableName
+    bytes_per_row: float
+
+    def append(self, rows: pa.Table, files: int) -> None: ...
+    def delete(self, low: int, high: int) -> None: ...
+    def update(self, low: int, high: int, value: int) -> None:
+        """Set column a to `value` where low <= id < high."""
+        ...
+
+    def optimize(self) -> None:
+        """As another tool does it: rewrite files, order and records lost."""
+        ...
+
+    def repartition(self, fields: tuple[str, ...]) -> None:
+        """Somebody changes how new files are partitioned, where the format can."""
+        ...
+
+    def checkpoint(self) -> None: ...
+    def expire(self) -> None: ...
+    def rows(self) -> pa.Table: ...
+
+
+def make_rows(start: int, count: int, shape: str, seed: int) -> pa.Table:
+    """`count` rows with ids from `start`: an int key a, a text key b, a region."""
+    random = np.random.default_rng(seed)
+    a, b = random.integers(0, 1000, count), random.integers(0, 1000, count)
+    if shape == "corner":
+        a, b = 900 + a // 20, b // 20
+    elif shape == "one key":
+        a, b = np.full(count, 7), np.full(count, 7)
+    elif shape == "growing":
+        a = 1000 + start + np.arange(count)
+    text = [None if shape == "half null" and n % 2 else f"key-{n:04}" for n in b.tolist()]
+    ids = np.arange(start, start + count)
+    return pa.table({"id": ids, "a": a, "b": pa.array(text, pa.string()), "region": REGIONS[ids % 2]})
+
+
+class Reconciler(RuleBasedStateMachine):
+    """Subclasses define `make`."""
+
+    subject: Subject
+    curves: tuple[str, ...] = ("kd", "zorder", "hilbert", "linear")
+
+    def make(self, rows: pa.Table, files: int, partitioned: bool) -> Subject:
+        raise NotImplementedError
+
+    @initialize(count=counts, files=st.integers(1, 6), shape=shapes, partitioned=st.booleans(), seed=st.integers(0, 99))
+    def create(self, count: int, files: int, shape: str, partitioned: bool, seed: int) -> None:
+        self.expected = make_rows(0, count, shape, seed)
+        self.next_id = count
+        self.subject = self.make(self.expected, files, partitioned)
+        layout = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, self.size(20), True, "zlayout")
+        self.spec = LayoutSpec(self.subject.table, layout, Location("layouts/t.yaml"))
+
+    def size(self, rows: int) -> int:
+        return int(self.subject.bytes_per_row * rows)
+
+    @rule(count=counts, files=st.integers(1, 4), shape=shapes, seed=st.integers(0, 99))
+    def append(self, count: int, files: int, shape: str, seed: int) -> None:
+        rows = make_rows(self.next_id, count, shape, seed)
+        self.next_id += count
+        self.subject.append(rows, files)
+        self.expected = pa.concat_tables([self.expected, rows])
+
+    @rule(start=st.floats(0, 1), share=st.floats(0, 1))
+    def delete(self, start: float, share: float) -> None:
+        low, high = int(start * self.next_id), int((start + share) * self.next_id)
+        self.subject.delete(low, high)
+        ids = self.expected["id"].to_numpy()
+        self.expected = self.expected.filter(pa.array((ids < low) | (ids >= high)))
+
+    @rule(start=st.floats(0, 1), share=st.floats(0, 0.3), value=st.integers(0, 2000))
+    def update(self, start: float, share: float, value: int) -> None:
+        low, high = int(start * self.next_id), int((start + share) * self.next_id)
+        self.subject.update(low, high, value)
+        ids, a = self.expected["id"].to_numpy(), self.expected["a"].to_numpy()
+        changed = pa.array(np.where((ids >= low) & (ids < high), value, a))
+        self.expected = self.expected.set_column(self.expected.schema.get_field_index("a"), "a", changed)
+
+    @rule(
+        columns=st.sampled_from([("a",), ("b",), ("a", "b"), ("b", "a")]),
+        rows=st.sampled_from([10, 20, 50]),
+        data=st.data(),
+    )
+    def change_layout(self, columns: tuple[str, ...], rows: int, data: st.DataObject) -> None:
+        keys = tuple(ZorderColumn(name) for name in columns)
+        curve = data.draw(st.sampled_from(self.curves))
+        layout = replace(self.spec.layout, columns=keys, curve=curve, target_size=self.size(rows))
+        self.spec = replace(self.spec, layout=layout)
+
+    @rule(
+        touched=st.sampled_from([1.0, 1.2, 1.5, 2.0]),
+        unclustered=st.sampled_from([0.0, 0.1, 0.5]),
+        small=st.sampled_from([0.0, 0.2, 0.9]),
+        deleted=st.sampled_from([0.0, 0.1, 0.6]),
+    )
+    def change_tolerance(self, touched: float, unclustered: float, small: float, deleted: float) -> None:
+        self.spec = replace(self.spec, tolerance=Tolerance(unclustered, touched, small, deleted))
+
+    @rule(fields=st.sampled_from([None, (), ("region",)]))
+    def change_partitioning(self, fields: tuple[str, ...] | None) -> None:
+        wanted = None if fields is None else tuple(PartitionField(name) for name in fields)
+        self.spec = replace(self.spec, partition_by=wanted)
+
+    @rule(fields=st.sampled_from([(), ("region",)]))
+    def repartition(self, fields: tuple[str, ...]) -> None:
+        self.subject.repartition(fields)
+
+    @rule()
+    def optimize(self) -> None:
+        self.subject.optimize()
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.subject.checkpoint()
+
+    @rule()
+    def expire(self) -> None:
+        self.subject.expire()
+
+    @rule(share=st.floats(0.05, 1))
+    def apply_with_budget(self, share: float) -> None:
+        size = int(self.subject.backend.observe(self.subject.table, ()).files.bytes.sum())
+        budget = max(1, int(share * size))
+        options = replace(OPTIONS, max_rewrite_bytes=budget)
+        planned = plan_table(self.spec, self.subject.backend, options)
+        if planned.decision.plan.status == "refused":
+            return
+        applied = self.run(planned, options)
+        assert sum(c.bytes_removed for c in applied.commits if c.kind == "rewrite") <= budget
+        assert applied.exit_code == 0
+        self.check_rows()
+
+    @rule()
+    def apply(self) -> None:
+        applied = self.run(self.plan(), OPTIONS)
+        assert applied.after is not None
+        assert applied.after.status == "unchanged", (applied.after.groups, applied.after.decay)
+        self.check_rows()
+
+    @rule()
+    def apply_twice(self) -> None:
+        self.apply()
+        before = self.subject.backend.observe(self.subject.table, ()).version
+        again = self.run(self.plan(), OPTIONS)
+        assert again.commits == []
+        assert self.subject.backend.observe(self.subject.table, ()).version == before
+
+    def teardown(self) -> None:
+        if hasattr(self, "spec"):
+            self.apply()
+
+    def plan(self) -> Planned:
+        return plan_table(self.spec, self.subject.backend, OPTIONS)
+
+    def run(self, planned: Planned, options: PlanOptions) -> Applied:
+        assert planned.decision.plan.status in ("changes", "unchanged"), planned.decision.plan.diagnostics
+        applied = new_run(planned)
+        apply_table(planned, self.subject.backend, options, applied, lambda _: None, lambda *_: None)
+        if applied.error is not None:
+            raise applied.error
+        return applied
+
+    def check_rows(self) -> None:
+        names = self.expected.schema.names
+        found = self.subject.rows().select(names).sort_by("id").combine_chunks()
+        assert found.equals(self.expected.sort_by("id").combine_chunks())
