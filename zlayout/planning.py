@@ -54,8 +54,17 @@ def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int 
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         return Planned(spec, state, decide(spec, state, backend.capabilities, notes, options))
-    except TableError as error:
+    except ZlayoutError as error:
         return Planned(spec, None, Decision(_unreadable(spec, backend, error)))
+    except Exception as error:
+        # One broken table must not stop the others, whatever a format's library throws.
+        unknown = TableError.of(
+            "ZL104",
+            f"{spec.table} cannot be read: {type(error).__name__}: {error}",
+            hint="if this is not about access to the table, report it",
+            location=spec.location,
+        )
+        return Planned(spec, None, Decision(_unreadable(spec, backend, unknown)))
 
 
 def _within_budget(planned: tuple[Planned, ...], options: PlanOptions) -> tuple[Planned, ...]:

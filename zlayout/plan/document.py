@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from zlayout.errors import Location, SpecError
+from zlayout.errors import Location, Refused, SpecError
 from zlayout.plan.model import FORMAT_VERSION, Plan, summary
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -33,12 +33,15 @@ def to_json(plan: Plan) -> str:
 
 
 def from_json(text: str, path: str) -> Plan:
-    """The plan that `to_json` wrote. Raises SpecError ZL040 to ZL042 for what is not one, naming the place."""
+    """The plan that `to_json` wrote. Raises SpecError ZL040 or ZL041 for what is not one, naming the place.
+
+    Raises Refused ZL206 for a plan of another version of the format.
+    """
     document = _parse(text, path)
     found = document.get("format_version")
     if found != FORMAT_VERSION:
-        raise SpecError.of(
-            "ZL042",
+        raise Refused.of(
+            "ZL206",
             f"this is a plan of format {found!r:.40}, expected {FORMAT_VERSION}",
             hint="make the plan again with this version of zlayout",
             location=Location(path),

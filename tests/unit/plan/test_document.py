@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from unit.plan.plans import SPEC, File, state
 
-from zlayout.errors import SpecError
+from zlayout.errors import Refused, SpecError
 from zlayout.plan import document
 from zlayout.plan.diff import decide
 from zlayout.plan.model import Plan
@@ -43,7 +43,6 @@ def test_every_key_of_the_schema_is_described() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda d: d.update(format_version=2), "ZL042"),
         (lambda d: d.update(surprise=1), "ZL041"),
         (lambda d: d["tables"][0].update(path="/etc"), "ZL041"),
         (lambda d: d["tables"][0].update(files="many"), "ZL041"),
@@ -60,7 +59,15 @@ def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: 
     assert caught.value.diagnostics[0].location.path == "plan.json"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format_version": NaN}'])
+@pytest.mark.parametrize("version", [2, 0, "1", None, float("nan")])
+def test_a_plan_of_another_format_version_is_refused(plan: Plan, version: object) -> None:
+    body = json.loads(document.to_json(plan)) | {"format_version": version}
+    with pytest.raises(Refused, match="ZL206") as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         document.from_json(text, "plan.json")
