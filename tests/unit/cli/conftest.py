@@ -40,7 +40,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Scripted(MemoryBackend):
-    """A memory backend that calls `meanwhile` before each group, and fails every rewrite when `breaks` is set."""
+    """A memory backend that calls `meanwhile` after each group; where `breaks` is set, it fails after that instead."""
 
     def __init__(self, table: MemoryTable) -> None:
         super().__init__(MemoryCatalog({"db.orders": table}))
@@ -49,6 +49,7 @@ class Scripted(MemoryBackend):
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
         if self.breaks is not None:
+            self.meanwhile()
             raise self.breaks
         for outcome in super().execute(work, notify):
             self.meanwhile()

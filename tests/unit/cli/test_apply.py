@@ -117,6 +117,20 @@ class TestInterrupts:
         started = [e["table"] for e in events(capsys.readouterr().out) if e["type"] == "apply_start"]
         assert started == ["lake.db.orders"]
 
+    def test_a_rewrite_that_was_cancelled_is_interrupted_and_not_failed(
+        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
+        memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
+        memory.meanwhile, memory.breaks = self.press, RuntimeError("Job 3 cancelled")
+        assert run(["apply", "--auto-approve", "--output", "json"]) == 130
+        out, err = capsys.readouterr()
+        told = events(out)
+        assert [e["table"] for e in told if e["type"] == "apply_start"] == ["lake.db.orders"]
+        (ended,) = (e for e in told if e["type"] == "apply_errored")
+        assert (ended["outcome"], ended["problems"]) == ("interrupted", [])
+        assert "cancelled" not in err
+
     def test_the_second_one_stops_at_once(self) -> None:
         stops = []
         with Interrupts(lambda: stops.append(1)) as interrupts:

@@ -6,7 +6,9 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from unit.cli.conftest import LAYOUT, Scripted
 
 from zlayout.cli.main import run
@@ -89,6 +91,19 @@ def test_github_is_told_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["drift"]) == 2
     assert Path("summary.md").read_text().startswith("before\n<!-- zlayout-report -->\n")
     assert Path("outputs").read_text() == "has_changes=true\nexit_code=2\ntables_changed=1\n"
+
+
+def test_partitions_have_names_only_with_show_values(root: Path) -> None:
+    rows = pa.table({"a": [1, 2], "day": ["monday", "tuesday"]})
+    for _ in range(2):
+        write_deltalake(str(root / "tables/db/days"), rows, mode="append", partition_by=["day"])
+    Path("layouts/days.yaml").write_text(LAYOUT.replace("orders", "days"))
+    reports = ["--report", "html=r.html", "--report", "json=r.json"]
+    assert run(["drift", *reports]) == 2
+    assert "monday" not in Path("r.html").read_text() + Path("r.json").read_text()
+    assert run(["drift", *reports, "--show-values"]) == 2
+    assert "day=monday" in Path("r.html").read_text()
+    assert "day=monday" in Path("r.json").read_text()
 
 
 def test_apply_reports_what_it_did(memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:

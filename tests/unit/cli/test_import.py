@@ -15,7 +15,7 @@ from unit.cli.conftest import LAYOUT, PROJECT, Scripted
 
 from zlayout.backends.ordering import last_zorder
 from zlayout.cli.main import run
-from zlayout.importing import target_size
+from zlayout.importing import recorded_settings, target_size
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 
@@ -61,10 +61,19 @@ def test_the_newest_optimize_with_an_order_counts() -> None:
     compaction = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": "[]"}, "version": 9}
     older = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["a"]'}, "version": 5}
     write = {"operation": "WRITE", "operationParameters": {}, "version": 10}
-    found = last_zorder([write, compaction, older, {**older, "version": 2}])
+    other = {"operation": "RESTORE", "operationParameters": {"zOrderBy": '["z"]'}, "version": 11}
+    found = last_zorder([other, write, compaction, older, {**older, "version": 2}])
     assert found is not None
     assert (found.columns, found.source) == (("a",), "OPTIMIZE ZORDER BY at version 5")
     assert last_zorder([write]) is None
+
+
+def test_a_layout_that_no_file_has_is_not_what_the_table_has(memory: Scripted) -> None:
+    assert run(["apply", "--auto-approve"]) == 0
+    state = memory.observe(the_layout().table, ())
+    assert recorded_settings(state) is not None
+    none_left = replace(state.files, layout=state.files.layout * 0 - 1)
+    assert recorded_settings(replace(state, files=none_left)) is None
 
 
 def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

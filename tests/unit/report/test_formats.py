@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import jsonschema
@@ -19,6 +20,7 @@ from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
 from zlayout.report.redact import without_values
+from zlayout.report.words import printable
 from zlayout.spec.schema import load_schema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -89,6 +91,11 @@ def test_annotations_are_at_most_ten_worst_first_and_one_line_each() -> None:
     assert lines[-1] == "::notice title=zlayout::20 more in the full report"
 
 
+def test_among_equals_the_table_with_most_to_rewrite_comes_first() -> None:
+    small = replace(ORDERS, table="aaa", groups=ORDERS.groups[:1])
+    assert [f.table for f in findings(Plan("0.1.0", (small, ORDERS)))] == ["bronze.orders", "aaa"]
+
+
 def test_a_workflow_command_cannot_be_smuggled_in() -> None:
     for line in github.render(Plan("0.1.0", (HOSTILE,))).splitlines():
         command, properties, _ = re.fullmatch(r"::(\w+) ((?:\w+=[^:,]*,?)+)::(.*)", line).groups()  # type: ignore[union-attr]
@@ -113,6 +120,7 @@ def test_markdown_of_a_hostile_table_renders_no_element_of_its_own() -> None:
         *("details", "summary", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "code", "pre")
     }
     assert html.count("<td>") == 6
+    assert f"<td><code>{escape(printable(HOSTILE.table), quote=False)}</code></td>" in html
 
 
 @pytest.mark.parametrize("format", ENDINGS)
