@@ -258,11 +258,12 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
     spark.sql(f"delete from delta.`{delta_path}` where id = 9")
     for few in (1000, 0):
         monkeypatch.setattr(source_files, "_FEW", few)
-        found = source_files.pinned_files(delta, snapshot, "t", groups[1:])
+        found = source_files.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
         assert set(found.by_path) == set(groups[1].files.path.to_pylist())
-        assert len(source_files.pinned_files(delta, snapshot, "t", groups).by_path) == len(state.files)
+        whole = source_files.pinned_files(delta, snapshot, "t", groups, len(state.files))
+        assert len(whole.by_path) == len(state.files)
         with pytest.raises(CommitConflict, match="ZL320"):
-            source_files.pinned_files(delta, delta.snapshot(), "t", groups)
+            source_files.pinned_files(delta, delta.snapshot(), "t", groups, len(state.files))
 
 
 def test_odd_characters_in_folder_names(

@@ -74,7 +74,7 @@ INTERNALS = {
             f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4"),
             f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
             f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
-            f"{_DELTA}.Snapshot": ("statsSchema/0", "numOfFiles/0"),
+            f"{_DELTA}.Snapshot": ("statsSchema/0",),
             f"{_DELTA}.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",),
             f"{_DELTA}.actions.Action$": ("fromJson/1",),
             f"{_DELTA}.actions.AddFile": (

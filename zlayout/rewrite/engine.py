@@ -36,7 +36,6 @@ from zlayout.rewrite.rows import (
     index_arrays,
     index_files,
     partition_names,
-    quoted,
     source_columns,
     with_origin,
 )
@@ -192,11 +191,10 @@ def _frame(job: _Job) -> DataFrame:
         # a cell that the sample missed: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
-    kept, names = [F.col(quoted(c)) for c in source.frame.columns], partition_names(source)
-    file, order = _order(job)
-    frame = job.gate.watch_source(frame.select(*kept, *names, *[c.alias(name) for name, c in order.items()]))
+    names, (file, order) = partition_names(source), _order(job)
+    frame = job.gate.watch_source(frame, *map(F.col, names), *[c.alias(name) for name, c in order.items()])
     frame = frame.repartitionById(job.partitions, file).sortWithinPartitions(*names, *order)
-    return job.gate.watch_result(frame.drop(*names, *order))
+    return job.gate.watch_result(frame)
 
 
 def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:

@@ -2,31 +2,33 @@
 
 A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order
 and, unlike an XOR, sees paired duplicates. Both sides are observed while the rows flow, so the gate costs no scan.
--0.0 and 0.0 hash alike, as do all NaN: Spark treats them as the same value everywhere.
+
+A row travels as one struct, so that Spark has it as one run of bytes (`UnsafeRow`), which are hashed as they are:
+every type, every null and every bit counts, at a fifth of what `xxhash64` over the columns costs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.rows import quoted
+from zlayout.rewrite.rows import PREFIX, quoted
 
-MASK_BITS = 63
+ROW = f"{PREFIX}row"
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+SEED = -0x61C8864680B583EB  # any long that py4j does not send as an int
 WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """rows: how many. hash: the sum of `xxhash64` over all columns of each row, modulo 2^64 (as a signed long)."""
+    """rows: how many. hash: the sum of the hashes of all rows, modulo 2^64 (as a signed long)."""
 
     rows: int
     hash: int
@@ -38,23 +40,22 @@ class Gate:
     def __init__(self, source: DataFrame, expected_rows: int) -> None:
         """source: the frame to rewrite, without anything added. expected_rows: live rows that the metadata promises."""
         self._source = source
-        self._hash = row_hash(source)
-        self._jvm: Any = source.sparkSession.sparkContext._jvm
         self._expected_rows = expected_rows
         self._before = Observation()
         self._after = Observation()
 
-    def watch_source(self, frame: DataFrame) -> DataFrame:
-        """Count what goes into the shuffle. `frame` holds the source's columns and maybe more, which do not count.
+    def watch_source(self, frame: DataFrame, *carried: Column) -> DataFrame:
+        """Count what goes into the shuffle: a frame of ROW, with the source's columns, and what is `carried` beside.
 
-        An observation ends Spark's generated loop and copies each row. Directly below the shuffle, which wants whole
-        rows anyway, that costs nothing; right after the scan it costs as much as the hash twice over.
+        frame: the source's columns and maybe more. An observation ends Spark's generated loop and copies each row:
+        directly below the shuffle, which wants whole rows anyway, that costs nothing.
         """
-        return frame.observe(self._before, *_sums(self._jvm, self._hash))
+        row = _row(self._source.columns)
+        return frame.select(row, *carried).observe(self._before, *_content_columns(frame))
 
     def watch_result(self, frame: DataFrame) -> DataFrame:
-        """Count what comes out of the shuffle, hashed anew."""
-        return frame.observe(self._after, *_sums(self._jvm, self._hash))
+        """Count what comes out of the shuffle, and give the source's columns back. frame: has ROW."""
+        return frame.observe(self._after, *_content_columns(frame)).select(f"{ROW}.*")
 
     def check(self) -> Content:
         """What was written, once the write is done.
@@ -89,79 +90,78 @@ class Gate:
 
 def content_of(frame: DataFrame) -> Content:
     """The content of a frame by a scan of it."""
-    row = frame.agg(*_sums(frame.sparkSession.sparkContext._jvm, row_hash(frame))).first()
-    return _content(row.asDict() if row else {})
+    seen = Observation()
+    watched = frame.select(_row(frame.columns)).observe(seen, *_content_columns(frame))
+    watched.write.format("noop").mode("overwrite").save()
+    return _observed(seen)
 
 
-def row_hash(frame: DataFrame) -> Column:
-    """`xxhash64` over all columns of the frame, with columns that it refuses (maps, variants) made hashable."""
-    fields = [(F.col(quoted(f.name)), f) for f in frame.schema.fields]
-    values = [part for column, f in fields for part in _hashable(column, f.dataType)]
-    return F.xxhash64(*values, *_null_masks([column for column, _ in fields]))
+def column(name: str) -> Column:
+    """A column of the source inside ROW."""
+    return F.col(ROW).getField(name)
 
 
-def _null_masks(columns: Sequence[Column]) -> list[Column]:
-    """Which of the columns are null, 63 to a long: `xxhash64` passes over nulls, so (1, null) would equal (null, 1).
-
-    All columns have a bit, also those that cannot be null: the files read back say that every column can.
-    """
-    masks = []
-    for start in range(0, len(columns), MASK_BITS):
-        some = columns[start : start + MASK_BITS]
-        bits = [F.shiftleft(c.isNull().cast("bigint"), i) for i, c in enumerate(some)]
-        masks.append(reduce(Column.bitwiseOR, bits))
-    return masks
+def _row(columns: list[str]) -> Column:
+    return F.struct(*[F.col(quoted(c)) for c in columns]).alias(ROW)
 
 
-def _sums(jvm: Any, hashed: Column) -> list[Column]:
-    """Row count and sum of the hashes. The sum wraps round, whatever `spark.sql.ansi.enabled` says.
-
-    One aggregate, since an observation computes the hash anew for each; a decimal would be made for every row.
-    """
+def _content_columns(frame: DataFrame) -> list[Column]:
+    """Row count and sum of the hashes. The sum wraps round, whatever `spark.sql.ansi.enabled` says."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
     sql = jvm.org.apache.spark.sql
     expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
     wrapping = getattr(getattr(expressions, "EvalMode$"), "MODULE$").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
-    total = expressions.aggregate.Sum(convert.expression(hashed._jc), context)
+    total = expressions.aggregate.Sum(_bytes_hash(jvm, convert.expression(F.col(ROW)._jc)), context)
     return [F.count(F.lit(1)).alias("rows"), Column(convert.column(total.toAggregateExpression())).alias("hash")]
+
+
+def _bytes_hash(jvm: Any, row: Any) -> Any:
+    """`XXH64` of the bytes of a struct, as a Catalyst expression of calls that stay in generated code.
+
+    What is observed has left a projection, so that a struct in it is an UnsafeRow.
+    """
+    catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
+    objects, classes = catalyst.objects, jvm.java.lang.Class
+    unsafe_row, nothing = f"{_EXPRESSIONS}.UnsafeRow", _seq(jvm)
+
+    def kind(name: str) -> Any:
+        return types.ObjectType(classes.forName(name))
+
+    def call(target: Any, method: str, returns: Any, *arguments: Any) -> Any:
+        return objects.Invoke(target, method, returns, _seq(jvm, *arguments), nothing, False, False, True)
+
+    to_unsafe = catalyst.Literal(classes.forName(unsafe_row), kind("java.lang.Class"))
+    bytes_of = call(to_unsafe, "cast", kind(unsafe_row), row)
+    long, integer = (getattr(getattr(types, f"{name}Type$"), "MODULE$") for name in ("Long", "Integer"))
+    where = (
+        call(bytes_of, "getBaseObject", kind("java.lang.Object")),
+        call(bytes_of, "getBaseOffset", long),
+        call(bytes_of, "getSizeInBytes", integer),
+        catalyst.Literal(SEED, long),
+    )
+    return objects.StaticInvoke(
+        classes.forName(f"{_EXPRESSIONS}.XXH64"),
+        long,
+        "hashUnsafeWords",
+        _seq(jvm, *where),
+        nothing,
+        False,  # not null for a null base object, which is memory off the heap
+        False,  # never null
+        True,  # deterministic
+        getattr(getattr(jvm.scala, "None$"), "MODULE$"),
+    )
+
+
+def _seq(jvm: Any, *items: Any) -> Any:
+    java_list = jvm.java.util.ArrayList()
+    for item in items:
+        java_list.add(item)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list).toSeq()
 
 
 def _content(metrics: Mapping[str, Any]) -> Content:
     return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
-
-
-def _hashable(value: Column, kind: T.DataType) -> list[Column]:
-    """The value as columns that `xxhash64` takes and that differ when the value does."""
-    if not _refused(kind):
-        return [value]
-    match kind:
-        case T.StructType():
-            parts = [p for f in kind.fields for p in _hashable(value.getField(f.name), f.dataType)]
-            return [value.isNull(), *parts]
-        case T.MapType():
-            return _hashable(F.map_entries(value), _entries_type(kind))
-        case T.ArrayType():
-            # the array itself may be null or empty, which its elements cannot tell
-            return [F.size(value), F.transform(value, lambda e: F.xxhash64(*_hashable(e, kind.elementType)))]
-        case _:
-            return [F.to_json(value)]
-
-
-def _refused(kind: T.DataType) -> bool:
-    match kind:
-        case T.MapType() | T.VariantType():
-            return True
-        case T.StructType():
-            return any(_refused(f.dataType) for f in kind.fields)
-        case T.ArrayType():
-            return _refused(kind.elementType)
-        case _:
-            return False
-
-
-def _entries_type(kind: T.MapType) -> T.ArrayType:
-    entry = T.StructType().add("key", kind.keyType, False).add("value", kind.valueType, kind.valueContainsNull)
-    return T.ArrayType(entry, False)
 
 
 def _observed(observation: Observation) -> Content:

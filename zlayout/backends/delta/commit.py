@@ -53,7 +53,7 @@ def run_zlayout(
     if not groups:
         return
     with spark_errors(table, "the rewrite"):
-        files = pinned_files(delta, snapshot, table, groups)
+        files = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = _begin(delta, snapshot, files.adds)
         notify(Progress(table, "rewriting"))
         rewritten = _rewrite(delta, storage, snapshot, transaction, files, groups, work, exact=not state.notes)

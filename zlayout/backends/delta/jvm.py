@@ -56,9 +56,6 @@ class DeltaJvm:
             whole = whole.updated(key, value)
         return whole
 
-    def file_count(self, snapshot: Any) -> int:
-        return int(snapshot.numOfFiles())
-
     def whole(self, snapshot: Any) -> Any:
         """All live AddFiles as a java.util.List."""
         return snapshot.allFiles().collectAsList()

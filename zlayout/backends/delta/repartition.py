@@ -15,7 +15,6 @@ from zlayout.backends.base import Commit, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.outcome import Log
-from zlayout.backends.delta.schema import quoted
 from zlayout.errors import Refused
 from zlayout.table.state import TableState
 
@@ -83,14 +82,14 @@ def _write(
 ) -> tuple[list[Any], int]:
     """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate."""
     from zlayout.rewrite.engine import settings
-    from zlayout.rewrite.gate import Gate
+    from zlayout.rewrite.gate import Gate, column
 
     with settings(delta.spark):
         source = delta.data_frame(snapshot, adds)
         # with a note, the metadata does not know how many rows live
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
-        placed = frame.repartition(*[frame[quoted(name)] for name in columns]) if columns else frame
+        placed = frame.repartition(*map(column, columns)) if columns else frame
         added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
         rows = gate.check().rows
         if full and not adds.isEmpty():

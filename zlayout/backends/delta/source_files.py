@@ -58,14 +58,17 @@ def changed_meanwhile(table: str, groups: Sequence[Group]) -> CommitConflict:
     )
 
 
-def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group]) -> PinnedFiles:
-    """The groups' files as the snapshot has them. Raises CommitConflict ZL320 unless it has all of them unchanged."""
+def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:
+    """The groups' files as the snapshot has them. live: how many files it has in all.
+
+    Raises CommitConflict ZL320 unless it has all of them unchanged.
+    """
     pins = {
         path: vector
         for group in groups
         for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
     }
-    adds = _adds(delta, snapshot, list(pins))
+    adds = delta.whole(snapshot) if len(pins) == live else _adds(delta, snapshot, list(pins))
     by_path = {file.path(): file for file in adds}
     unchanged = all(_vector(file) == pins.get(path) for path, file in by_path.items())
     if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
@@ -77,8 +80,6 @@ def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
     """The live AddFiles at these paths as a java.util.List: by a filter, or by a join where the paths are many."""
     from pyspark.sql import functions as f
 
-    if len(paths) == delta.file_count(snapshot):
-        return delta.whole(snapshot)  # whether they are these files the caller checks
     live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
     if len(wanted) <= _FEW:
         return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
