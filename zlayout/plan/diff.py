@@ -129,7 +129,7 @@ def _group(spec: LayoutSpec, state: TableState, selected: Selected) -> Group:
     return Group(
         id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         files=files,
-        target_files=target_files(state.files, selected.files, spec.layout.target_size),
+        target_files=target_files(files, spec.layout.target_size),
     )
 
 

@@ -15,6 +15,7 @@ from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import NOWHERE, Reach, reach
+from zlayout.table.side_by_side import each_column
 from zlayout.table.state import FileTable
 
 # A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
@@ -71,7 +72,8 @@ def measure_decayed(
     names = spec.column_names
     count = len(targets)
     owner = partition.astype(np.int32)
-    reaches = tuple(reach(files, c, rows_with_value(files, c), owner, count) for c in names)
+    measure = lambda c: reach(files, c, rows_with_value(files, c), owner, count)  # noqa: E731
+    reaches = tuple(each_column(measure, names, len(files)))
     ideal = np.maximum(ideal_touched(targets, spec.layout, distinct), 1.0)
     calibration = _calibration(files, facts, spec, partition, distinct)
     return Decayed(files, partition, facts, reaches, ideal * calibration, calibration, targets, distinct)
@@ -79,10 +81,9 @@ def measure_decayed(
 
 def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats) -> Floats:
     """float64[P, d]: what the largest group of each partition touches of its own rows, over its ideal; at least 1."""
-    found = np.ones_like(distinct)
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
-        return found
+        return np.ones_like(distinct)
     laid = np.flatnonzero(facts.group >= 0)
     size = np.bincount(facts.group[laid], files.bytes[laid], groups)
     owner = np.full(groups, -1, np.int64)
@@ -94,11 +95,13 @@ def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition
     part, own = files.take(base), partition[base]
     number = np.bincount(own, minlength=len(distinct))
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
-    for column, name in enumerate(spec.column_names):
+
+    def touched(name: str) -> Floats:
         measured = reach(part, name, rows_with_value(part, name), own.astype(np.int32), len(distinct))
-        touched = np.bincount(own, measured.share, len(distinct))
-        found[:, column] = np.maximum(touched / ideal[:, column], 1.0)
-    return found
+        return np.bincount(own, measured.share, len(distinct)).astype(np.float64)
+
+    reached: Floats = np.stack(each_column(touched, spec.column_names, len(part)), axis=1)
+    return np.maximum(reached / ideal, 1.0)
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:

@@ -118,11 +118,11 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
     return np.array([a is True for a in answers], dtype=bool), sum(a is None for a in answers)
 
 
-def target_files(files: FileTable, index: Index, target_size: int) -> int:
-    """How many files of target_size bytes hold the live rows of the files at `index`; at least one."""
-    rows = int(files.rows[index].sum())
-    live = int(files.live_rows[index].sum()) / rows if rows else 1.0
-    return max(1, round(int(files.bytes[index].sum()) * live / target_size))
+def target_files(files: FileTable, target_size: int) -> int:
+    """How many files of target_size bytes hold the live rows of `files`; at least one."""
+    rows = int(files.rows.sum())
+    live = int(files.live_rows.sum()) / rows if rows else 1.0
+    return max(1, round(int(files.bytes.sum()) * live / target_size))
 
 
 def _share(part: Floats, whole: Floats) -> Floats:

@@ -79,7 +79,7 @@ def dense(words: Words) -> tuple[Int64, Int64]:
     """int64[M] dense ranks of the rows by (words[0], words[1], ...), and for each rank the index of one row."""
     if len(words) == 1 and (counted := _dense_by_counting(words[0])) is not None:
         return counted
-    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
+    order = order_of(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
     fresh = np.zeros(len(order), bool)
     fresh[:1] = True
     for word in words:
@@ -88,6 +88,19 @@ def dense(words: Words) -> tuple[Int64, Int64]:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.cumsum(fresh) - 1
     return ranks, order[fresh]
+
+
+def order_of(word: NDArray[Any]) -> Int64:
+    """int64[M]: as argsort. Integers are sorted with their places in one word where both fit, twice as fast."""
+    if word.dtype == np.int64 and len(word) > 1:
+        low, high = int(word.min()), int(word.max())
+        bits = (len(word) - 1).bit_length()
+        if (high - low).bit_length() + bits <= 63:
+            packed = ((word - low) << bits) | np.arange(len(word))
+            packed.sort()
+            packed &= (1 << bits) - 1
+            return packed
+    return np.argsort(word)
 
 
 def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:

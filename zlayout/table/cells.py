@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.table.axis import Axis, dense
+from zlayout.table.axis import Axis, dense, order_of
 from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
@@ -67,7 +67,7 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
         start = np.searchsorted(point_key, np.arange(partitions + 1) * width)
         lo = np.where(open_lo, start[owner], lo)
         hi = np.where(open_hi, start[owner + 1] - 1, hi)
-    order = np.argsort(lo) if len(lo) and (np.diff(lo) < 0).any() else np.arange(len(lo))
+    order = order_of(lo) if len(lo) and (np.diff(lo) < 0).any() else np.arange(len(lo))
     lo, hi, file, owner = lo[order], hi[order], file[order], owner[order]
     rank = point_key % width
     measure, span, extent = _measures(ranked.axis, rank, start, lo, hi)

@@ -15,6 +15,7 @@ from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.reach import estimate_in_partitions
+from zlayout.table.side_by_side import each_column
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 
@@ -130,7 +131,7 @@ def layout_metrics(
     known, shares = distinct or {}, heavy or {}
     if not weights:
         return ()
-    measured = [_measure(files, column) for column in weights]
+    measured = each_column(lambda column: _measure(files, column), tuple(weights), len(files))
     limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
     shares_by_column = [shares.get(c, ()) for c in weights]
     floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)

@@ -1,0 +1,37 @@
+"""Columns in threads or one by one: the same results, in the same order; a fast argsort is an argsort."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zlayout.table.axis import order_of
+from zlayout.table.side_by_side import FEW_FILES, each_column
+
+
+def test_many_files_are_measured_side_by_side() -> None:
+    both = threading.Barrier(2)
+
+    def measure(column: str) -> str:
+        both.wait(timeout=30)
+        return column.upper()
+
+    assert each_column(measure, ("a", "b"), FEW_FILES) == ["A", "B"]
+
+
+def test_few_files_are_not_worth_a_thread() -> None:
+    threads = each_column(lambda _: threading.get_ident(), ("a", "b"), FEW_FILES - 1)
+    assert set(threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("limit", [3, 2**40, 2**63 - 1])
+@given(data=st.data())
+def test_order(limit: int, data: st.DataObject) -> None:
+    values = np.array(data.draw(st.lists(st.integers(-limit, limit), max_size=50)), np.int64)
+    order = order_of(values)
+    assert sorted(order.tolist()) == list(range(len(values)))
+    assert values[order].tolist() == sorted(values.tolist())

@@ -1,0 +1,19 @@
+"""One column after the other, or side by side where it pays: numpy lets other threads run while it sorts and adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FEW_FILES = 50_000
+
+
+def each_column(measure: Callable[[str], T], columns: Sequence[str], files: int) -> list[T]:
+    """`measure` of each column, in their order; in threads from FEW_FILES `files` on."""
+    if files < FEW_FILES or len(columns) < 2:
+        return [measure(column) for column in columns]
+    with ThreadPoolExecutor(len(columns)) as pool:
+        return list(pool.map(measure, columns))
