@@ -1,0 +1,151 @@
+"""How long planning takes and how much memory, by number of files and columns: benchmarks/results/planning.json.
+
+Synthetic observations say what the planner itself costs; real Delta logs and Iceberg manifests what reading costs, also
+as whole `zlayout plan` processes. No JVM. Every case runs in a process of its own, so that peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import metadata
+
+from zlayout.backends.registry import backend_for
+from zlayout.backends.spark import SparkRuntime
+from zlayout.plan import forecast
+from zlayout.plan.diff import decide
+from zlayout.plan.work import Capabilities
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import TableState
+
+OUT = Path(__file__).parent / "results" / "planning.json"
+DELTA = Capabilities("delta", frozenset(), zlayout_engine=True, partition_evolution=False)
+PROJECT = """\
+version: 1
+catalogs:
+  lake: {{format: delta, type: path, warehouse: "{root}/delta"}}
+  ice: {{format: iceberg, type: sql, uri: "sqlite:///{root}/iceberg.db", warehouse: "{root}/iceberg"}}
+"""
+LAYOUT = "version: 1\ntable: {table}\nzorder: {{columns: [{columns}]}}\n"
+
+# name -> (shape, partitions, share laid out)
+SYNTHETIC = {
+    "wide": ("wide", 1, 0.0),
+    "random": ("random", 1, 0.0),
+    "sorted": ("sorted", 1, 0.0),
+    "decayed": ("random", 1, 0.9),
+    "1000 partitions": ("random", 1000, 0.0),
+    "1000 decayed partitions": ("random", 1000, 0.9),
+}
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--files", type=int, nargs="*", default=[10**4, 10**5, 10**6])
+    options.add_argument("--columns", type=int, nargs="*", default=[1, 2, 4])
+    options.add_argument("--real-files", type=int, default=10**5)
+    options.add_argument("--out", type=Path, default=OUT)
+    options.add_argument("--case", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.case:
+        print(json.dumps(_measured(json.loads(given.case))))
+        return 0
+    results = []
+    for result in _results(given.files, given.columns, given.real_files):
+        print("  ".join(f"{key} {value}" for key, value in result.items()), flush=True)
+        results.append(result)
+    given.out.parent.mkdir(exist_ok=True)
+    given.out.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def _results(files: list[int], columns: list[int], real_files: int) -> Iterator[dict[str, Any]]:
+    for name in SYNTHETIC:
+        for count in files:
+            for width in columns:
+                yield _child({"case": name, "files": count, "columns": width})
+    for name, table in (("iceberg", "ice.db.t"), *((f"delta, checkpoint {c}", "lake.db.t") for c in CHECKPOINTS)):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            _make(root, name, table, real_files)
+            case = {"case": name, "files": real_files, "columns": 2, "root": folder, "table": table}
+            result = _child(case)
+            yield result | {"wall_s": _whole_process(root, table, real_files)}
+
+
+CHECKPOINTS = ("none", "json", "parsed")
+
+
+def _make(root: Path, name: str, table: str, files: int) -> None:
+    (root / "layouts").mkdir()
+    (root / "zlayout.yaml").write_text(PROJECT.format(root=root))
+    (root / "layouts" / "t.yaml").write_text(LAYOUT.format(table=table, columns=", ".join(metadata.names(2))))
+    if name == "iceberg":
+        metadata.iceberg_table(root, files, 2)
+    else:
+        metadata.delta_log(root / "delta" / "db" / "t", files, 2, name.rpartition(" ")[2])
+
+
+def _child(case: dict[str, Any]) -> dict[str, Any]:
+    """The case in a process of its own. wall_s is from its start to its end, making the synthetic table included."""
+    command = [sys.executable, __file__, "--case", json.dumps(case)]
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    said = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{case} failed with {child.returncode}")
+    whole = {"wall_s": round(time.perf_counter() - start, 3), "peak_mb": round(usage.ru_maxrss / 1024)}
+    return {key: case[key] for key in ("case", "files", "columns")} | json.loads(said) | whole
+
+
+def _measured(case: dict[str, Any]) -> dict[str, float]:
+    """Seconds to load, to measure the metrics of all columns, and to plan (metrics included)."""
+    start = time.perf_counter()
+    spec, state = _loaded(case)
+    load = time.perf_counter() - start if "root" in case else 0.0
+    start = time.perf_counter()
+    forecast.measure(state.files, spec)
+    metrics = time.perf_counter() - start
+    start = time.perf_counter()
+    decide(spec, state, DELTA)
+    plan = time.perf_counter() - start
+    return {"load_s": round(load, 3), "metrics_s": round(metrics, 3), "plan_s": round(plan, 3)}
+
+
+def _loaded(case: dict[str, Any]) -> tuple[LayoutSpec, TableState]:
+    if "root" not in case:
+        return metadata.in_memory(case["files"], case["columns"], *SYNTHETIC[case["case"]])
+    project = load_project(Path(case["root"]), os.environ)
+    (spec,) = project.layouts
+    backend = backend_for(project.catalogs[spec.table.catalog], SparkRuntime(project))
+    state = backend.observe(spec.table, spec.column_names)
+    if len(state.files) != case["files"]:
+        raise RuntimeError(f"expected {case['files']} files, found {len(state.files)}")
+    return spec, state
+
+
+def _whole_process(root: Path, table: str, files: int) -> float:
+    command = [str(Path(sys.executable).parent / "zlayout"), "plan", table]
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    took = time.perf_counter() - start
+    if done.returncode or f"{files:,} -> " not in done.stdout:
+        raise RuntimeError(f"expected a plan of {files} files, found {done.returncode}: {done.stdout}{done.stderr}")
+    return round(took, 3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
