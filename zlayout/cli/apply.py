@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -121,8 +122,13 @@ def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> N
     """The first Ctrl-C: end what may be abandoned at once."""
     console.say(f"\n{MESSAGE}", "error")
     if progress.abandonable and runtime.started:
-        with suppress(Exception):  # a session that is ending has no jobs to cancel
-            runtime.session.sparkContext.cancelAllJobs()
+        # This thread may be waiting for an answer on its connection to the JVM; another thread has its own.
+        threading.Thread(target=_cancel_jobs, args=(runtime,), daemon=True).start()
+
+
+def _cancel_jobs(runtime: SparkRuntime) -> None:
+    with suppress(Exception):  # a session that is ending has no jobs to cancel
+        runtime.session.sparkContext.cancelAllJobs()
 
 
 def _outcomes(done: Sequence[Applied]) -> str:

@@ -77,7 +77,7 @@ class Events:
     def finished(self, applied: Applied, seconds: float) -> None:
         result = result_of(applied)
         body = dataclasses.asdict(result)
-        for measured in ("columns", "size_histogram"):
+        for measured in ("columns", "size_histogram", "boxes", "strip"):
             body.pop(measured)
         kind = "apply_complete" if result.outcome == "as_declared" else "apply_errored"
         self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)

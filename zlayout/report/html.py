@@ -47,7 +47,7 @@ def render(plan: Plan) -> str:
         plan=plan,
         title="zlayout: what apply did" if any(t.result for t in plan.tables) else "zlayout: plan",
         headline=last_line(plan),
-        summary=summary(plan.tables),
+        counts=_counts(plan),
         tables=[_table(n, t) for n, t in enumerate(plan.tables, 1)],
         style=style,
         script=script,
@@ -55,6 +55,25 @@ def render(plan: Plan) -> str:
         script_hash=_hash(script),
         most_rows=MOST_ROWS,
     )
+
+
+def _counts(plan: Plan) -> list[tuple[str, int, str]]:
+    """(kind, number, label) of the figures under the headline: what is planned, or how tables ended."""
+    tables = [("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")]
+    if outcomes := [t.result.outcome for t in plan.tables if t.result]:
+        kinds = {o: "unchanged" if o == "as_declared" else "error" for o in OUTCOMES}
+        return tables + [
+            (kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes
+        ]
+    counts = summary(plan.tables)
+    return [
+        *tables,
+        ("changes", counts.rewrite, "to rewrite"),
+        ("changes", counts.alter, "to alter"),
+        ("unchanged", counts.unchanged, "as declared"),
+        ("refused", counts.refused, "refused"),
+        ("error", counts.failed, "with errors"),
+    ]
 
 
 def _environment() -> jinja2.Environment:
@@ -97,16 +116,29 @@ def _table(index: int, table: TablePlan) -> dict[str, Any]:
         "rewrite": rewrite_text(table) if table.groups else "",
         "reasons": reasons_text(table.groups) if table.groups else "",
         "left_over": left_over_text(table.left_over) if table.left_over else "",
-        "files": sum(g.files for g in table.groups),
-        "targets": sum(g.target_files for g in table.groups),
         "result": result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
-        "worst": max(table.columns, key=lambda c: c.touched, default=None),
+        "worst": max((c.touched for c in table.columns), default=None),
+        "after": _after(table),
+        "measured": bool(result and result.columns),
         "columns": [_column(c, table) for c in table.columns],
         "charts": _charts(table),
         "strip": strip,
         "strip_svg": _safe(charts.partition_strip(strip)),
     }
+
+
+def _after(table: TablePlan) -> dict[str, float | str | None]:
+    """files and touched (of the worst column) after the rewrite, None where there is none; sign `~` for predictions."""
+    result = table.result
+    if result and result.columns:
+        files = table.files - result.files_removed + result.files_added
+        return {"files": files, "touched": max(c.touched for c in result.columns), "sign": ""}
+    if not table.groups:
+        return {"files": None, "touched": None, "sign": ""}
+    files = table.files + sum(g.target_files - g.files for g in table.groups)
+    touched = max((c.predicted for c in table.columns if c.predicted is not None), default=None)
+    return {"files": files, "touched": touched, "sign": "~"}
 
 
 def _column(column: ColumnForecast, table: TablePlan) -> dict[str, Any]:

@@ -95,7 +95,12 @@ def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> 
     done = replace(DRAWN, result=replace(DONE.result, boxes=Boxes((0, 10, 0, 10), 1)))
     titles = [h.text for h in page(Plan("0.1.0", (done,))).xpath("//figure/h3")]
     assert titles[:2] == ["Files before", "Files after, measured"]
+    cells = page(Plan("0.1.0", (done,))).xpath("//table[@id='overview']/tbody/tr/td")
+    assert [c.text_content() for c in cells[2:6]] == ["9,610", "1,228", "9,610", "35.2"]
+    planned = page(Plan("0.1.0", (DRAWN,))).xpath("//table[@id='overview']/tbody/tr/td")
+    assert [c.text_content() for c in planned[2:6]] == ["9,610", "~1,230", "9,610", "~35.4"]
     tree = page(APPLIED)
+    assert [li.text_content() for li in tree.xpath("//header//li")] == ["3 tables", "1 as declared", "1 failed"]
     assert tree.xpath("//title/text()") == ["zlayout: what apply did"]
     assert "ZL305" in tree.text_content()
 
