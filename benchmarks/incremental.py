@@ -1,0 +1,232 @@
+"""What keeping a table laid out costs while it grows: 50 appends of 2 %, the layout mended after each of them.
+
+Arms: zlayout at tolerance 1.5x and 2x, Delta's OPTIMIZE ZORDER each time, Delta's liquid clustering each time; with
+uniform keys, and (suffix _dates) with a first key that is a time that grows with each append. Writes
+results/incremental.json: {arm: {write_amplification, touched_ratio_mean, touched_ratio_max}}.
+
+write_amplification: bytes of files written by the mending, over bytes appended. touched_ratio: mean over both keys of
+touched after the mending, beside touched of a full rewrite of the same rows by kd; touched is exact: values are drawn
+from the rows, files counted by their bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from zlayout.applying import apply_table, new_run
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.spark import SparkRuntime
+from zlayout.curve.layout import build
+from zlayout.errors import Location
+from zlayout.plan.decision import PlanOptions
+from zlayout.planning import plan_table
+from zlayout.spec.model import (
+    CatalogConfig,
+    Layout,
+    LayoutSpec,
+    Project,
+    SparkConfig,
+    TableName,
+    Tolerance,
+    ZorderColumn,
+)
+from zlayout.table.state import FileTable
+
+OUT = Path(__file__).parent / "results" / "incremental.json"
+KEYS = ("a", "b")
+PAYLOAD = 64
+DAY = 86_400
+DRAWN = 2_000
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Table:
+    """One arm's table, and the keys of all rows in it."""
+
+    runtime: SparkRuntime
+    backend: DeltaBackend
+    name: TableName
+    path: Path
+    target_size: int
+    files: int
+    keys: list[Int64] = field(default_factory=list)
+
+    def append(self, rows: pa.Table, files: int) -> None:
+        source = self.path.with_suffix(".parquet")
+        pq.write_table(rows, source)
+        frame = self.runtime.session.read.parquet(str(source)).coalesce(1)
+        if files > 1:
+            frame = self.runtime.session.read.parquet(str(source)).repartition(files)
+        frame.write.format("delta").mode("append").save(str(self.path))
+        self.keys.append(np.stack([rows[key].to_numpy() for key in KEYS]))
+
+    def live(self) -> FileTable:
+        return self.backend.observe(self.name, KEYS).files
+
+
+Mend = Callable[[Table], None]
+
+
+def zlayout(tolerance: float) -> Mend:
+    """Plan and apply; the plan must be empty afterwards."""
+
+    def mend(table: Table) -> None:
+        layout = Layout(tuple(map(ZorderColumn, KEYS)), "kd", 1000, False, table.target_size, True, "zlayout")
+        spec = LayoutSpec(table.name, layout, Location("benchmark"), tolerance=Tolerance(touched=tolerance))
+        planned = plan_table(spec, table.backend, PlanOptions())
+        applied = new_run(planned)
+        apply_table(planned, table.backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
+        if applied.error is not None:
+            raise applied.error
+        if applied.after is None or applied.after.status != "unchanged":
+            raise RuntimeError(f"the plan after apply is not empty: {applied.after}")
+
+    return mend
+
+
+def zorder(table: Table) -> None:
+    _optimize(table, f"ZORDER BY ({', '.join(KEYS)})")
+
+
+def liquid(table: Table) -> None:
+    _optimize(table, "")
+
+
+def _optimize(table: Table, how: str) -> None:
+    spark = table.runtime.session
+    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(table.target_size))
+    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(table.target_size))
+    spark.sql(f"OPTIMIZE delta.`{table.path}` {how}").collect()
+
+
+ARMS: dict[str, Mend] = {
+    "zlayout_1.5": zlayout(1.5),
+    "zlayout_2": zlayout(2.0),
+    "full_zorder": zorder,
+    "liquid": liquid,
+}
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--arms", nargs="*", default=[f"{arm}{kind}" for kind in ("", "_dates") for arm in ARMS])
+    options.add_argument("--appends", type=int, default=50)
+    options.add_argument("--rows", type=int, default=100_000, help="rows to begin with; an append is 2 % of them")
+    options.add_argument("--files", type=int, default=100, help="files to begin with; an append is 2 % of them")
+    options.add_argument("--out", type=Path, default=OUT)
+    given = options.parse_args()
+    results: dict[str, dict[str, float]] = json.loads(given.out.read_text()) if given.out.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        project, runtime = _session(Path(folder))
+        try:
+            for arm in given.arms:
+                table = _table(arm, project, runtime, given.rows, given.files)
+                results[arm] = _run(table, arm, given.appends, given.rows, given.files)
+                print(arm, results[arm], flush=True)
+                given.out.parent.mkdir(exist_ok=True)
+                given.out.write_text(json.dumps(results, indent=1) + "\n")
+        finally:
+            runtime.stop()
+    return 0
+
+
+def _session(root: Path) -> tuple[Project, SparkRuntime]:
+    place = Location("benchmark")
+    catalog = CatalogConfig("lake", "delta", "path", {"warehouse": str(root)}, place)
+    conf = {
+        "spark.sql.shuffle.partitions": "4",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    project = Project(root, {"lake": catalog}, SparkConfig("local[2]", conf), ())
+    return project, SparkRuntime(project)
+
+
+def _table(arm: str, project: Project, runtime: SparkRuntime, rows: int, files: int) -> Table:
+    """The table of an arm with its first rows, laid out once."""
+    (project.root / "db").mkdir(exist_ok=True)
+    path = project.root / "db" / arm.replace(".", "_")
+    clustered = f"CLUSTER BY ({', '.join(KEYS)})" if arm.startswith("liquid") else ""
+    runtime.session.sql(f"CREATE TABLE delta.`{path}` (a BIGINT, b BIGINT, payload BINARY) USING delta {clustered}")
+    backend = DeltaBackend(project.catalogs["lake"], runtime)
+    table = Table(runtime, backend, TableName("lake", ("db",), path.name), path, 1, files)
+    first = _rows(rows, 0, 0, 50) if arm.endswith("_dates") else _rows(rows, 0)
+    table.append(first, files)
+    table.target_size = int(table.live().bytes.sum()) // files
+    _mend(arm)(table)
+    return table
+
+
+def _mend(arm: str) -> Mend:
+    return ARMS[arm.removesuffix("_dates")]
+
+
+def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[str, float]:
+    appended = written = 0
+    ratios = []
+    for number in range(appends):
+        before = _sizes(table)
+        day = (50 + number, 1) if arm.endswith("_dates") else ()
+        table.append(_rows(rows // 50, number + 1, *day), max(1, files // 50))
+        fresh = _sizes(table)
+        _mend(arm)(table)
+        after = _sizes(table)
+        appended += sum(fresh[path] for path in fresh.keys() - before.keys())
+        written += sum(after[path] for path in after.keys() - fresh.keys())
+        ratios.append(_touched_ratio(table))
+        print(f"{arm} {number + 1}: {written / appended:.1f}x written, touched {ratios[-1]:.2f}x", flush=True)
+    return {
+        "write_amplification": round(written / appended, 2),
+        "touched_ratio_mean": round(float(np.mean(ratios)), 3),
+        "touched_ratio_max": round(max(ratios), 3),
+    }
+
+
+def _rows(count: int, seed: int, day: int | None = None, days: int = 1) -> pa.Table:
+    """Two keys, uniform or the first a second of the given days; and bytes that do not compress."""
+    random = np.random.default_rng(seed)
+    a = random.integers(0, 10**9, count) if day is None else random.integers(day * DAY, (day + days) * DAY, count)
+    payload = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(PAYLOAD), count, [None, pa.py_buffer(random.bytes(count * PAYLOAD))]
+    )
+    return pa.table({"a": a, "b": random.integers(0, 10**9, count), "payload": payload.cast(pa.binary())})
+
+
+def _sizes(table: Table) -> dict[str, int]:
+    files = table.live()
+    return dict(zip(files.path.to_pylist(), files.bytes.tolist(), strict=True))
+
+
+def _touched_ratio(table: Table) -> float:
+    """touched beside that of a full rewrite into files of the target size, mean over the keys."""
+    keys = np.concatenate(table.keys, axis=1)
+    files = table.live()
+    columns = {key: pa.array(values) for key, values in zip(KEYS, keys, strict=True)}
+    count = max(1, round(int(files.bytes.sum()) / table.target_size))
+    best = build(columns, {}, "kd", 1000, count, False).predict_touched()
+    drawn = keys[:, np.random.default_rng(0).choice(keys.shape[1], min(DRAWN, keys.shape[1]), replace=False)]
+    ratios = []
+    for key, values in zip(KEYS, drawn, strict=True):
+        low, high = (side.to_numpy(zero_copy_only=False) for side in (files.bounds[key].lower, files.bounds[key].upper))
+        met = (values[:, None] >= low) & (values[:, None] <= high)
+        ratios.append(met.sum(axis=1).mean() / best[key])
+    return float(np.mean(ratios))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TZ", "UTC")
+    sys.exit(main())
