@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -121,14 +122,17 @@ def _execute(
 def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:
     """The first Ctrl-C: end what may be abandoned at once."""
     console.say(f"\n{MESSAGE}", "error")
-    if progress.abandonable and runtime.started:
-        # This thread may be waiting for an answer on its connection to the JVM; another thread has its own.
-        threading.Thread(target=_cancel_jobs, args=(runtime,), daemon=True).start()
+    # This thread may be waiting for an answer on its connection to the JVM; another thread has its own.
+    threading.Thread(target=cancel_jobs, args=(runtime, progress), daemon=True).start()
 
 
-def _cancel_jobs(runtime: SparkRuntime) -> None:
-    with suppress(Exception):  # a session that is ending has no jobs to cancel
-        runtime.session.sparkContext.cancelAllJobs()
+def cancel_jobs(runtime: SparkRuntime, progress: ApplyProgress, pause: float = 0.5) -> None:
+    """Cancel Spark's jobs, those that start later too, for as long as what runs may be abandoned."""
+    while progress.abandonable:
+        with suppress(Exception):  # a session that is starting or ending has no jobs to cancel
+            if runtime.started:
+                runtime.session.sparkContext.cancelAllJobs()
+        time.sleep(pause)
 
 
 def _outcomes(done: Sequence[Applied]) -> str:

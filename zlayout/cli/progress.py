@@ -38,6 +38,7 @@ class ApplyProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._running = False
         self._stop.set()
         self._thread.join(timeout=2)
         self._view.close()
@@ -67,8 +68,8 @@ class ApplyProgress:
 
     @property
     def abandonable(self) -> bool:
-        """Whether what runs now may be cancelled: rewrites may, commits must come to their end."""
-        return self._current.stage.startswith("rewriting")
+        """Whether a table is at work, and what runs may be cancelled: rewrites may, commits must come to their end."""
+        return self._running and self._current.stage.startswith("rewriting")
 
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH):

@@ -13,6 +13,7 @@ from unit.cli.conftest import LAYOUT, Scripted
 from zlayout.applying import Applied
 from zlayout.backends.base import Commit, Progress
 from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.apply import cancel_jobs
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
 from zlayout.cli.interrupts import Interrupts
@@ -144,6 +145,7 @@ class TestInterrupts:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
         with Interrupts(lambda: None) as interrupts:
             progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
+            progress.start("t", "run")
             signal.signal(signal.SIGINT, signal.default_int_handler)
             progress.notify(Progress("t", "rewriting"))
             assert progress.abandonable
@@ -156,5 +158,33 @@ class TestInterrupts:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
         with Interrupts(lambda: None) as interrupts:
             progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
+            progress.start("t", "run")
             progress.notify(Progress("t", "committing"))
             assert not progress.abandonable
+
+    def test_jobs_are_cancelled_until_nothing_may_be_abandoned(self) -> None:
+        class Runtime:
+            started = True
+            cancelled = 0
+
+            @property
+            def session(self) -> Runtime:
+                return self
+
+            @property
+            def sparkContext(self) -> Runtime:
+                return self
+
+            def cancelAllJobs(self) -> None:
+                self.cancelled += 1
+                if self.cancelled == 3:
+                    progress.finish(Applied("t", "run"))
+                raise RuntimeError("no job just now")
+
+        runtime = Runtime()
+        with Interrupts(lambda: None) as interrupts:
+            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)  # type: ignore[arg-type]
+            progress.start("t", "run")
+            progress.notify(Progress("t", "rewriting"))
+            cancel_jobs(runtime, progress, pause=0)  # type: ignore[arg-type]
+        assert runtime.cancelled == 3

@@ -1,0 +1,91 @@
+"""apply as a whole process on real Spark: the nightly workflow's own step, its events, and Ctrl-C while it rewrites."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import DeltaTable, write_deltalake
+
+from zlayout.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+PROJECT = "version: 1\ncatalogs:\n  lake: {format: delta, warehouse: tables}\n"
+LAYOUT = "version: 1\ntable: lake.db.t\nzorder: {columns: [a, b]}\nfiles: {target_size: 200KiB}\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of 8 files and 1.2 million rows: enough for a rewrite of some seconds."""
+    monkeypatch.chdir(tmp_path)
+    Path("layouts").mkdir()
+    Path("zlayout.yaml").write_text(PROJECT)
+    Path("layouts/t.yaml").write_text(LAYOUT)
+    random = np.random.default_rng(1)
+    for _ in range(8):
+        columns = {name: random.integers(0, 10**9, 150_000) for name in ("a", "b", "c")}
+        write_deltalake("tables/db/t", pa.table(columns), mode="append")
+    return tmp_path / "tables/db/t"
+
+
+@pytest.fixture
+def applying(table: Path) -> Iterator[subprocess.Popen[str]]:
+    """`zlayout apply` that writes events."""
+    command = [str(BIN / "zlayout"), "apply", "--auto-approve", "--output", "json"]
+    process = subprocess.Popen(
+        command, cwd=table.parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subprocess.Popen[str], table: Path) -> None:
+    assert applying.stdout is not None
+    told = []
+    for line in applying.stdout:
+        told.append(json.loads(line))
+        if told[-1].get("stage") == "rewriting":
+            break
+    time.sleep(2)
+    pressed = time.monotonic()
+    applying.send_signal(signal.SIGINT)
+    out, err = applying.communicate(timeout=60)
+    assert applying.returncode == 130, err
+    assert time.monotonic() - pressed < 20
+    assert "Traceback" not in err
+    told += [json.loads(line) for line in out.splitlines()]
+    assert [e["type"] for e in told if e["type"] != "apply_progress"] == [
+        "version",
+        "planned_change",
+        "apply_start",
+        "apply_errored",
+        "change_summary",
+    ]
+    assert told[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": 130}
+    assert DeltaTable(table).version() == 7
+
+
+def test_the_nightly_workflow_applies_what_drifted(table: Path) -> None:
+    workflow = yaml.safe_load((ROOT / "examples/github-actions/zlayout-nightly.yml").read_text())
+    (step,) = (s for s in workflow["jobs"]["apply"]["steps"] if s.get("name") == "Apply")
+    environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CI": "true"}
+    assert run(["drift"]) == 2
+    command = ["bash", "-e", "-c", step["run"]]
+    done = subprocess.run(command, env=environ, cwd=table.parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "as declared; 1 commit, 8 -> " in done.stdout
+    page = Path("applied.html").read_text()
+    assert "Files after, measured" in page
+    assert run(["drift"]) == 0
