@@ -150,7 +150,7 @@ def _session(root: Path) -> tuple[Project, SparkRuntime]:
     conf = {
         "spark.sql.shuffle.partitions": "4",
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(root / "warehouse"),
     }
     project = Project(root, {"lake": catalog}, SparkConfig("local[2]", conf), ())
     return project, SparkRuntime(project)
