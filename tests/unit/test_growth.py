@@ -1,0 +1,65 @@
+"""A table that grows by 2 % again and again: what mending it costs, and that it stays within its tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from zlayout.applying import apply_table, new_run
+from zlayout.backends.memory.backend import MemoryBackend
+from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
+from zlayout.errors import Location
+from zlayout.plan.decision import PlanOptions
+from zlayout.planning import plan_table
+from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+
+FILES, ROWS, APPENDS = 50, 5000, 50
+BYTES_PER_ROW = 16
+
+
+def make_rows(count: int, seed: int, first_day: int | None, days: int = 1) -> pa.Table:
+    random = np.random.default_rng(seed)
+    low, high = (0, 10**9) if first_day is None else (first_day * 86_400, (first_day + days) * 86_400)
+    return pa.table({"a": random.integers(low, high, count), "b": random.integers(0, 10**9, count)})
+
+
+def grow(tolerance: float, dates: bool) -> tuple[float, float]:
+    """Bytes written over bytes appended, and the worst touched after an apply beside its tolerance."""
+    layout = Layout(
+        (ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, BYTES_PER_ROW * ROWS // FILES, True, "zlayout"
+    )
+    spec = LayoutSpec(
+        TableName("mem", ("db",), "t"), layout, Location("t.yaml"), tolerance=Tolerance(touched=tolerance)
+    )
+    first = make_rows(ROWS, 0, 0 if dates else None, 50)
+    table = MemoryTable(first.schema)
+    table.append(first, FILES)
+    backend = MemoryBackend(MemoryCatalog({"db.t": table}))
+    appended = written = 0
+    worst = 0.0
+    for number in range(APPENDS + 1):
+        if number:
+            rows = make_rows(ROWS // FILES, number, 49 + number if dates else None)
+            appended += rows.nbytes
+            table.append(rows)
+        planned = plan_table(spec, backend, PlanOptions())
+        applied = new_run(planned)
+        apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
+        assert applied.after is not None
+        assert applied.after.status == "unchanged", number
+        decay = {d.measure: d.value / d.tolerance for d in applied.after.decay}
+        worst = max(worst, decay.get("touched", 0.0))
+        written += sum(c.bytes_added for c in applied.commits) if number else 0
+    return written / appended, worst
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "dates", "most"),
+    [(1.5, False, 12.0), (2.0, False, 7.0), (1.5, True, 4.0)],
+    ids=["1.5", "2", "1.5 dates"],
+)
+def test_each_byte_is_written_few_times(tolerance: float, dates: bool, most: float) -> None:
+    written, worst = grow(tolerance, dates)
+    assert written <= most  # a full rewrite after each append writes 75 times the bytes
+    assert worst <= 1.05
