@@ -79,7 +79,7 @@ class Events:
         body = dataclasses.asdict(result)
         for measured in ("columns", "size_histogram", "boxes", "strip"):
             body.pop(measured)
-        kind = "apply_complete" if result.outcome == "as_declared" else "apply_errored"
+        kind = "apply_complete" if result.outcome in ("as_declared", "within_budget") else "apply_errored"
         self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)
 
     def close(self) -> None:

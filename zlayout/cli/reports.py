@@ -14,8 +14,11 @@ from zlayout.plan.model import Plan
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import without_values
+from zlayout.report.relocate import seen_from
 
 STDOUT = "-"
+# What GitHub reads knows files by their path in the repository.
+FROM_CHECKOUT = ("github", "sarif", "markdown")
 # GitHub drops a step's summary of more than 1 MiB.
 MOST_SUMMARY_BYTES = 1_000_000
 
@@ -43,13 +46,13 @@ class Reports:
         exit_code: what the command will exit with. Raises SpecError ZL061.
         """
         self.write(plan, console)
-        tell_github(self._shown(plan), exit_code, os.environ)
+        tell_github(seen_from(self._shown(plan), _below_checkout(os.environ)), exit_code, os.environ)
 
     def write(self, plan: Plan, console: Console) -> None:
         """Write all reports. Raises SpecError ZL061."""
         shown = self._shown(plan)
         for name, path in self.wanted:
-            text = REPORTERS[name](shown)
+            text = REPORTERS[name](seen_from(shown, _below_checkout(os.environ)) if name in FROM_CHECKOUT else shown)
             if path == STDOUT:
                 console.result(text)
                 continue
@@ -61,6 +64,15 @@ class Reports:
 
     def _shown(self, plan: Plan) -> Plan:
         return plan if self.show_values else without_values(plan)
+
+
+def _below_checkout(environ: Mapping[str, str]) -> str:
+    """Where zlayout runs below the checkout of a GitHub workflow; '' outside of one."""
+    workspace = environ.get("GITHUB_WORKSPACE")
+    if not workspace:
+        return ""
+    relative = os.path.relpath(os.getcwd(), workspace)
+    return "" if relative.startswith("..") else Path(relative).as_posix()
 
 
 def parse_reports(options: Sequence[str], show_values: bool) -> Reports:

@@ -61,7 +61,7 @@ def _counts(plan: Plan) -> list[tuple[str, int, str]]:
     """(kind, number, label) of the figures under the headline: what is planned, or how tables ended."""
     tables = [("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")]
     if outcomes := [t.result.outcome for t in plan.tables if t.result]:
-        kinds = {o: "unchanged" if o == "as_declared" else "error" for o in OUTCOMES}
+        kinds = {o: "unchanged" if o in ("as_declared", "within_budget") else "error" for o in OUTCOMES}
         return tables + [
             (kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes
         ]

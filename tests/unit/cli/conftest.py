@@ -74,5 +74,5 @@ def write_project(folder: Path, monkeypatch: pytest.MonkeyPatch, layout: str) ->
     (folder / "zlayout.yaml").write_text(PROJECT)
     (folder / "layouts" / "orders.yaml").write_text(layout)
     monkeypatch.chdir(folder)
-    for name in ("NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)

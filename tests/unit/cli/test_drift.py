@@ -93,6 +93,21 @@ def test_github_is_told_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path("outputs").read_text() == "has_changes=true\nexit_code=2\ntables_changed=1\n"
 
 
+def test_in_a_workflow_paths_start_at_the_checkout(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(root.parent))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    Path("layouts/none.yaml").write_text(LAYOUT.replace("orders", "none"))
+    names = ("github", "sarif", "junit")
+    assert run(["drift", *(part for name in names for part in ("--report", f"{name}=r.{name}"))]) == 1
+    for file in ("r.github", "r.sarif", "summary.md"):
+        text = Path(file).read_text()
+        assert text.count(f"{root.name}/layouts/") == text.count("layouts/") > 0, file
+    assert root.name not in Path("r.junit").read_text().partition("<error")[0]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(root / "elsewhere"))
+    assert run(["drift", "--report", "github=r.github"]) == 1
+    assert "file=layouts/orders.yaml" in Path("r.github").read_text()
+
+
 def test_partitions_have_names_only_with_show_values(root: Path) -> None:
     rows = pa.table({"a": [1, 2], "day": ["monday", "tuesday"]})
     for _ in range(2):

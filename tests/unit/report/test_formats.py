@@ -13,14 +13,15 @@ import pytest
 from lxml import etree
 from markdown_it import MarkdownIt
 from unit.report import golden
-from unit.report.sample_plans import APPLIED, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
+from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
 
 from zlayout.plan.model import GroupPlan, Plan
 from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
 from zlayout.report.redact import without_values
-from zlayout.report.words import printable
+from zlayout.report.relocate import seen_from
+from zlayout.report.words import OUTCOMES, printable
 from zlayout.spec.schema import load_schema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -139,6 +140,29 @@ def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
     assert "Secret" not in REPORTERS[format](without_values(plan))
     if format == "json":
         assert "Secret" in REPORTERS[format](plan)
+
+
+def test_every_place_moves_below_the_folder_and_absolute_ones_stay() -> None:
+    moved = seen_from(Plan("0.1.0", (EVENTS, ORDERS, *APPLIED.tables)), "data/lake")
+    paths = re.findall(r'"path": "([^"]*)"', REPORTERS["json"](moved))
+    assert len(paths) > 5
+    assert all(path.startswith("data/lake/layouts/") for path in paths)
+    elsewhere = replace(UNCHANGED, location=replace(UNCHANGED.location, path="/x/y.yaml"))
+    assert seen_from(Plan("0.1.0", (elsewhere,)), "data").tables == (elsewhere,)
+    up = replace(UNCHANGED, location=replace(UNCHANGED.location, path="../y.yaml"))
+    assert seen_from(Plan("0.1.0", (up,)), "data").tables[0].location.path == "y.yaml"
+    assert seen_from(PLAN, "") is PLAN
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: str) -> None:
+    assert DONE.result is not None
+    done = replace(DONE, result=replace(DONE.result, outcome=outcome))  # type: ignore[arg-type]
+    plan = Plan("0.1.0", (done,))
+    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
+    fine = outcome in ("as_declared", "within_budget")
+    assert ("<failure" in junit.render(plan) or "<error" in junit.render(plan)) is not fine
+    assert bool(github.render(plan)) is not fine
 
 
 @EVERY
