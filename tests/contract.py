@@ -98,7 +98,8 @@ class Contract:
         after = self.plan(arena, spec)
         assert after.decision.plan.status == "unchanged"
         assert _sorted(arena.rows()) == _sorted(make_rows(self.rows))
-        for old, new in zip(before.decision.plan.columns, after.decision.plan.columns, strict=True):
+        pairs = list(zip(before.decision.plan.columns, after.decision.plan.columns, strict=True))
+        for old, new in pairs[:1] if arena.curve == "linear" else pairs:  # which orders by its first column alone
             assert new.touched < 0.8 * old.touched, new.column
 
     def test_second_apply_makes_no_commit(self, arena: Arena) -> None:

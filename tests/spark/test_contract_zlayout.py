@@ -11,9 +11,11 @@ from spark.arenas import DeltaArena, IcebergArena
 from zlayout.backends.spark import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
+CURVES = ["kd", "zorder", "hilbert", "linear"]
+
 
 class TestDelta(Contract):
-    @pytest.fixture(params=["kd"])
+    @pytest.fixture(params=CURVES)
     def arena(
         self,
         request: pytest.FixtureRequest,
@@ -26,7 +28,7 @@ class TestDelta(Contract):
 
 
 class TestIceberg(Contract):
-    @pytest.fixture(params=["kd"])
+    @pytest.fixture(params=CURVES)
     def arena(
         self,
         request: pytest.FixtureRequest,
