@@ -14,9 +14,18 @@ from zlayout.planning import Planned
 MOST_PICTURES = 50
 
 
-def with_pictures(plan: Plan, planned: Sequence[Planned]) -> Plan:
-    """The plan with a picture for each of the MOST_PICTURES tables that have most to rewrite, then most files."""
+# Drawing larger tables takes about as long as planning them: done for a report, not for every plan file.
+CHEAP_FILES = 200_000
+
+
+def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> Plan:
+    """The plan with a picture for each of the MOST_PICTURES tables that have most to rewrite, then most files.
+
+    most_files: leave out tables of more files than that.
+    """
     readable = {p.decision.plan.table: p for p in planned if p.state is not None and len(p.state.files)}
+    if most_files is not None:
+        readable = {name: p for name, p in readable.items() if p.decision.plan.files <= most_files}
     order = sorted((t for t in plan.tables if t.table in readable), key=lambda t: (-t.rewrite_bytes, -t.files))
     chosen = {t.table for t in order[:MOST_PICTURES]}
     tables = tuple(_drawn(t, readable[t.table]) if t.table in chosen else t for t in plan.tables)

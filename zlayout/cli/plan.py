@@ -17,7 +17,7 @@ from zlayout.cli.project import open_project
 from zlayout.cli.reports import Reports
 from zlayout.cli.select import select_layouts
 from zlayout.errors import SpecError
-from zlayout.pictures import with_pictures
+from zlayout.pictures import CHEAP_FILES, with_pictures
 from zlayout.plan import document
 from zlayout.plan.diff import PlanOptions
 from zlayout.plan.model import Plan
@@ -60,9 +60,11 @@ class Planning:
     def plan(self) -> Plan:
         return as_plan(self.planned)
 
-    def document(self, *, pictures: bool) -> Plan:
-        """The plan, with what the HTML report draws if `pictures`."""
-        return with_pictures(self.plan, self.planned) if pictures else self.plan
+    def document(self, *, pictures: bool, out: bool = False) -> Plan:
+        """The plan, with what the HTML report draws if `pictures`; for a plan file (`out`), if it is cheap to draw."""
+        if pictures:
+            return with_pictures(self.plan, self.planned)
+        return with_pictures(self.plan, self.planned, CHEAP_FILES) if out else self.plan
 
     def heading(self) -> str:
         count = len(self.planned)
@@ -104,7 +106,7 @@ def plan_command(
     request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
 ) -> int:
     planning = make_plan(request)
-    plan = planning.document(pictures=out is not None or reports.need_pictures)
+    plan = planning.document(pictures=reports.need_pictures, out=out is not None)
     code = plan.exit_code or (CHANGES if detailed_exitcode and plan.has_changes else 0)
     if out is not None:
         write_plan(out, plan)

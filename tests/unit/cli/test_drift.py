@@ -57,9 +57,19 @@ def test_a_report_on_stdout_takes_the_screens_place(capsys: pytest.CaptureFixtur
     assert run(["plan", "--report", "sarif=-"]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
     assert run(["plan", "--out", "plan.json", "--report", "json=-"]) == 0
-    assert capsys.readouterr().out == Path("plan.json").read_text()
+    printed, saved = json.loads(capsys.readouterr().out), json.loads(Path("plan.json").read_text())
+    assert printed == saved
     assert run(["show", "plan.json", "--report", "github=-"]) == 0
     assert capsys.readouterr().out.startswith("::error file=layouts/orders.yaml,")
+
+
+@pytest.mark.usefixtures("root")
+def test_a_plan_file_holds_pictures_for_later_pages() -> None:
+    assert run(["plan", "--out", "plan.json"]) == 0
+    assert run(["show", "plan.json", "--report", "html=later.html"]) == 0
+    assert "Files after, predicted" in Path("later.html").read_text()
+    assert run(["plan", "--report", "json=bare.json"]) == 0
+    assert json.loads(Path("bare.json").read_text())["tables"][0]["picture"] is None
 
 
 @pytest.mark.parametrize(

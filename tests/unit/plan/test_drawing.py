@@ -136,6 +136,8 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
     plan = with_pictures(as_plan(planned), planned)
     bare = [t.table for t in plan.tables if t.picture is None]
     assert bare == ["lake.db.t000", "lake.db.t001"]
+    small = with_pictures(as_plan(planned), planned, most_files=10)
+    assert {t.files for t in small.tables if t.picture} == set(range(2, 11))
     text = document.to_json(plan)
     assert document.from_json(text, "plan.json") == plan
     assert '"positions": [0, ' in text
