@@ -17,9 +17,13 @@ class Shown(Protocol):
 
     console: Console
 
-    def plan(self, plan: Plan, heading: str) -> None: ...
+    def plan(self, plan: Plan, heading: str) -> None:
+        """What is going to be done, before anybody is asked."""
+        ...
 
-    def view(self) -> View: ...
+    def view(self) -> View:
+        """What is told of the work as it goes on."""
+        ...
 
     def end(self, plan: Plan, code: int, outcomes: str = "") -> int:
         """Write the reports of `plan` (with results where there are any) and return `code`."""
