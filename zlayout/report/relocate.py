@@ -40,6 +40,7 @@ def _diagnostics(diagnostics: tuple[Diagnostic, ...], below: str) -> tuple[Diagn
 
 
 def _place(location: Location | None, below: str) -> Location | None:
-    if location is None or posixpath.isabs(location.path):
-        return location
+    if location is None:
+        return None
+    # An absolute path stays what it is.
     return replace(location, path=posixpath.normpath(posixpath.join(below, location.path)))

@@ -179,6 +179,8 @@ class TestInterrupts:
                 self.cancelled += 1
                 if self.cancelled == 3:
                     progress.finish(Applied("t", "run"))
+                if self.cancelled == 10:  # a loop without end would say less than a count
+                    progress.notify(Progress("t", "committing"))
                 raise RuntimeError("no job just now")
 
         runtime = Runtime()

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from unit.report import golden
 from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
 
+from zlayout.errors import Diagnostic
 from zlayout.plan.model import GroupPlan, Plan
 from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
@@ -143,9 +144,12 @@ def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
 
 
 def test_every_place_moves_below_the_folder_and_absolute_ones_stay() -> None:
-    moved = seen_from(Plan("0.1.0", (EVENTS, ORDERS, *APPLIED.tables)), "data/lake")
+    told = (Diagnostic("ZL403", "a note", "note", location=ORDERS.location),)
+    assert DONE.result is not None
+    failed = replace(DONE, result=replace(DONE.result, problems=told))
+    moved = seen_from(Plan("0.1.0", (EVENTS, replace(ORDERS, diagnostics=told), failed)), "data/lake")
     paths = re.findall(r'"path": "([^"]*)"', REPORTERS["json"](moved))
-    assert len(paths) > 5
+    assert len(paths) == 7
     assert all(path.startswith("data/lake/layouts/") for path in paths)
     elsewhere = replace(UNCHANGED, location=replace(UNCHANGED.location, path="/x/y.yaml"))
     assert seen_from(Plan("0.1.0", (elsewhere,)), "data").tables == (elsewhere,)
