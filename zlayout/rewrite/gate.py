@@ -50,8 +50,8 @@ class Gate:
         frame: the source's columns and maybe more. An observation ends Spark's generated loop and copies each row:
         directly below the shuffle, which wants whole rows anyway, that costs nothing.
         """
-        row = _row(self._source.columns)
-        return frame.select(row, *carried).observe(self._before, *_content_columns(frame))
+        packed = frame.select(_row(self._source.columns), *carried)
+        return packed.observe(self._before, *_content_columns(packed))
 
     def watch_result(self, frame: DataFrame) -> DataFrame:
         """Count what comes out of the shuffle, and give the source's columns back. frame: has ROW."""
@@ -91,8 +91,8 @@ class Gate:
 def content_of(frame: DataFrame) -> Content:
     """The content of a frame by a scan of it."""
     seen = Observation()
-    watched = frame.select(_row(frame.columns)).observe(seen, *_content_columns(frame))
-    watched.write.format("noop").mode("overwrite").save()
+    packed = frame.select(_row(frame.columns))
+    packed.observe(seen, *_content_columns(packed)).write.format("noop").mode("overwrite").save()
     return _observed(seen)
 
 
@@ -106,14 +106,20 @@ def _row(columns: list[str]) -> Column:
 
 
 def _content_columns(frame: DataFrame) -> list[Column]:
-    """Row count and sum of the hashes. The sum wraps round, whatever `spark.sql.ansi.enabled` says."""
+    """Row count and sum of the hashes of a frame with ROW. The sum wraps round, whatever `spark.sql.ansi.enabled` says.
+
+    The rows are counted by the last column, so that Spark does not drop it below the observation: that costs a copy.
+    """
     jvm: Any = frame.sparkSession.sparkContext._jvm
     sql = jvm.org.apache.spark.sql
     expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
     wrapping = getattr(getattr(expressions, "EvalMode$"), "MODULE$").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
     total = expressions.aggregate.Sum(_bytes_hash(jvm, convert.expression(F.col(ROW)._jc)), context)
-    return [F.count(F.lit(1)).alias("rows"), Column(convert.column(total.toAggregateExpression())).alias("hash")]
+    return [
+        F.count(frame.columns[-1]).alias("rows"),
+        Column(convert.column(total.toAggregateExpression())).alias("hash"),
+    ]
 
 
 def _bytes_hash(jvm: Any, row: Any) -> Any:
