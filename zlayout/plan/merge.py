@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zlayout.plan.forecast import ideal_touched
+from zlayout.plan.forecast import best_touched, ideal_touched
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
@@ -20,6 +20,8 @@ from zlayout.table.state import FileTable
 
 # A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
 RESERVE = 0.1
+# A layout that falls short of theory by less than this factor is as theory has it.
+SHORT = 1.1
 RESTORED_FIRST = 1e15
 FAR = np.iinfo(np.int64).max // 4
 
@@ -29,9 +31,9 @@ class Decayed:
     """The files of the partitions to look at, measured.
 
     files: their partitions are numbered 0..P - 1 in `partition` (int32[N]); facts: of the same files.
-    reaches: one for each z-order column. achievable: float64[P, d], touched if the partition were rewritten whole,
-    as far as its largest rewrite tells. calibration: float64[P, d], that over what theory promises, never below 1.
-    targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
+    reaches: one for each z-order column. achievable: float64[P, d], touched at best if the partition were rewritten
+    whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what theory promises, 1 where it
+    is near. targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
     """
 
     files: FileTable
@@ -74,13 +76,13 @@ def measure_decayed(
     owner = partition.astype(np.int32)
     measure = lambda c: reach(files, c, rows_with_value(files, c), owner, count)  # noqa: E731
     reaches = tuple(each_column(measure, names, len(files)))
-    ideal = np.maximum(ideal_touched(targets, spec.layout, distinct), 1.0)
+    best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
     calibration = _calibration(files, facts, spec, partition, distinct)
-    return Decayed(files, partition, facts, reaches, ideal * calibration, calibration, targets, distinct)
+    return Decayed(files, partition, facts, reaches, best * calibration, calibration, targets, distinct)
 
 
 def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats) -> Floats:
-    """float64[P, d]: what the largest group of each partition touches of its own rows, over its ideal; at least 1."""
+    """float64[P, d]: what the largest group of each partition touches of its own rows, over its ideal; 1 if near it."""
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
         return np.ones_like(distinct)
@@ -101,7 +103,8 @@ def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition
         return np.bincount(own, measured.share, len(distinct)).astype(np.float64)
 
     reached: Floats = np.stack(each_column(touched, spec.column_names, len(part)), axis=1)
-    return np.maximum(reached / ideal, 1.0)
+    short = reached / ideal
+    return np.where(short > SHORT, short, 1.0)
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:

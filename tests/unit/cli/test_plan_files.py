@@ -1,0 +1,61 @@
+"""Saved plans and byte budgets on the command line, up to where Spark would start."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from zlayout.cli.main import run
+
+ORDERS = Path("tables") / "db" / "orders"
+
+
+@pytest.mark.usefixtures("root")
+class TestPlanFiles:
+    def append(self) -> None:
+        write_deltalake(str(ORDERS), pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}), mode="append")
+
+    def test_appends_are_stale_only_when_strict(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["plan", "--out", "plan.json"]) == 0
+        self.append()
+        log = sorted(os.listdir(ORDERS / "_delta_log"))
+        assert run(["apply", "plan.json", "--auto-approve", "--stale", "strict"]) == 3
+        assert "the plan was made at 1" in capsys.readouterr().err
+        assert sorted(os.listdir(ORDERS / "_delta_log")) == log
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        assert run(["apply", "plan.json", "--auto-approve"]) == 1
+        assert "ZL301" in capsys.readouterr().err
+
+    def test_a_plan_of_another_format_version_is_refused_with_3(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", "--out", "plan.json"]) == 0
+        plan = json.loads(Path("plan.json").read_text())
+        Path("plan.json").write_text(json.dumps(plan | {"format_version": 99}))
+        assert run(["apply", "plan.json", "--auto-approve"]) == 3
+        assert "ZL206" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("root")
+class TestBudget:
+    def test_a_budget_too_small_for_anything_is_refused_with_3(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", "--max-rewrite-bytes", "1B"]) == 3
+        assert "ZL205" in capsys.readouterr().out
+
+    def test_what_is_left_over_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        sizes = [p.stat().st_size for p in ORDERS.glob("*.parquet")]
+        assert run(["plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json"]) == 0
+        out = capsys.readouterr().out
+        assert "      left over" in out
+        (table,) = json.loads(Path("plan.json").read_text())["tables"]
+        assert table["left_over"]["bytes"] + sum(g["bytes"] for g in table["groups"]) == sum(sizes)
+
+    @pytest.mark.parametrize("text", ["many", "10 parsecs", "GiB", "-1"])
+    def test_a_size_that_is_none_is_an_error(self, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["plan", f"--max-rewrite-bytes={text}"]) == 1
+        assert "ZL050" in capsys.readouterr().err
