@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from unit.plan.plans import SPEC, TARGET, File, state
 
 from zlayout.plan.diff import Decision, decide
 from zlayout.plan.work import Capabilities
+from zlayout.spec.model import ZorderColumn
+from zlayout.table.state import ColumnBounds, LayoutRecord
 
 DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 
@@ -127,3 +131,22 @@ def test_small_files_of_one_rewrite_do_not_count() -> None:
     assert decide(SPEC, state(*together, new), DELTA).plan.status == "unchanged"
     alone = [done(10 * n, 10 * n + 9, group=n, bytes=small) for n in range(8)]
     assert len(chosen(decide(SPEC, state(*alone), DELTA))) == 8
+
+
+def test_slices_that_are_more_of_one_column_are_no_falling_short() -> None:
+    # 8 by 16 slices: 16 files of one column and 8 of the other, 11.3 each in theory. One more rewrite's worth of files
+    # that span everything is 6.5 too many of 11.3 * 0.95: past 1.5, though b alone falls short by 1.37.
+    boxes = [(a, b) for a in range(8) for b in range(16)]
+    observed = state(*[done(100 * a, 100 * a + 99) for a, _ in boxes], *[File(0, 799, rows=1)] * 6)
+    files = observed.files
+    low, high = [50 * b for _, b in boxes] + [0] * 6, [50 * b + 49 for _, b in boxes] + [799] * 6
+    none = np.zeros(len(files), np.int64)
+    second = ColumnBounds(pa.array(low), pa.array(high), none, none.astype(bool))
+    layout = replace(SPEC.layout, columns=(ZorderColumn("a"), ZorderColumn("b")))
+    record = LayoutRecord(layout.layout_id, layout.settings())
+    files = replace(files, bounds={**files.bounds, "b": second}, layouts=(record,))
+    spec = replace(SPEC, layout=layout)
+    columns = (observed.columns[0], replace(observed.columns[0], name="b"), observed.columns[2])
+    decision = decide(spec, replace(observed, files=files, columns=columns), DELTA)
+    assert decision.plan.status == "changes"
+    assert [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
