@@ -6,13 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 import pytest
 from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
 from zlayout.backends.delta import writing
-from zlayout.backends.delta.jvm import DeltaJvm
+from zlayout.backends.delta.footers import in_footers, read_footer
+from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.schema import leaves
 
 LONG = "'" + "x" * 40 + "'"
 # The select list of each case, over `id` from 0 to 3999 in four files of 1000 rows.
@@ -64,9 +69,8 @@ class Written:
 
     def by_footers(self) -> dict[int, Any]:
         transaction, like = self.delta.begin(self.snapshot), self.adds[0]
-        return by_partition(
-            writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
-        )
+        new = writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
+        return by_partition([file.add for file in new])
 
 
 def by_partition(files: list[Any]) -> dict[int, Any]:
@@ -96,3 +100,73 @@ def test_footers_give_the_statistics_that_delta_computes(
     expected, found = written.by_delta(), written.by_footers()
     assert len(expected) >= 2
     assert found == expected
+
+
+@pytest.mark.usefixtures("by_delta_is_refused")
+def test_nan_in_one_of_several_row_groups_is_the_largest_value_of_the_file(
+    spark: SparkSession, delta_path: Path
+) -> None:
+    blocks = spark.sparkContext._jsc.hadoopConfiguration()
+    blocks.set("parquet.block.size", "4096")
+    try:
+        columns = "if(id in (7, 2007, 3990), double('NaN'), double(id)) a, if(id < 1200, float('NaN'), float(id)) b"
+        written = Written(spark, delta_path, columns, PROPERTIES["plain"])
+        expected, found = written.by_delta(), written.by_footers()
+    finally:
+        blocks.unset("parquet.block.size")
+    footers = [pq.read_metadata(path) for path in delta_path.glob("*.parquet")]
+    assert max(footer.num_row_groups for footer in footers) > 1
+    assert found == expected
+    assert {s["maxValues"]["a"] for s in found.values()} == {"NaN"}
+
+
+SESSION = {
+    "spark.sql.parquet.outputTimestampType": ("INT96", "TIMESTAMP_MILLIS"),
+    "spark.sql.parquet.datetimeRebaseModeInWrite": ("LEGACY", "EXCEPTION"),
+}
+
+
+@pytest.mark.usefixtures("by_delta_is_refused")
+@pytest.mark.parametrize(("setting", "value"), [(s, v) for s, values in SESSION.items() for v in values])
+def test_settings_of_the_session_change_neither_times_nor_their_bounds(
+    spark: SparkSession, delta_path: Path, setting: str, value: str
+) -> None:
+    columns = "date_add(date'0001-01-01', cast(id as int)) a, timestamp_micros(-50000000000000001 + id) b"
+    written = Written(spark, delta_path, columns, PROPERTIES["plain"])
+    with session_conf(spark, {setting: value}):
+        files = writing.write_with_stats(
+            written.delta,
+            written.storage,
+            written.snapshot,
+            written.delta.begin(written.snapshot),
+            written.rows,
+            written.adds[0],
+        )
+        read = written.delta.read_back(written.snapshot, [new.add for new in files], written.adds[0])
+        assert sorted(read.collect()) == sorted(written.rows.collect())
+        assert by_partition([new.add for new in files]) == written.by_delta()
+
+
+def test_arrays_are_left_to_delta_and_names_that_read_alike_are_not_mixed_up(
+    spark: SparkSession, delta_path: Path, tmp_path: Path
+) -> None:
+    columns = "array(cast(null as bigint), id) a, id b"
+    written = Written(spark, delta_path, columns, PROPERTIES["plain"])
+    stats = T.StructType.fromJson(json.loads(written.delta.stats_schema(written.snapshot)))
+    assert not in_footers(leaves(json.loads(written.delta.schema(written.snapshot))), stats)
+    assert written.by_footers() == written.by_delta()
+
+    table = pa.table({"a": [[None, 1], [None]], "a.list.element": [1, 2]})
+    pq.write_table(table, tmp_path / "alike.parquet")
+    kinds = {"a.list.element": T.LongType()}
+    footer = read_footer(pa_fs.LocalFileSystem(), str(tmp_path / "alike.parquet"), kinds, kinds)
+    assert (footer.rows, footer.nulls, footer.bounds) == (2, {}, {})
+
+
+def test_bounds_in_other_units_or_of_writers_that_leave_nan_out_are_not_taken(tmp_path: Path) -> None:
+    times = pa.array([1, 2], pa.timestamp("ms"))
+    table = pa.table({"t": times, "d": pa.array([1, 2], pa.decimal128(9, 1)), "f": [1.0, 2.0], "i": [1, 2]})
+    pq.write_table(table, tmp_path / "other.parquet")
+    kinds = {"t": T.TimestampNTZType(), "d": T.DecimalType(9, 2), "f": T.DoubleType(), "i": T.LongType()}
+    footer = read_footer(pa_fs.LocalFileSystem(), str(tmp_path / "other.parquet"), kinds, kinds)
+    assert footer.bounds == {"i": (1, 2)}

@@ -51,7 +51,6 @@ def _groups(spark, path, files, by_part=False):
         GroupTarget(
             f"g{i}",
             pa.array([c.path for c in rows]),
-            np.array([c["count"] for c in rows]),
             sum(c["count"] for c in rows),
             files,
         )
@@ -157,7 +156,7 @@ def test_a_heavy_key_is_noted_and_noise_spreads_it(spark, table, tmp_path):
 
 def test_a_row_of_an_unknown_file_fails_the_job(spark, table):
     groups = _groups(spark, table, 3)
-    known = GroupTarget("g0", groups[0].paths.slice(1), groups[0].file_rows[1:], groups[0].rows, 3)
+    known = GroupTarget("g0", groups[0].paths.slice(1), groups[0].rows, 3)
     with settings(spark), pytest.raises(Exception, match="ZL314"):
         place(_source(spark, table), layout("a"), [known])
 
@@ -170,7 +169,7 @@ def test_a_file_in_two_groups_is_an_error(spark, table):
 
 def test_the_gate_refuses_another_row_count_than_the_metadata_promised(spark, table, tmp_path):
     group = _groups(spark, table, 3)[0]
-    wrong = GroupTarget("g0", group.paths, group.file_rows, group.rows + 1, 3)
+    wrong = GroupTarget("g0", group.paths, group.rows + 1, 3)
     with settings(spark):
         placed = place(_source(spark, table), layout("a"), [wrong])
         _write(placed, str(tmp_path / "out"))

@@ -1,5 +1,8 @@
 """The content of a frame: equal for any order, different when any value differs, for every type."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -95,3 +98,24 @@ def test_a_write_that_never_ran_is_refused(spark, monkeypatch):
     gate.watch_result(gate.watch_source(spark.range(1)))
     with pytest.raises(EngineError, match="ZL312"):
         gate.check()
+
+
+def test_rows_that_moved_into_another_group_are_refused():
+    module.require_rows({"a": (3, 3), "b": (4, 4)})
+    with pytest.raises(EngineError, match=r"ZL310.*group b.*expected 4 rows, found 5"):
+        module.require_rows({"a": (3, 3), "b": (4, 5)})
+
+
+def test_verify_takes_another_nan_for_the_same_value_and_nothing_else(spark, tmp_path):
+    odd = np.array([0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(np.float64)
+    nested = pa.array([[v] for v in odd])
+    pq.write_table(pa.table({"x": odd, "a": nested}), tmp_path / "source.parquet")
+    source = spark.read.parquet(str(tmp_path / "source.parquet"))
+    gate = Gate(source, 2)
+    gate.watch_result(gate.watch_source(source)).write.parquet(str(tmp_path / "written"))
+    gate.check()
+    written = spark.read.parquet(str(tmp_path / "written"))
+    gate.verify(written)
+    for other in ({"x": F.lit(1.0)}, {"a": F.array(F.lit(1.0))}):
+        with pytest.raises(EngineError, match="ZL310"):
+            gate.verify(written.withColumns(other))

@@ -49,6 +49,7 @@ Int64 = NDArray[np.int64]
 ROWS_A_PAGE = 20_000
 DEEPEST_WITHIN = 6
 LONG_BITS = 63
+POSITION_BITS = 40  # more rows than any file has: how many it has may be an estimate
 MISSED = f"{PREFIX}missed"
 
 SETTINGS = {
@@ -215,13 +216,13 @@ def _order(job: _Job) -> tuple[Column, dict[str, Column]]:
     """
     parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
-    bits[POSITION] = max(job.index.most_rows - 1, 0).bit_length()
-    if sum(bits.values()) > LONG_BITS:
+    bits[POSITION] = LONG_BITS - sum(bits.values())
+    if bits[POSITION] < POSITION_BITS:
         return F.col(FILE_ID), {name: F.col(name) for name in bits}
     name, packed = f"{PREFIX}order", F.col(FILE_ID).cast("bigint")
     for lower in (LEAF, ORDINAL, POSITION):
         packed = F.shiftleft(packed, bits[lower]).bitwiseOR(F.col(lower).cast("bigint"))
-    return F.shiftright(name, sum(bits.values()) - bits[FILE_ID]).cast("int"), {name: packed}
+    return F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int"), {name: packed}
 
 
 def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:

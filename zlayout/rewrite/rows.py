@@ -52,29 +52,23 @@ class Source:
 class GroupTarget:
     """A group as the rewrite sees it.
 
-    paths: string[files], each exactly as `Source.file` gives it. file_rows: int64[files], physical rows (deleted
-    ones included). rows: live rows. target_files: how many files to write.
+    paths: string[files], each exactly as `Source.file` gives it. rows: live rows. target_files: how many to write.
     """
 
     id: str
     paths: pa.Array
-    file_rows: Int64
     rows: int
     target_files: int
 
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of a job. hash: int64[files], sorted hashes of the paths; ordinal, group: int32, beside them.
-
-    most_rows: physical rows of the largest file.
-    """
+    """The files of a job. hash: int64[files], sorted hashes of the paths; ordinal, group: int32, beside them."""
 
     salt: int
     hash: Int64
     ordinal: Int32
     group: Int32
-    most_rows: int
 
     def __len__(self) -> int:
         return len(self.hash)
@@ -97,8 +91,7 @@ def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileInd
             break
         salt += 1
     order = np.argsort(hashes)
-    most_rows = max((int(g.file_rows.max(initial=0)) for g in groups), default=0)
-    return FileIndex(salt, hashes[order].astype(np.int64), ordinal[order], group[order], most_rows)
+    return FileIndex(salt, hashes[order].astype(np.int64), ordinal[order], group[order])
 
 
 def index_arrays(index: FileIndex) -> dict[str, pa.Array]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs as pa_fs
+from pyspark.sql import functions as f
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
@@ -22,8 +23,11 @@ from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.source_files import PinnedFiles, changed_meanwhile, file_uris, pinned_files, still_live
 from zlayout.backends.delta.stamp import layout_tags
 from zlayout.backends.delta.tags import GROUP
-from zlayout.backends.delta.writing import write_with_stats
+from zlayout.backends.delta.writing import NewFile, write_with_stats
 from zlayout.errors import CommitConflict, EngineError
+from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.gate import require_rows
+from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.table.state import TableState
 
 # DelayedCommitProtocol names a file after the Spark partition that wrote it.
@@ -106,37 +110,37 @@ def _rewrite(
     exact: bool,
 ) -> list[Rewritten]:
     """Place and write the rows, and pass the gate. exact False: live rows are not known, so they are counted."""
-    from pyspark.sql import functions as f
-
-    from zlayout.rewrite.engine import place, settings
-    from zlayout.rewrite.rows import Source
-
     frame = delta.data_frame(snapshot, files.adds)
     source = Source(frame, f.col("_metadata.file_path"), f.col("_metadata.row_index"))
     with settings(delta.spark):
-        placed = place(source, work.layout, _targets(delta, groups, None if exact else frame.count()))
+        targets = _targets(delta, groups, None if exact else source)
+        placed = place(source, work.layout, targets)
         written = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds.head())
         placed.gate.check()
         if work.verify == "full":
-            placed.gate.verify(delta.read_back(snapshot, written, files.adds.head()))
-    added: list[list[Any]] = [[] for _ in groups]
-    for file in written:
-        number = int(placed.group_of[_spark_partition(file.path())])
-        added[number].append(_tagged(delta, file, work, groups[number]))
-    return [Rewritten(group, tuple(new), tuple(files.of(group))) for group, new in zip(groups, added, strict=True)]
-
-
-def _targets(delta: DeltaJvm, groups: Sequence[Group], counted: int | None) -> list[Any]:
-    """The groups as the rewrite sees them; with `counted`, their rows are made to add up to it."""
-    from zlayout.rewrite.rows import GroupTarget
-
-    base = delta.base_uri()
-    rows = [int(group.files.live_rows.sum()) for group in groups]
-    if counted is not None:
-        rows[-1] += counted - sum(rows)
+            placed.gate.verify(delta.read_back(snapshot, [new.add for new in written], files.adds.head()))
+    added: list[list[NewFile]] = [[] for _ in groups]
+    for new in written:
+        added[int(placed.group_of[_spark_partition(new.add.path())])].append(new)
+    require_rows({t.id: (t.rows, sum(new.rows for new in mine)) for t, mine in zip(targets, added, strict=True)})
     return [
-        GroupTarget(group.id, file_uris(base, group.files.path.to_pylist()), group.files.rows, live, group.target_files)
-        for group, live in zip(groups, rows, strict=True)
+        Rewritten(group, tuple(_tagged(delta, new.add, work, group) for new in mine), tuple(files.of(group)))
+        for group, mine in zip(groups, added, strict=True)
+    ]
+
+
+def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
+    """The groups as the rewrite sees them. count: where the log does not know the live rows, the rows to count."""
+    base = delta.base_uri()
+    uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
+    rows = [int(group.files.live_rows.sum()) for group in groups]
+    if count is not None:
+        found = count.frame.groupBy(count.file.alias("file")).count().toArrow()
+        counted = dict(zip(found["file"].to_pylist(), found["count"].to_pylist(), strict=True))
+        rows = [sum(counted.get(uri, 0) for uri in mine.to_pylist()) for mine in uris]
+    return [
+        GroupTarget(group.id, mine, live, group.target_files)
+        for group, mine, live in zip(groups, uris, rows, strict=True)
     ]
 
 

@@ -31,6 +31,9 @@ Kinds = Mapping[str, T.DataType]
 Scan = Callable[[str, Sequence[str]], Mapping[str, tuple[int, Bounds]]]
 
 _READERS = 16
+# The writers known to take NaN for the largest value, as Spark does, and not to leave it out.
+_COUNTS_NAN = "parquet-mr version 1.16."
+_OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _EXACT = decimal.Context(prec=76)
 _LAST_ASCII = "\x7f"
 _LAST_CHARACTER = "\U0010ffff"
@@ -40,8 +43,8 @@ _LAST_CHARACTER = "\U0010ffff"
 class Footer:
     """What one file's footer says of its columns, by physical dotted name.
 
-    bounds: numbers; strings as UTF-8 bytes; dates in days and timestamps in microseconds since 1970. Of a value too
-    long for Parquet neither nulls nor bounds are known; where NaN is among the values, no bounds are.
+    bounds: numbers; strings as UTF-8 bytes; dates in days and timestamps in microseconds since 1970. Of values too
+    long for Parquet neither nulls nor bounds are known.
     """
 
     rows: int
@@ -111,19 +114,46 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: K
             chunk = row_group.column(at)
             if chunk.path_in_schema in chunks:
                 chunks[chunk.path_in_schema].append(chunk.statistics)
+    unreadable = _unreadable(metadata, bounded)
     footer = Footer(metadata.num_rows)
     for name, found in chunks.items():
-        if any(s is None or not s.has_null_count for s in found):
+        # not one a row group: absent, or two columns whose names read alike with dots between
+        if len(found) != metadata.num_row_groups or any(s is None or not s.has_null_count for s in found):
             continue
         footer.nulls[name] = sum(s.null_count for s in found)
         filled = [s for s in found if s.num_values]
-        if name in bounded and filled and all(s.has_min_max for s in filled):
-            kind = bounded[name]
-            footer.bounds[name] = (
-                min(_number(s.min_raw, kind) for s in filled),
-                max(_number(s.max_raw, kind) for s in filled),
-            )
+        if name in bounded and name not in unreadable and filled and all(s.has_min_max for s in filled):
+            lows, highs = ([_number(v, bounded[name]) for v in raw] for raw in zip(*map(_raw, filled), strict=True))
+            footer.bounds[name] = min(lows, key=_in_order), max(highs, key=_in_order)
     return footer
+
+
+def _raw(statistics: pq.Statistics) -> Bounds:
+    return statistics.min_raw, statistics.max_raw
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    """NaN is Spark's largest value."""
+    return value != value, value
+
+
+def _unreadable(metadata: pq.FileMetaData, bounded: Kinds) -> set[str]:
+    """The columns whose bounds do not mean what `_number` takes them for."""
+    unknown = set()
+    old_calendar = _OLD_CALENDAR in (metadata.metadata or {})
+    without_nan = not str(metadata.created_by).startswith(_COUNTS_NAN)
+    for at in range(metadata.num_columns):
+        column = metadata.schema.column(at)
+        match bounded.get(column.path):
+            case T.FloatType() | T.DoubleType() if without_nan:
+                unknown.add(column.path)
+            case T.DateType() | T.TimestampType() | T.TimestampNTZType() if old_calendar:
+                unknown.add(column.path)
+            case T.TimestampType() | T.TimestampNTZType() if "timeUnit=microseconds" not in str(column.logical_type):
+                unknown.add(column.path)
+            case T.DecimalType() as kind if column.scale != kind.scale:
+                unknown.add(column.path)
+    return unknown
 
 
 def scanned(low: pa.Scalar, high: pa.Scalar) -> Bounds:
@@ -134,8 +164,9 @@ def scanned(low: pa.Scalar, high: pa.Scalar) -> Bounds:
 def _plain(value: pa.Scalar) -> Any:
     if isinstance(value, pa.Date32Scalar | pa.TimestampScalar):
         return value.value  # Python's dates end at the year 9999
-    found = value.as_py()
-    return found.encode() if isinstance(found, str) else found
+    if isinstance(value, pa.StringScalar) and value.is_valid:
+        return value.as_buffer().to_pybytes()  # which need not be UTF-8
+    return value.as_py()
 
 
 def _number(raw: Any, kind: T.DataType) -> Any:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# INT96, the default, has no bounds in footers; milliseconds would cut values, and an old calendar would shift them.
+_TIME_AS_IT_IS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+
+
 class DeltaJvm:
     """One Delta table by path in one Spark session. What it returns as Any are py4j references to Scala objects."""
 
@@ -105,20 +112,23 @@ class DeltaJvm:
         """
         files = list(written)
         if like.baseRowId().isDefined():
-            kept = json.loads(like.json())["add"]
-            kept = {name: kept[name] for name in ("baseRowId", "defaultRowCommitVersion")}
+            known = json.loads(like.json())["add"]
+            kept = {name: known[name] for name in ("baseRowId", "defaultRowCommitVersion") if name in known}
             files = [self.changed(file, **kept) for file in files]
         return self.data_frame(snapshot, self.seq(files))
 
-    def changed(self, file: Any, **fields: object) -> Any:
-        """An AddFile like this one but for these fields of the log's JSON (`dataChange`, `stats`, `tags`, ...)."""
+    def changed(self, file: Any, tags: Mapping[str, str] | None = None, **fields: object) -> Any:
+        """An AddFile like this one, but with more tags and with these fields of the log's JSON (`stats`, ...)."""
         action = json.loads(file.json())
+        if tags:
+            fields["tags"] = {**(action["add"].get("tags") or {}), **tags}
         action["add"].update(fields)
         return _module(self._delta.actions, "Action").fromJson(json.dumps(action))
 
     def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
         """Write through Delta's own writer; the new AddFiles, not yet committed."""
-        written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
+        with session_conf(self.spark, _TIME_AS_IT_IS):
+            written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
         return [written.apply(at) for at in range(written.size())]
 
     def stats_schema(self, snapshot: Any) -> str:

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.fs as pa_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from zlayout.backends.delta.footers import Bounds, in_footers, scanned, statistics
+from zlayout.backends.delta.footers import Bounds, in_footers, read_footer, scanned, statistics
 from zlayout.backends.delta.jvm import DeltaJvm, session_conf
 from zlayout.backends.delta.schema import leaves, quoted
 from zlayout.backends.delta.source_files import file_uris
 
-_WITHOUT_STATS = {
-    "spark.databricks.delta.stats.collect": "false",
-    # INT96, the default, has no bounds in footers, and readers cannot prune row groups by it
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-}
+_WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """An AddFile that is not yet committed (py4j), and how many rows its footer says it has."""
+
+    add: Any
+    rows: int
 
 
 def write_with_stats(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
-) -> list[Any]:
-    """Write rows of the snapshot's table; the new AddFiles with rows, not yet committed.
+) -> list[NewFile]:
+    """Write rows of the snapshot's table; the new files that have any.
 
-    storage: rooted at the table. like: any AddFile of the snapshot.
+    storage: rooted at the table. like: any AddFile of the snapshot. Raises EngineError ZL316.
     """
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
     if not in_footers(all_leaves, stats_schema):
-        return delta.write_files(transaction, frame, optimize=True)
+        files = delta.write_files(transaction, frame, optimize=True)
+        return [NewFile(file, read_footer(storage, unquote(file.path()), {}, {}).rows) for file in files]
     with session_conf(delta.spark, _WITHOUT_STATS):
         written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
@@ -50,4 +57,7 @@ def write_with_stats(
         }
 
     stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
-    return [delta.changed(written[path], stats=text) for path, text in stats.items()]
+    return [
+        NewFile(delta.changed(written[path], stats=text), json.loads(text)["numRecords"])
+        for path, text in stats.items()
+    ]

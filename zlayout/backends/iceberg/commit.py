@@ -28,6 +28,7 @@ from zlayout.backends.iceberg.settings import current_fields
 from zlayout.backends.iceberg.staging import NewFile, Staged, staged
 from zlayout.errors import CommitConflict
 from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, quoted
 from zlayout.spec.model import CatalogConfig
 
@@ -59,12 +60,14 @@ def write_groups(pinned: Staged, work: Work) -> Files:
     with java_errors(f"rewriting {work.table}"), settings(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
-        placed = place(source, work.layout, _targets(pinned, work.groups))
+        targets = _targets(pinned, work.groups)
+        placed = place(source, work.layout, targets)
         pinned.write(placed.frame)
         placed.gate.check()
         files: Files = defaultdict(list)
         for number, file in pinned.new_files():
             files[work.groups[placed.group_of[number]].id].append(file)
+        require_rows({t.id: (t.rows, sum(file.rows for file in files[t.id])) for t in targets})
         if work.verify == "full":
             with pinned.written([f for group in files.values() for f in group]) as written:
                 placed.gate.verify(written)
@@ -176,7 +179,7 @@ def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:
         found = pinned.frame.groupBy("_file").count().toArrow()
         counted = dict(zip(found["_file"].to_pylist(), found["count"].to_pylist(), strict=True))
         live = {g.id: int(sum(counted.get(p, 0) for p in g.files.path.to_pylist())) for g in groups}
-    return [GroupTarget(g.id, g.files.path.cast(pa.string()), g.files.rows, live[g.id], g.target_files) for g in groups]
+    return [GroupTarget(g.id, g.files.path.cast(pa.string()), live[g.id], g.target_files) for g in groups]
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
