@@ -1,0 +1,111 @@
+"""Read a query box from a sorted file of z-addresses: a full range scan, a scan that jumps, and a list of z-ranges.
+
+    python examples/z_address_pages.py
+
+The file holds 8-byte z-addresses in ascending order and is read a page at a time. As an external index would, the
+reader keeps the first address of each page in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlayout.curve.jump import NONE, is_relevant, next_jump_in
+from zlayout.curve.z_ranges import z_ranges
+from zlayout.curve.zorder import interleave, round_robin
+
+Int64 = NDArray[np.int64]
+POINTS = 100_000
+ON_A_PAGE = 100
+BITS = 10
+LOWEST, HIGHEST = (500, 400), (559, 699)
+RANGES = 16
+
+
+@dataclass
+class Pages:
+    """The file of z-addresses, and how many of its pages have been read; the last one is kept."""
+
+    file: BinaryIO
+    first: Int64
+    read: int = 0
+    number: int = -1
+    addresses: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def holding(self, z: int) -> int:
+        """The page on which addresses of `z` and above begin."""
+        return max(0, int(np.searchsorted(self.first, z)) - 1)
+
+    def page(self, number: int) -> Int64:
+        if number != self.number:
+            self.read += 1
+            self.file.seek(8 * ON_A_PAGE * number)
+            self.number, self.addresses = number, np.frombuffer(self.file.read(8 * ON_A_PAGE), np.int64)
+        return self.addresses
+
+
+def scan(pages: Pages, first: int, last: int) -> Int64:
+    """All addresses first..last."""
+    found = []
+    for number in range(pages.holding(first), len(pages.first)):
+        if pages.first[number] > last:
+            break
+        page = pages.page(number)
+        found.append(page[(page >= first) & (page <= last)])
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def scan_with_jumps(pages: Pages, zmin: int, zmax: int) -> Int64:
+    """The addresses in the box: after each page, on to the page where the curve is next inside."""
+    found = []
+    number = pages.holding(zmin)
+    while number < len(pages.first):
+        page = pages.page(number)
+        found.append(page[is_relevant(zmin, zmax, page)])
+        number += 1
+        if number < len(pages.first) and not is_relevant(zmin, zmax, pages.first[number]):
+            entry = int(next_jump_in(zmin, zmax, pages.first[number]))
+            if entry == NONE:
+                break
+            number = max(number, pages.holding(entry))
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def main() -> dict[str, tuple[int, int]]:
+    """For each way of reading, the pages read and the addresses of the box found."""
+    widths = (BITS, BITS)
+    schedule = round_robin(widths)
+    points = np.random.default_rng(7).integers(0, 1 << BITS, (2, POINTS))
+    addresses = np.sort(interleave(list(points), widths, schedule))
+    corners = [np.array(sides) for sides in zip(LOWEST, HIGHEST, strict=True)]
+    zmin, zmax = interleave(corners, widths, schedule).tolist()
+    ranges = list(zip(*z_ranges(zmin, zmax, limit=RANGES), strict=True))
+    ways: dict[str, Callable[[Pages], Int64]] = {
+        "range scan": lambda pages: scan(pages, zmin, zmax),
+        "jumps": lambda pages: scan_with_jumps(pages, zmin, zmax),
+        f"{RANGES} z-ranges": lambda pages: np.concatenate([scan(pages, *ends) for ends in ranges]),
+    }
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "addresses"
+        path.write_bytes(addresses.tobytes())
+        for name, way in ways.items():
+            with path.open("rb") as file:
+                pages = Pages(file, addresses[::ON_A_PAGE])
+                found = way(pages)
+            results[name] = pages.read, int(is_relevant(zmin, zmax, found).sum())
+    print(f"{POINTS:,} addresses on {-(-POINTS // ON_A_PAGE):,} pages")
+    for name, (read, inside) in results.items():
+        print(f"{name:12} {read:4,} pages read, {inside:,} addresses in the box")
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The z-ranges of a query box: what a key-value store or an external index scans instead of the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zlayout.curve.jump import Bool, Int64, corner_masks
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """Disjoint closed ranges in order; `is_cell` marks cells of the current size that lie partly in the box."""
+
+    first: Int64
+    last: Int64
+    is_cell: Bool
+
+    def gaps(self) -> Int64:
+        """int64[n - 1]: positions between neighbours."""
+        return self.first[1:] - self.last[:-1] - 1
+
+    def join(self, over: Bool) -> _Segments:
+        """Neighbours joined where `over`, bool[n - 1], says so."""
+        starts = np.flatnonzero(np.append(True, ~over))
+        ends = np.append(starts[1:], len(self.first)) - 1
+        return _Segments(self.first[starts], self.last[ends], self.is_cell[starts])
+
+
+def z_ranges(
+    zmin: int, zmax: int, schedule: Sequence[int] | None = None, limit: int | None = None
+) -> tuple[Int64, Int64]:
+    """The closed ranges first..last of positions that together are the box, as few as there can be, ascending.
+
+    zmin, zmax, schedule: as in `zlayout.curve.jump`, at most 63 bits. Returns int64[k] twice. Without a limit nothing
+    but the box is in the ranges, and their number grows with its surface: a box of 2**20 by 2**20 cells may need a
+    million. With `limit` (1 or more) there are at most that many and the smallest gaps are in them too, of equal ones
+    the later first; no cover with so few ranges holds fewer positions. Raises ValueError.
+
+    Cells are halved from the top, those inside the box are done, those outside are dropped. With a limit, cells whose
+    gaps cannot be among the largest are not halved further, so that the work follows the limit and not the surface.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"expected a limit of at least 1, found {limit}")
+    masks, bits = corner_masks(zmin, zmax, schedule)
+    found = _Segments(np.zeros(1, np.int64), np.full(1, (1 << bits) - 1, np.int64), np.ones(1, np.bool_))
+    if limit == 1:
+        return np.full(1, zmin, np.int64), np.full(1, zmax, np.int64)
+    for bit in range(bits, -1, -1):
+        found = _settle(found, zmin, zmax, masks)
+        if limit is not None:
+            found = _drop_small_gaps(found, limit, 1 << bit)
+        done = ~found.is_cell
+        found = found.join((found.gaps() == 0) & done[1:] & done[:-1])
+        if not found.is_cell.any():
+            break
+        found = _halve(found, bit)
+    if limit is not None:
+        found = found.join(_smallest(found.gaps(), len(found.first) - limit))
+    # only the outermost cells may have been left whole past the corners
+    return np.maximum(found.first, zmin), np.minimum(found.last, zmax)
+
+
+def _settle(found: _Segments, zmin: int, zmax: int, masks: Sequence[int]) -> _Segments:
+    """Cells outside the box dropped, cells inside no longer marked."""
+    outside, inside = np.zeros(len(found.first), np.bool_), np.ones(len(found.first), np.bool_)
+    for mask in masks:
+        low, high = found.first & mask, found.last & mask
+        outside |= (high < (zmin & mask)) | (low > (zmax & mask))
+        inside &= (low >= (zmin & mask)) & (high <= (zmax & mask))
+    keep = ~(found.is_cell & outside)
+    return _Segments(found.first[keep], found.last[keep], (found.is_cell & ~inside)[keep])
+
+
+def _halve(found: _Segments, bit: int) -> _Segments:
+    """Each marked cell of 2**bit positions as two."""
+    copies = np.where(found.is_cell, 2, 1)
+    is_cell = np.repeat(found.is_cell, copies)
+    first, last = np.repeat(found.first, copies), np.repeat(found.last, copies)
+    second = np.zeros(len(first), np.bool_)
+    second[np.cumsum(copies)[found.is_cell] - 1] = True
+    half = 1 << (bit - 1)
+    return _Segments(np.where(second, first + half, first), np.where(is_cell & ~second, last - half, last), is_cell)
+
+
+def _drop_small_gaps(found: _Segments, limit: int, size: int) -> _Segments:
+    """Give up cells and gaps that cannot matter: limit - 1 gaps are already larger than these can become.
+
+    A gap grows by less than one cell at each end, a gap inside a cell is smaller than the cell, and a cell that lies
+    partly in the box never empties.
+    """
+    gaps = found.gaps()
+    if len(gaps) < limit:
+        return found
+    enough = np.partition(gaps, len(gaps) - limit + 1)[len(gaps) - limit + 1]
+    if size > enough:
+        return found
+    may_count = gaps >= enough - 2 * (size - 1)
+    beside = np.append(False, may_count) | np.append(may_count, False)
+    is_cell = found.is_cell & beside
+    return _Segments(found.first, found.last, is_cell).join(~may_count & ~is_cell[1:] & ~is_cell[:-1])
+
+
+def _smallest(gaps: Int64, count: int) -> Bool:
+    """bool[n]: the `count` smallest gaps, of equal ones the later."""
+    chosen = np.zeros(len(gaps), np.bool_)
+    if count > 0:
+        chosen[len(gaps) - 1 - np.argsort(gaps[::-1], kind="stable")[:count]] = True
+    return chosen
