@@ -1,0 +1,59 @@
+"""A workload: which tables its queries read, with which predicates, how often, and what could not be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from zlayout.spec.predicate import Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement as written. place: `file:line`. weight: how often it runs, relative to the others, above 0."""
+
+    text: str
+    place: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One query's reading of one table, once for each time that the table stands in the query.
+
+    table: the name as written, dotted, in lower case. predicate: what every row that the query needs from this table
+    fulfils, None if nothing is known and all files are read. Literals are typed as written: text compared with a date
+    column stays text.
+    """
+
+    query: str
+    table: str
+    predicate: Predicate | None
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A condition, or a whole statement, that says nothing about files. text: the SQL, cut at 200 characters."""
+
+    query: str
+    text: str
+    reason: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """scans and unused in the order of the queries. queries: how many statements were read."""
+
+    scans: tuple[Scan, ...]
+    unused: tuple[Unused, ...]
+    queries: int
+
+    def table(self, name: str) -> tuple[Scan, ...]:
+        """The scans of one table, its name as written in the queries."""
+        return tuple(s for s in self.scans if s.table == name.lower())
+
+    def reasons(self) -> dict[str, int]:
+        """How many conditions or statements were not used for each reason, the most frequent first."""
+        return dict(Counter(u.reason for u in self.unused).most_common())

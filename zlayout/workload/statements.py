@@ -1,0 +1,127 @@
+"""SQL text to statements with places and weights, and each statement to its scans. Hostile text ends in a reason."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+from zlayout.errors import Location, SpecError
+from zlayout.workload.model import Query, Scan, Unused
+
+MAX_STATEMENT = 100_000
+MAX_DEPTH = 60
+# What is not closed goes to the end of the text, and possessively, so that no text takes more than one pass.
+_PIECE = re.compile(
+    r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
+)
+LONGEST_WEIGHT = 200
+_WEIGHT = re.compile(r"(?:--|/\*)\s*weight\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
+_NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
+_PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
+
+
+def split(text: str, path: str) -> Iterator[Query]:
+    """The statements between semicolons. `-- weight: 20` in or before a statement is its weight, the last one counts.
+
+    Raises SpecError ZL071 for a weight that is no number above 0.
+    """
+    begin, line, weight = 0, 1, 1.0
+    parts: list[str] = []
+    first_line = 1
+    for piece in chain(_PIECE.finditer(text), [None]):
+        end = piece.start() if piece else len(text)
+        found = piece[0] if piece else ";"
+        before, is_comment = text[begin:end], found.startswith(("--", "/*"))
+        begin = piece.end() if piece else end
+        for part in (before, " " if is_comment else "" if found == ";" else found):
+            if part.strip() and not parts:
+                first_line = line + part[: len(part) - len(part.lstrip())].count("\n")
+            if parts or part.strip():
+                parts.append(part)
+            line += part.count("\n")
+        if is_comment:
+            if len(found) <= LONGEST_WEIGHT and (given := _WEIGHT.fullmatch(found)):
+                weight = weight_of(given[1], Location(path, line, 1))
+            line += found.count("\n")
+        if found == ";":
+            if parts:
+                yield Query("".join(parts).strip(), f"{path}:{first_line}", weight)
+            parts, weight = [], 1.0
+
+
+def weight_of(text: str, place: Location) -> float:
+    """A number above 0. Raises SpecError ZL071."""
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        shown = text.strip()[:40]
+        raise SpecError.of("ZL071", f"expected a weight above 0, found {shown!r}", location=place)
+    return weight
+
+
+def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[Scan], list[Unused]]:
+    """The scans and unused conditions of one statement; a statement that cannot be read is itself unused."""
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+
+    from zlayout.workload.queries import Reader, TooManyScansError
+
+    def refused(reason: str) -> tuple[list[Scan], list[Unused]]:
+        text = " ".join(query.text[:400].split())[:200]
+        return [], [Unused(query.place, text, reason, query.weight)]
+
+    if len(query.text) > MAX_STATEMENT:
+        return refused(f"a statement of more than {MAX_STATEMENT} characters")
+    try:
+        with _silent():
+            spark = Dialect.get_or_raise("spark")
+            if _too_deep(spark.tokenize(query.text)):
+                return refused(f"nested deeper than {MAX_DEPTH} levels")
+            trees = spark.parse(query.text)
+            tree = trees[0] if len(trees) == 1 else None
+            if isinstance(tree, exp.Insert | exp.Create) and isinstance(tree.expression, exp.Query):
+                tree = tree.expression
+            if not isinstance(tree, exp.Query):
+                return refused("not a query")
+            reader = Reader(query, known)
+            reader.read(tree, {})
+    except TooManyScansError:
+        return refused("more tables than are followed")
+    except RecursionError:
+        return refused(f"nested deeper than {MAX_DEPTH} levels")
+    except SqlglotError:
+        return refused("not Spark SQL that can be parsed")
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError):
+        # What sqlglot raises on input that it did not foresee.
+        return refused("not Spark SQL that can be parsed")
+    return reader.scans, list(reader.unused.values())
+
+
+def _too_deep(tokens: Sequence[object]) -> bool:
+    """Depth by tokens, before the parser recurses into it."""
+    depth = prefixes = 0
+    for token in tokens:
+        name = token.token_type.name  # type: ignore[attr-defined]
+        depth = max(0, depth + _NESTING.get(name, 0))
+        prefixes = prefixes + 1 if name in _PREFIXES else 0
+        if max(depth, prefixes) > MAX_DEPTH:
+            return True
+    return False
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """sqlglot logs what it falls back on; that is told in the result instead."""
+    log = logging.getLogger("sqlglot")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
