@@ -14,7 +14,7 @@ from sqlglot import exp
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.workload.conditions import Reason, condition, named, rejects_null
 from zlayout.workload.model import Query, Scan, Unused
-from zlayout.workload.sources import Cte, Ctes, Source, column_parts, owner, source
+from zlayout.workload.sources import Cte, Ctes, Source, column_parts, generated, owner, source
 
 MOST_SCANS = 1_000
 CUT = 200
@@ -76,6 +76,7 @@ class Reader:
             if kind not in ("SEMI", "ANTI"):
                 nullable |= {one} if side in ("LEFT", "FULL") else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()
+        sources += [generated(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
             self._conditions(where.this, sources, sources, nullable, found)
         for clause_name in ("having", "qualify"):
@@ -105,20 +106,20 @@ class Reader:
         found: dict[Source, list[Predicate]],
     ) -> None:
         """Conditions on output columns that are columns of a source, or pass through `SELECT *` from one source."""
-        inner = {e.alias_or_name.lower(): e.unalias() for e in node.selects if not e.is_star}
+        inner = {e.alias_or_name.lower(): e.unalias() for e in node.selects if not _is_star(e)}
         for predicate in given:
             owners = {}
             for name in columns(predicate):
                 first, *rest = name.split(".")
                 at = inner.get(first.lower())
-                if at is None and any(e.is_star for e in node.selects) and len(sources) == 1:
+                if at is None and any(map(_is_star, node.selects)) and len(sources) == 1:
                     owners[name] = (sources[0], name)
                 elif isinstance(at, exp.Column | exp.Dot) and (mine := owner([*column_parts(at), *rest], sources)):
                     owners[name] = mine
             whose = {one for one, _ in owners.values()}
             if len(whose) == 1 and len(owners) == len(columns(predicate)):
                 one = whose.pop()
-                if one not in nullable or rejects_null(predicate):
+                if (one not in nullable and not _has_subtotals(node)) or rejects_null(predicate):
                     found.setdefault(one, []).append(_rename(predicate, {k: v for k, (_, v) in owners.items()}))
 
     def _conditions(
@@ -252,6 +253,17 @@ def _with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
         if isinstance(cte.this, exp.Query):
             seen[cte.alias.lower()] = Cte(cte.this, dict(seen))
     return seen
+
+
+def _is_star(column: exp.Expr) -> bool:
+    """`*` or `t.*`, but not `count(*)`."""
+    return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
+
+
+def _has_subtotals(node: exp.Select) -> bool:
+    """ROLLUP, CUBE and GROUPING SETS make nulls of their own in the columns that they group by."""
+    group = node.args.get("group")
+    return group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
 
 def _own(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:

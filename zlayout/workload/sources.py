@@ -47,6 +47,13 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
     return Source(((alias,),), "", None)
 
 
+def generated(lateral: exp.Expr) -> Source:
+    """The columns of a LATERAL VIEW, which are no table's."""
+    alias = lateral.args.get("alias")
+    names = frozenset(c.name.lower() for c in alias.columns) if isinstance(alias, exp.TableAlias) else frozenset()
+    return Source(((lateral.alias.lower(),),), "", names or None)
+
+
 def outputs(query: exp.Query) -> frozenset[str] | None:
     """The columns that a query gives, in lower case; None where a star hides them."""
     names = frozenset(name.lower() for name in query.named_selects)

@@ -90,6 +90,8 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
                 tree = tree.expression
             if not isinstance(tree, exp.Query):
                 return refused("not a query")
+            if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
+                return refused("a recursive query")
             reader = Reader(query, known)
             reader.read(tree, {})
     except TooManyScansError:

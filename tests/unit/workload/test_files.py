@@ -84,6 +84,7 @@ DOUBLING = "WITH " + ", ".join(f"c{i + 1} AS (SELECT * FROM c{i} a, c{i} b)" for
         ("SELECT FROM WHERE )(", "not Spark SQL"),
         ("SELECT 'open", "not Spark SQL"),
         ("\x00\x01 ☃", ""),
+        ("WITH RECURSIVE c AS (SELECT a FROM t UNION ALL SELECT a FROM c) SELECT * FROM c", "a recursive query"),
         ("DELETE FROM t WHERE a = 1", "not a query"),
         ("SELECT * FROM " + ", ".join(f"t{i}" for i in range(3000)) + " WHERE a = 1", "more tables"),
         (DOUBLING.replace("FROM c1 a, c1 b", "FROM t a, t b") + " SELECT * FROM c30", "more tables"),

@@ -5,6 +5,7 @@ import pytest
 
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import Workload, read_workload
+from zlayout.workload.conditions import starting_with
 
 
 def read(tmp_path: Path, query: str, **columns: list[str]) -> Workload:
@@ -76,6 +77,8 @@ def test_what_cannot_be_used_is_listed_with_the_reason(where: str, reason: str, 
         ("SELECT * FROM t x LEFT JOIN u y ON y.a = 1 AND x.a = 2", [None, ONE]),
         ("SELECT * FROM t x LEFT JOIN u y ON x.k = y.k WHERE y.a = 1", [None, ONE]),
         ("SELECT * FROM t x LEFT JOIN u y ON x.k = y.k WHERE y.a IS NULL", [None, None]),
+        ("SELECT * FROM t x RIGHT JOIN u y ON x.k = y.k WHERE x.a IS NULL", [None, None]),
+        ("WITH c AS (SELECT a FROM t) SELECT * FROM c, u WHERE a = 1", [ONE, None]),
         ("SELECT * FROM t x RIGHT JOIN u y ON y.a = 1 AND x.a = 2", [TWO, None]),
         ("SELECT * FROM t x FULL JOIN u y ON y.a = 1 AND x.a = 2", [None, None]),
         ("SELECT * FROM t x LEFT SEMI JOIN u y ON y.a = 1 AND x.a = 2", [TWO, ONE]),
@@ -93,6 +96,9 @@ def test_joins(query: str, expected: list[Predicate | None], tmp_path: Path) -> 
         ("WITH c AS (SELECT a AS z FROM t) SELECT * FROM c WHERE z = 1", [ONE]),
         ("WITH c AS (SELECT * FROM t) SELECT * FROM c x JOIN c y ON x.k = y.k WHERE x.a = 1 AND y.a = 2", [ONE, TWO]),
         ("SELECT * FROM (SELECT a, sum(b) AS s FROM t GROUP BY a) q WHERE q.a = 1 AND q.s > 3", [ONE]),
+        ("SELECT * FROM (SELECT a, count(*) AS n FROM t GROUP BY a) WHERE n = 1", [None]),
+        ("SELECT * FROM (SELECT a FROM t GROUP BY ROLLUP (a)) WHERE a IS NULL", [None]),
+        ("SELECT * FROM t LATERAL VIEW explode(xs) e AS x WHERE x = 2 AND a = 1", [ONE]),
         ("SELECT * FROM (SELECT a FROM t LIMIT 5) WHERE a = 1", [None]),
         ("SELECT * FROM (SELECT a, rank() OVER (ORDER BY b) AS r FROM t) WHERE a = 1", [None]),
         ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT a FROM t) WHERE a = 1", [ONE, ONE]),
@@ -109,3 +115,8 @@ def test_a_column_without_a_table_needs_the_tables_columns(tmp_path: Path) -> No
     assert scans(read(tmp_path, query)) == [("t", None), ("u", None)]
     assert "whose table is not known" in read(tmp_path, query).unused[0].reason
     assert scans(read(tmp_path, query, t=["A"], u=["b"])) == [("t", ONE), ("u", None)]
+
+
+@pytest.mark.parametrize(("prefix", "above"), [("a\ud7ff", "a\ue000"), ("a\U0010ffff", "b")])
+def test_the_text_after_a_prefix_is_text_too(prefix: str, above: str) -> None:
+    assert starting_with(prefix) == And((Compare("", ">=", prefix), Compare("", "<", above)))
