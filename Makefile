@@ -18,6 +18,7 @@ demo: setup  ## two TPC-H tables, planned, applied and queried
 	$(BIN)/python examples/demo.py
 
 check: setup  ## seconds: style, types, unit tests without a JVM
+	rm -f build/reliability.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy

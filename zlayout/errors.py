@@ -94,3 +94,8 @@ class CommitConflict(EngineError):
 
 class CommitUnknown(EngineError):
     """The commit was sent and its outcome could not be learned; `run_id` in the table's history tells."""
+
+
+def first_line(error: object) -> str:
+    """The first line of a message that is not empty."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

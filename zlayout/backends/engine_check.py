@@ -52,6 +52,9 @@ _PLACEMENT: Calls = {
     f"{_CATALYST}.NumericEvalContext": ("new/2",),
     f"{_CATALYST}.aggregate.Sum": ("new/2",),
     f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
+    f"{_CATALYST}.objects.Invoke": ("new/8",),
+    f"{_CATALYST}.UnsafeRow": ("getBaseObject/0", "getBaseOffset/0", "getSizeInBytes/0"),
+    f"{_CATALYST}.XXH64": ("hashUnsafeWords/4",),
 }
 _DELTA = "org.apache.spark.sql.delta"
 _ICEBERG = "org.apache.iceberg"

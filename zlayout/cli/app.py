@@ -161,12 +161,11 @@ def plan(
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Say how far the tables are from their layouts, and what apply would do. Reads metadata only."""
-    from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
+    from zlayout.cli.plan import plan_command, plan_request
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    budget = parse_budget(max_rewrite_bytes)
-    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism, budget)
+    request = plan_request(project, select, exclude, allow_full_rewrite, parallelism, max_rewrite_bytes)
     return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode, reports)
 
 
@@ -193,12 +192,11 @@ def apply(
 ) -> int:
     """Plan, ask, and rewrite on Spark. SELECT may be one plan file that `plan --out` wrote."""
     from zlayout.cli.apply import apply_command
-    from zlayout.cli.plan import PlanRequest, parse_budget
+    from zlayout.cli.plan import plan_request
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    budget = parse_budget(max_rewrite_bytes)
-    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism, budget)
+    request = plan_request(project, select, exclude, allow_full_rewrite, parallelism, max_rewrite_bytes)
     console = Console(color, verbose=verbose)
     return apply_command(request, console, auto_approve, stale.value, verify.value, reports, output.value)
 
@@ -216,12 +214,12 @@ def drift(
 ) -> int:
     """For CI: exit with 2 when a table has drifted or decayed past its tolerance, 1 on errors. Reads metadata only."""
     from zlayout.cli.drift import drift_command
-    from zlayout.cli.plan import PlanRequest
+    from zlayout.cli.plan import plan_request
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
     # A change of partitioning is told as such, not refused for what only apply may be asked.
-    request = PlanRequest(project, tuple(select or ()), tuple(exclude or ()), True, parallelism)
+    request = plan_request(project, select, exclude, True, parallelism)
     return drift_command(request, Console(color, verbose=verbose), reports)
 
 

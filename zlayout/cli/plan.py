@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,19 @@ class Planning:
         count = len(self.planned)
         read = f"{plural(count, 'table')} read in {self.seconds:.1f}s"
         return f"zlayout {zlayout.__version__}  {plural(len(self.project.layouts), 'layout')}, {read}"
+
+
+def plan_request(
+    project: Path,
+    select: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    allow_full_rewrite: bool,
+    parallelism: int,
+    max_rewrite_bytes: str | None = None,
+) -> PlanRequest:
+    """The options of the command line as a request. Raises SpecError ZL050."""
+    budget = parse_budget(max_rewrite_bytes)
+    return PlanRequest(project, tuple(select or ()), tuple(exclude or ()), allow_full_rewrite, parallelism, budget)
 
 
 def parse_budget(text: str | None) -> int | None:

@@ -46,6 +46,13 @@ class Decayed:
     distinct: Floats
 
     @property
+    def live_bytes(self) -> Floats:
+        """float64[N]: what a rewrite leaves of each file's bytes."""
+        files = self.files
+        live = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
+        return np.asarray(files.bytes * live)
+
+    @property
     def ratio(self) -> Floats:
         """float64[P]: touched beside what is achievable, mean over the columns."""
         count = len(self.targets)
@@ -136,8 +143,7 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
     partitioned anew) saves nothing that could be told.
     """
     members = group >= 0
-    live = np.divide(decayed.files.live_rows, decayed.files.rows, out=np.ones(len(group)), where=decayed.files.rows > 0)
-    size = np.bincount(group[members], (decayed.files.bytes * live)[members], count)
+    size = np.bincount(group[members], decayed.live_bytes[members], count)
     written = np.maximum(np.rint(size / spec.layout.target_size), 1).astype(np.int64)
     first, last = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
     np.minimum.at(first, group[members], decayed.partition[members])
@@ -233,8 +239,7 @@ def _candidates(
         before = np.where(first > 0, sums[first - 1], 0.0)
         return np.asarray(sums - before[owner], np.float64)
 
-    live = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
-    size, kept_size = along(files.bytes.astype(np.float64), member), along(np.asarray(files.bytes * live), member)
+    size, kept_size = along(files.bytes.astype(np.float64), member), along(decayed.live_bytes, member)
     number = along(np.ones(len(files)), member)
     written = np.where(number > 0, np.maximum(np.rint(kept_size / spec.layout.target_size), 1), 0).astype(np.int64)
     whole = np.bincount(decayed.partition, minlength=partitions)

@@ -18,8 +18,8 @@ def render(plan: Plan) -> str:
     """
     found = findings(plan)
     lines = [_command(f) for f in found[:MOST]]
-    if rest := len(found) - MOST:
-        lines += [f"::notice title=zlayout::{rest} more in the full report"] if rest > 0 else []
+    if (rest := len(found) - MOST) > 0:
+        lines.append(f"::notice title=zlayout::{rest} more in the full report")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,13 +13,12 @@ from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.plan.picture import Boxes, Picture
 from zlayout.report import charts
 from zlayout.report.text import decay_text, declared, last_line, left_over_text, reasons_text, result_text, rewrite_text
-from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
+from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, setting, share, size
 
 if TYPE_CHECKING:
     import jinja2
     import markupsafe
 
-_STATES = {"changes": "change", "refused": "refused", "error": "error", "unchanged": "as declared"}
 # Names of partitions, groups and so on: a page is for reading, the JSON report has all of them.
 MOST_ROWS = 200
 
@@ -111,7 +110,7 @@ def _table(index: int, table: TablePlan) -> dict[str, Any]:
     return {
         "id": f"table-{index}",
         "plan": table,
-        "state": OUTCOMES[result.outcome] if result else _STATES[table.status],
+        "state": OUTCOMES[result.outcome] if result else STATES[table.status],
         "kind": "unchanged" if not table.is_open else "error" if result else table.status,
         "rewrite": rewrite_text(table) if table.groups else "",
         "reasons": reasons_text(table.groups) if table.groups else "",

@@ -6,13 +6,12 @@ import re
 
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.report.text import TextOptions, last_line, render_table
-from zlayout.report.words import OUTCOMES, number, plural, printable, size
+from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, size
 
 # The first line of every comment, by which the next run finds and replaces it.
 MARKER = "<!-- zlayout-report -->"
 # GitHub takes 65,536 characters in a comment and 1 MiB in a step's summary; UTF-8 bytes are the stricter count.
 MOST_BYTES = 60_000
-_SIGNS = {"changes": "change", "refused": "refused", "error": "error", "unchanged": "as declared"}
 
 
 def render(plan: Plan, most_bytes: int = MOST_BYTES) -> str:
@@ -63,7 +62,7 @@ def _row(table: TablePlan) -> str:
     )
     cells = [
         _code(table.table),
-        OUTCOMES[table.result.outcome] if table.result else _SIGNS[table.status],
+        OUTCOMES[table.result.outcome] if table.result else STATES[table.status],
         size(table.rewrite_bytes) if table.groups else "",
         f"{files:,} → ~{after:,}" if table.groups else "",
         touched,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+# How the state of a table in a plan reads.
+STATES = {"changes": "change", "refused": "refused", "error": "error", "unchanged": "as declared"}
 # How each outcome of an apply reads.
 OUTCOMES = {
     "as_declared": "as declared",

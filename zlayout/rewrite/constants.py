@@ -16,6 +16,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from zlayout.rewrite.scala import scala_object, static_call
+
 MOST_DIGITS_IN_A_LONG = 18
 
 
@@ -33,7 +35,7 @@ class Constants:
         """The element at `index` of an int32 or int64 array; null where the index is outside."""
         element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
-        kind = sql.types.ArrayType(_scala_object(sql.types, element), False)
+        kind = sql.types.ArrayType(scala_object(sql.types, element), False)
         literal = sql.catalyst.expressions.Literal(self._row.getArray(self._places[name]), kind)
         return F.get(self._column(literal), index)
 
@@ -52,20 +54,13 @@ class Constants:
             array, signature = row.toDoubleArray(), "[D"
         else:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
-        jvm, catalyst = self._jvm, self._jvm.org.apache.spark.sql.catalyst.expressions
+        jvm = self._jvm
         types = jvm.org.apache.spark.sql.types
-        literal = catalyst.Literal(array, types.ObjectType(jvm.java.lang.Class.forName(signature)))
-        invoke = catalyst.objects.StaticInvoke(
-            jvm.java.lang.Class.forName("java.util.Arrays"),
-            _scala_object(types, "IntegerType"),
-            "binarySearch",
-            self._seq(literal, self._expression(key)),
-            self._seq(),
-            True,  # null in, null out
-            False,  # no other null
-            True,  # deterministic
-            _scala_object(jvm.scala, "None"),
+        literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal(
+            array, types.ObjectType(jvm.java.lang.Class.forName(signature))
         )
+        place, arguments = scala_object(types, "IntegerType"), (literal, self._expression(key))
+        invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True)
         return self._column(invoke)
 
     def unscaled(self, key: Column) -> Column:
@@ -92,17 +87,11 @@ class Constants:
     def _column(self, expression: Any) -> Column:
         return Column(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
-    def _seq(self, *items: Any) -> Any:
-        java_list = self._jvm.java.util.ArrayList()
-        for item in items:
-            java_list.add(item)
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list).toSeq()
-
     def _element_type(self, kind: pa.DataType) -> Any:
         types = self._jvm.org.apache.spark.sql.types
         if pa.types.is_decimal(kind):
             return types.DecimalType(kind.precision, kind.scale)
-        return _scala_object(types, "StringType")
+        return scala_object(types, "StringType")
 
 
 def search_array(boundaries: pa.Array) -> pa.Array:
@@ -141,7 +130,3 @@ def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
     ]
     jframe: Any = frame.select(*columns)._jdf
     return jframe.queryExecution().executedPlan().executeCollect()[0]
-
-
-def _scala_object(package: Any, name: str) -> Any:
-    return getattr(getattr(package, f"{name}$"), "MODULE$")

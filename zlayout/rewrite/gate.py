@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.rows import PREFIX, quoted
+from zlayout.rewrite.scala import scala_object, scala_seq, static_call
 
 ROW = f"{PREFIX}row"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -141,7 +142,7 @@ def _content_columns(frame: DataFrame) -> list[Column]:
     jvm: Any = frame.sparkSession.sparkContext._jvm
     sql = jvm.org.apache.spark.sql
     expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
-    wrapping = getattr(getattr(expressions, "EvalMode$"), "MODULE$").LEGACY()
+    wrapping = scala_object(expressions, "EvalMode").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
     total = expressions.aggregate.Sum(_bytes_hash(jvm, convert.expression(F.col(ROW)._jc)), context)
     return [
@@ -157,41 +158,24 @@ def _bytes_hash(jvm: Any, row: Any) -> Any:
     """
     catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
     objects, classes = catalyst.objects, jvm.java.lang.Class
-    unsafe_row, nothing = f"{_EXPRESSIONS}.UnsafeRow", _seq(jvm)
+    unsafe_row, nothing = f"{_EXPRESSIONS}.UnsafeRow", scala_seq(jvm, ())
 
     def kind(name: str) -> Any:
         return types.ObjectType(classes.forName(name))
 
     def call(target: Any, method: str, returns: Any, *arguments: Any) -> Any:
-        return objects.Invoke(target, method, returns, _seq(jvm, *arguments), nothing, False, False, True)
+        return objects.Invoke(target, method, returns, scala_seq(jvm, arguments), nothing, False, False, True)
 
     to_unsafe = catalyst.Literal(classes.forName(unsafe_row), kind("java.lang.Class"))
     bytes_of = call(to_unsafe, "cast", kind(unsafe_row), row)
-    long, integer = (getattr(getattr(types, f"{name}Type$"), "MODULE$") for name in ("Long", "Integer"))
+    long, integer = (scala_object(types, f"{name}Type") for name in ("Long", "Integer"))
     where = (
-        call(bytes_of, "getBaseObject", kind("java.lang.Object")),
+        call(bytes_of, "getBaseObject", kind("java.lang.Object")),  # null for memory off the heap
         call(bytes_of, "getBaseOffset", long),
         call(bytes_of, "getSizeInBytes", integer),
         catalyst.Literal(SEED, long),
     )
-    return objects.StaticInvoke(
-        classes.forName(f"{_EXPRESSIONS}.XXH64"),
-        long,
-        "hashUnsafeWords",
-        _seq(jvm, *where),
-        nothing,
-        False,  # not null for a null base object, which is memory off the heap
-        False,  # never null
-        True,  # deterministic
-        getattr(getattr(jvm.scala, "None$"), "MODULE$"),
-    )
-
-
-def _seq(jvm: Any, *items: Any) -> Any:
-    java_list = jvm.java.util.ArrayList()
-    for item in items:
-        java_list.add(item)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list).toSeq()
+    return static_call(jvm, f"{_EXPRESSIONS}.XXH64", "hashUnsafeWords", long, where, nulls=False)
 
 
 def _content(metrics: Mapping[str, Any]) -> Content:

@@ -9,6 +9,8 @@ from typing import Literal
 
 Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+# `5 < a` is `a > 5`.
+MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)

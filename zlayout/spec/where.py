@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
+from zlayout.spec.predicate import MIRRORED, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.spec.yaml import quoted
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ MAX_DEPTH = 50
 MAX_DECIMAL_DIGITS = 38
 ALLOWED = "allowed: AND OR NOT, = != < <= > >=, IN, BETWEEN, IS NULL, columns and literals"
 
-_MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SUFFIXED = {
     "TINYINT": int,
     "SMALLINT": int,
@@ -119,6 +118,8 @@ def _parse(text: str) -> exp.Expr:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
+    from zlayout.spec.sqlglot_terms import UNFORESEEN
+
     if len(text) > MAX_LENGTH:
         raise _RefusedError("ZL030", f"expected at most {MAX_LENGTH} characters, found {len(text)}")
     try:
@@ -127,8 +128,7 @@ def _parse(text: str) -> exp.Expr:
         trees = spark.parse_into(exp.Condition, text)
     except SqlglotError as error:
         raise _RefusedError("ZL030", f"not a condition: {_reason(error)}") from None
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
-        # What sqlglot's parser raises on input it did not foresee.
+    except UNFORESEEN as error:
         raise _RefusedError("ZL030", f"not a condition: {type(error).__name__}") from None
     if len(trees) != 1 or trees[0] is None:
         raise _RefusedError("ZL030", "expected one condition, found " + ("none" if len(trees) < 2 else "several"))
@@ -171,15 +171,10 @@ class _Converter:
     def __init__(self) -> None:
         from sqlglot import exp
 
+        from zlayout.spec.sqlglot_terms import COMPARISONS
+
         self.exp = exp
-        self.comparisons: dict[type[exp.Expr], Operator] = {
-            exp.EQ: "=",
-            exp.NEQ: "!=",
-            exp.LT: "<",
-            exp.LTE: "<=",
-            exp.GT: ">",
-            exp.GTE: ">=",
-        }
+        self.comparisons = COMPARISONS
 
     def predicate(self, node: exp.Expr) -> Predicate:
         exp = self.exp
@@ -224,7 +219,7 @@ class _Converter:
                 "ZL031", "a comparison of two columns is not allowed", "compare a column with a literal"
             )
         if type(right) is self.exp.Column:
-            return Compare(self._column(right), _MIRRORED[operator], self._value(left))
+            return Compare(self._column(right), MIRRORED[operator], self._value(left))
         return Compare(self._column(left), operator, self._value(right))
 
     def _between(self, node: exp.Expr) -> Predicate:

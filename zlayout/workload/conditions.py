@@ -7,19 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Predicate
+from zlayout.spec.predicate import MIRRORED, And, Compare, In, IsNull, Not, Operator, Predicate
+from zlayout.spec.sqlglot_terms import COMPARISONS
 from zlayout.workload.literals import constant
 
-OPERATORS: dict[type[exp.Expr], Operator] = {
-    exp.EQ: "=",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "=",
-}
-MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+OPERATORS = {**COMPARISONS, exp.NullSafeEQ: COMPARISONS[exp.EQ]}
 MOST_VALUES = 10_000
 SURROGATES = range(0xD800, 0xE000)
 LAST_CHARACTER = 0x10FFFF

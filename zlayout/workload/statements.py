@@ -71,6 +71,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
+    from zlayout.spec.sqlglot_terms import UNFORESEEN
     from zlayout.workload.queries import Reader, TooManyScansError
 
     def refused(reason: str) -> tuple[list[Scan], list[Unused]]:
@@ -100,8 +101,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
         return refused(f"nested deeper than {MAX_DEPTH} levels")
     except SqlglotError:
         return refused("not Spark SQL that can be parsed")
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError):
-        # What sqlglot raises on input that it did not foresee.
+    except UNFORESEEN:
         return refused("not Spark SQL that can be parsed")
     return reader.scans, list(reader.unused.values())
 

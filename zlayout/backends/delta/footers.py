@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.backends.delta.schema import Leaf
-from zlayout.errors import EngineError
+from zlayout.errors import EngineError, first_line
 
 Bounds = tuple[Any, Any]
 Kinds = Mapping[str, T.DataType]
@@ -81,9 +81,8 @@ def statistics(
     of a string bound to keep. Raises EngineError ZL316 where a footer cannot be read.
     """
     kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
-    with ThreadPoolExecutor(_READERS) as pool:
-        read = pool.map(lambda path: read_footer(storage, unquote(path), kinds, counted), paths)
-        footers = {path: footer for path, footer in zip(paths, read, strict=True) if footer.rows}
+    read = read_footers(storage, paths, kinds, counted)
+    footers = {path: footer for path, footer in read.items() if footer.rows}
     for column in counted:
         unknown = [path for path, footer in footers.items() if not footer.knows(column, bounded=column in kinds)]
         for path, (nulls, bounds) in (scan(column, unknown) if unknown else {}).items():
@@ -97,6 +96,13 @@ def statistics(
     return dict(zip(found["path"].to_pylist(), found["stats"].to_pylist(), strict=True))
 
 
+def read_footers(storage: pa_fs.FileSystem, paths: Sequence[str], bounded: Kinds, counted: Kinds) -> dict[str, Footer]:
+    """The footers of files by path (as in the log), side by side. Raises EngineError ZL316."""
+    with ThreadPoolExecutor(_READERS) as pool:
+        read = pool.map(lambda path: read_footer(storage, unquote(path), bounded, counted), paths)
+        return dict(zip(paths, read, strict=True))
+
+
 def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: Kinds) -> Footer:
     """The footer of one Parquet file, its row groups taken together, for these columns. Raises EngineError ZL316."""
     try:
@@ -104,7 +110,7 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: K
     except (OSError, pa.ArrowException) as error:
         raise EngineError.of(
             "ZL316",
-            f"the new file {path} is gone or cannot be read: {str(error).splitlines()[0]}",
+            f"the new file {path} is gone or cannot be read: {first_line(error)}",
             hint="nothing was committed; was VACUUM run without retention? plan again",
         ) from error
     chunks: dict[str, list[Any]] = {name: [] for name in counted}

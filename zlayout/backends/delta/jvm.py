@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.scala import scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ class DeltaJvm:
         self.location = location
         self._jvm = jvm
         self._delta = jvm.org.apache.spark.sql.delta
-        self.none = _module(jvm.scala, "None")
+        self.none = scala_object(jvm.scala, "None")
         self._log = self._delta.DeltaLog.forTable(spark._jsparkSession, location)
 
     def snapshot(self) -> Any:
@@ -49,16 +50,11 @@ class DeltaJvm:
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of a Python iterable or of a Java list (which stays in the JVM)."""
-        if hasattr(items, "_get_object_id"):
-            return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
-        whole = self._jvm.java.util.ArrayList()
-        for item in items:
-            whole.add(item)
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole).toSeq()
+        return scala_seq(self._jvm, items)
 
     def map(self, items: Mapping[str, str]) -> Any:
         """A Scala Map[String, String]."""
-        whole = _module(self._jvm.scala.collection.immutable, "Map").empty()
+        whole = scala_object(self._jvm.scala.collection.immutable, "Map").empty()
         for key, value in items.items():
             whole = whole.updated(key, value)
         return whole
@@ -75,7 +71,7 @@ class DeltaJvm:
 
     def add_files(self, rows: DataFrame) -> Any:
         """Rows of `all_files`, changed or not, as a java.util.List of AddFile; no Python object for each file."""
-        encoder = _module(self._delta.implicits, "package").addFileEncoder()
+        encoder = scala_object(self._delta.implicits, "package").addFileEncoder()
         return getattr(rows._jdf, "as")(encoder).collectAsList()
 
     def data_frame(self, snapshot: Any, adds: Any) -> DataFrame:
@@ -83,7 +79,9 @@ class DeltaJvm:
         from pyspark.sql import DataFrame
 
         frame = self._log.createDataFrame(self._with_row_index(snapshot), adds, False, self.some("Optimize"))
-        return DataFrame(_module(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark)
+        return DataFrame(
+            scala_object(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark
+        )
 
     def _with_row_index(self, snapshot: Any) -> Any:
         """A description of the same table whose reader has `_metadata.row_index`.
@@ -91,11 +89,13 @@ class DeltaJvm:
         Delta hides that field where neither deletion vectors nor row tracking need it (`metadataSchemaFields`), and
         a stable order of rows needs it. For such a table the reader is told that deletion vectors are possible.
         """
-        feature = _module(self._delta, "DeletionVectorsTableFeature")
+        feature = scala_object(self._delta, "DeletionVectorsTableFeature")
         protocol, metadata = snapshot.protocol(), snapshot.metadata()
-        if protocol.isFeatureSupported(feature) or _module(self._delta, "RowTracking").isEnabled(protocol, metadata):
+        if protocol.isFeatureSupported(feature) or scala_object(self._delta, "RowTracking").isEnabled(
+            protocol, metadata
+        ):
             return snapshot
-        possible = _module(self._delta.actions, "Protocol").forTableFeature(feature)
+        possible = scala_object(self._delta.actions, "Protocol").forTableFeature(feature)
         wider = self.some(protocol.merge(self.seq([possible])))
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, wider)
 
@@ -123,7 +123,7 @@ class DeltaJvm:
         if tags:
             fields["tags"] = {**(action["add"].get("tags") or {}), **tags}
         action["add"].update(fields)
-        return _module(self._delta.actions, "Action").fromJson(json.dumps(action))
+        return scala_object(self._delta.actions, "Action").fromJson(json.dumps(action))
 
     def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
         """Write through Delta's own writer; the new AddFiles, not yet committed."""
@@ -141,12 +141,12 @@ class DeltaJvm:
 
     def string_prefix(self, snapshot: Any) -> int:
         """How many characters the table keeps of a string bound."""
-        utils = _module(self._delta.stats, "StatsCollectionUtils")
+        utils = scala_object(self._delta.stats, "StatsCollectionUtils")
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
 
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions; never retried past a conflict. Returns the version."""
-        kept = _module(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
+        kept = scala_object(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(
             transaction.snapshot(), self.map(tags)
         )
         return int(transaction.commit(actions, operation, kept))
@@ -196,11 +196,6 @@ class DeltaJvm:
         return getattr(self._delta, "DeltaOperations$Optimize")(
             self.seq([]), self.seq(columns), False, self.none, False
         )
-
-
-def _module(package: Any, name: str) -> Any:
-    """The Scala object `name` (its static part is `private[delta]`, so it is reached through MODULE$)."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from zlayout.backends.delta.features import refusals, table_features
 from zlayout.backends.delta.row_counts import complete_row_counts
 from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, read_annotations
-from zlayout.errors import Diagnostic, TableError
+from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.spec.model import TableName
 from zlayout.table.state import (
     FileTable,
@@ -78,14 +78,14 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
     except TableNotFoundError as error:
         raise TableError.of(
             "ZL110",
-            f"expected a Delta table for {table} at {location}, found none ({_reason(error)})",
+            f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
             hint="check the warehouse or tables entry of its catalog; a Delta table has a _delta_log folder",
         ) from error
     except DeltaError as error:
         if version is not None and "not the same as the specified end version" in str(error):
             raise TableError.of(
                 "ZL112",
-                f"table {table} has no version {version} ({_reason(error)})",
+                f"table {table} has no version {version} ({first_line(error)})",
                 hint="use a version that DESCRIBE HISTORY lists",
             ) from error
         raise _unreadable(table, location, error) from error
@@ -97,15 +97,10 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     return TableError(
         Diagnostic(
             "ZL111",
-            f"the log of {table} at {location} cannot be read: {_reason(error)}",
+            f"the log of {table} at {location} cannot be read: {first_line(error)}",
             hint="a commit or checkpoint in _delta_log is damaged, out of reach, or of a feature that deltalake lacks",
         )
     )
-
-
-def _reason(error: Exception) -> str:
-    """The first line: what follows it is a native stack trace."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _files(

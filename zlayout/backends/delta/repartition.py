@@ -50,7 +50,7 @@ def repartition(
     notify(Progress(table, f"rewriting the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
         transaction = delta.begin(snapshot)
-        old = snapshot.allFiles().collectAsList()
+        old = delta.whole(snapshot)
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
         added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state, full=work.verify == "full")

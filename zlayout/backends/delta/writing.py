@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow.fs as pa_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from zlayout.backends.delta.footers import Bounds, in_footers, read_footer, scanned, statistics
+from zlayout.backends.delta.footers import Bounds, in_footers, read_footers, scanned, statistics
 from zlayout.backends.delta.jvm import DeltaJvm, session_conf
 from zlayout.backends.delta.schema import leaves, quoted
 from zlayout.backends.delta.source_files import file_uris
@@ -39,8 +38,10 @@ def write_with_stats(
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
     if not in_footers(all_leaves, stats_schema):
-        files = delta.write_files(transaction, frame, optimize=True)
-        return [NewFile(file, read_footer(storage, unquote(file.path()), {}, {}).rows) for file in files]
+        plain = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
+        return [
+            NewFile(plain[path], footer.rows) for path, footer in read_footers(storage, list(plain), {}, {}).items()
+        ]
     with session_conf(delta.spark, _WITHOUT_STATS):
         written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}

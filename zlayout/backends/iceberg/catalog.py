@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zlayout.backends.catalogs import pyiceberg_properties
-from zlayout.errors import TableError, ZlayoutError
+from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
@@ -65,11 +65,6 @@ def readable_metadata(name: TableName) -> Iterator[None]:
             f"a manifest of {name} cannot be read: {first_line(error)}",
             hint="the snapshot may have been expired meanwhile; run again, and check access to the metadata folder",
         ) from error
-
-
-def first_line(error: object) -> str:
-    """The first line of a message that is not empty."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from zlayout.backends.iceberg.catalog import first_line
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError, ZlayoutError
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, ZlayoutError, first_line
 from zlayout.spec.model import TableName
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from zlayout.backends.iceberg.catalog import first_line
 from zlayout.backends.iceberg.jvm import java_errors, unknown
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, first_line
 
 Found = TypeVar("Found")
 
