@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from zlayout.plan.decision import Decision
 from zlayout.plan.diff import too_small
 from zlayout.spec.model import LayoutSpec
@@ -47,7 +45,6 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
     rest = offer.whole.bytes - sum(plan.groups[number].bytes for number in kept)
     if not rest:
         return replace(decision, offer=None)
-    keys = pa.concat_arrays([pa.array([], pa.large_string()), *(group.files.identity() for group in groups)])
     saved = offer.saves[kept].sum(axis=0)
     plan = replace(
         plan,
@@ -63,7 +60,7 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
             files=offer.whole.files - sum(plan.groups[number].files for number in kept),
             bytes=rest,
         ),
-        requires=replace(plan.requires, files=digest_of(keys)) if plan.requires else None,
+        requires=replace(plan.requires, files=digest_of(group.files for group in groups)) if plan.requires else None,
     )
     return replace(decision, plan=plan, groups=groups, offer=None)
 

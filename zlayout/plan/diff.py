@@ -28,7 +28,7 @@ from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.histogram import size_histogram
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.state import FileTable, PartitionField, TableState, digest_of
 
 
 def decide(
@@ -59,7 +59,9 @@ def decide(
     if too_much and not full:
         most = min(budget or 0, spec.max_group_size or budget or 0)
         selection = select(spec, state, fields, now, blind, most)
-    groups = tuple(_group(spec, state, chosen) for chosen in selection.groups)
+    pinned = tuple(state.files.take(chosen.files) for chosen in selection.groups)
+    digests = tuple(files.digest() for files in pinned)
+    groups = tuple(_group(spec, files, digest) for files, digest in zip(pinned, digests, strict=True))
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups) or too_much
@@ -73,7 +75,7 @@ def decide(
         spec,
         state,
         status,
-        requires=_requires(spec, state, selection),
+        requires=_requires(spec, state, digests[0] if len(pinned) == 1 else digest_of(pinned)),
         drift=_drift(spec, state, selection),
         properties=properties,
         partitioning=_partition_change(spec, state, fields, full) if repartition else None,
@@ -123,9 +125,8 @@ def _facts(spec: LayoutSpec, state: TableState, status: Status, **parts: object)
     )
 
 
-def _group(spec: LayoutSpec, state: TableState, selected: Selected) -> Group:
-    files = state.files.take(selected.files)
-    identity = f"{spec.layout.layout_id}\0{files.digest()}"
+def _group(spec: LayoutSpec, files: FileTable, digest: str) -> Group:
+    identity = f"{spec.layout.layout_id}\0{digest}"
     return Group(
         id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         files=files,
@@ -148,16 +149,14 @@ def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
     )
 
 
-def _requires(spec: LayoutSpec, state: TableState, selection: Selection) -> Requires:
-    pinned = [s.files for s in selection.groups]
-    index = np.concatenate(pinned) if pinned else np.empty(0, dtype=np.int64)
+def _requires(spec: LayoutSpec, state: TableState, pinned: str) -> Requires:
     return Requires(
         table_id=state.table_id,
         version=state.version,
         layout_id=spec.layout.layout_id,
         schema=state.schema_digest,
         partitioning=", ".join(map(str, state.partition_fields)),
-        files=state.files.take(index).digest(),
+        files=pinned,
     )
 
 

@@ -7,7 +7,7 @@ Files are columns, never objects: a table may have a million of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,15 @@ class LayoutRecord:
 
     layout_id: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """How the table itself says that others ordered its files. source: where it says so, in plain words."""
+
+    columns: tuple[str, ...]
+    curve: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +142,12 @@ class FileTable:
 
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
-        return digest_of(self.identity())
+        return digest_of((self,))
 
 
-def digest_of(keys: pa.Array) -> str:
-    """SHA-256 (hex) of a set of file identities (see `FileTable.identity`), in any order."""
+def digest_of(parts: Iterable[FileTable]) -> str:
+    """SHA-256 (hex) of a set of files that is given in parts, in any order (see `FileTable.digest`)."""
+    keys = pa.concat_arrays([pa.array([], pa.large_string()), *(part.identity() for part in parts)])
     ordered = keys.take(pc.sort_indices(keys))
     sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
     whole = hashlib.sha256(sizes.tobytes())
@@ -153,7 +163,8 @@ class TableState:
     Iceberg's snapshot id, -1 for a table that has no snapshot yet. schema_digest changes whenever the schema does.
     partition_fields and spec_id: how new files are partitioned. features: the format's names of what is switched
     on (Delta table features, Iceberg `format-version=2`). refusals: why zlayout must not rewrite it, by name.
-    notes: what in the observation is less than exact (row counts that had to be estimated).
+    notes: what in the observation is less than exact (row counts that had to be estimated). ordering: of a table of
+    which zlayout laid out nothing, how others ordered it; None where nothing says so.
     """
 
     table: str
@@ -170,6 +181,7 @@ class TableState:
     refusals: tuple[Diagnostic, ...]
     files: FileTable
     notes: tuple[Diagnostic, ...] = ()
+    ordering: Ordering | None = None
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)
