@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from zlayout.backends.ordering import Ordering
 from zlayout.spec.model import TableName
 from zlayout.table.partition import PartitionField
-from zlayout.table.state import TableState
+from zlayout.table.state import Ordering, TableState
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB

@@ -13,7 +13,16 @@ from zlayout.errors import Diagnostic
 from zlayout.report.text import TextOptions
 from zlayout.report.words import printable
 
-_ANSI = {"title": "1", "alter": "33", "rewrite": "36", "error": "31", "refused": "31", "warning": "33", "dim": "2"}
+_ANSI = {
+    "title": "1",
+    "first": "32",
+    "alter": "33",
+    "rewrite": "36",
+    "error": "31",
+    "refused": "31",
+    "warning": "33",
+    "dim": "2",
+}
 
 
 class Color(StrEnum):

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from zlayout.backends.base import Backend
-from zlayout.backends.ordering import Ordering, recorded_ordering
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
@@ -18,10 +17,11 @@ from zlayout.importing import recorded_settings, settings_from, spec_text
 from zlayout.report.words import printable
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import find_project, load_project, shown
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.model import TableName
 from zlayout.spec.names import parse_table
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import parse
+from zlayout.table.state import Ordering
 
 STDOUT = Path("-")
 
@@ -41,8 +41,8 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
     path = out if out is not None else root / "layouts" / _file_name(name)
     if path != STDOUT and path.exists():
         raise SpecError.of("ZL063", f"{shown(path)} exists already", hint="give another file with --out")
-    catalog = project.catalogs[name.catalog]
-    text, source = _imported(backend_for(catalog, SparkRuntime(project)), catalog, name, columns)
+    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
+    text, source = _imported(backend, name, columns)
     text = _modeline(root, path) + text
     if path == STDOUT:
         console.result(text)
@@ -66,13 +66,13 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
     return 0
 
 
-def _imported(backend: Backend, catalog: CatalogConfig, name: TableName, columns: str | None) -> tuple[str, str | None]:
+def _imported(backend: Backend, name: TableName, columns: str | None) -> tuple[str, str | None]:
     """The layout's text; and where its order is from, None where zlayout itself recorded it."""
     state = backend.observe(name, ())
     recorded = recorded_settings(state) if columns is None else None
     source = "what zlayout recorded in the table"
     if recorded is None:
-        ordering = _given(columns) or recorded_ordering(catalog, name)
+        ordering = _given(columns) or state.ordering
         if ordering is None:
             raise SpecError.of(
                 "ZL065",

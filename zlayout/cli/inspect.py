@@ -68,6 +68,8 @@ def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
         curve = setting(record.settings.get("zorder.curve"))
         yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{mine}"
     yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"
+    if order := state.ordering:
+        yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"
     for refusal in state.refusals:
         yield f"  cannot rewrite  {printable(str(refusal))}"
 

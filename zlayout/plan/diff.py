@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.plan import cut_bounds, forecast
+from zlayout.plan import cut_bounds, forecast, ordered
 from zlayout.plan.decision import Decision as Decision
 from zlayout.plan.decision import Offer
 from zlayout.plan.decision import PlanOptions as PlanOptions
@@ -23,7 +23,7 @@ from zlayout.plan.model import (
 )
 from zlayout.plan.partition_text import partition_text
 from zlayout.plan.partitions import target_files
-from zlayout.plan.select import CHANGED, Selected, Selection, savings, select
+from zlayout.plan.select import CHANGED, Selected, Selection, savings
 from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
@@ -52,13 +52,13 @@ def decide(
         chosen = (Selected(everything, CHANGED),) if len(everything) else ()
         selection = Selection(chosen, now.ideal, now.targets, (), 0, 0)
     else:
-        selection = select(spec, state, fields, now, blind, spec.max_group_size)
+        selection = ordered.select(spec, state, fields, now, blind, spec.max_group_size)
     budget = options.max_rewrite_bytes
     whole = _whole(state, spec, selection, budget) if budget is not None else None
     too_much = whole is not None and whole.bytes > whole.budget
     if too_much and not full:
         most = min(budget or 0, spec.max_group_size or budget or 0)
-        selection = select(spec, state, fields, now, blind, most)
+        selection = ordered.select(spec, state, fields, now, blind, most)
     pinned = tuple(state.files.take(chosen.files) for chosen in selection.groups)
     digests = tuple(files.digest() for files in pinned)
     groups = tuple(_group(spec, files, digest) for files, digest in zip(pinned, digests, strict=True))
@@ -92,6 +92,7 @@ def decide(
             *_unused_settings(spec),
             *_scope_notes(spec, selection),
             *_cut_notes(spec, state, short),
+            *(() if selection.groups else ordered.note(spec, state)),
         ),
     )
     if status != "changes":
@@ -161,7 +162,10 @@ def _requires(spec: LayoutSpec, state: TableState, pinned: str) -> Requires:
 
 
 def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[SettingDrift, ...]:
-    """Declared settings that differ from what the selected files were laid out with."""
+    """Declared settings that differ from what the selected files were laid out with.
+
+    A first layout differs from nothing, unless the table says how others ordered it.
+    """
     if not selection.groups:
         return ()
     files = state.files
@@ -169,9 +173,7 @@ def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[S
     records = [files.layouts[n] for n in seen if n >= 0 and files.layouts[n].layout_id != spec.layout.layout_id]
     declared = spec.layout.settings()
     if not records:
-        unrecorded = not any(r.layout_id == spec.layout.layout_id for r in files.layouts)
-        key = "zorder.columns"
-        return (SettingDrift(key, None, declared[key], spec.mark(key)),) if unrecorded else ()
+        return ordered.differences(spec, state)
     return tuple(
         SettingDrift(key, record.settings.get(key), value, spec.mark(key))
         for record in records[:1]

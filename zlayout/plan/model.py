@@ -15,13 +15,16 @@ from zlayout.plan.result import TableResult
 
 FORMAT_VERSION = 1
 
+# The reason of a group in a partition that zlayout never laid out.
+FIRST = "not laid out yet"
+
 Status = Literal["unchanged", "changes", "refused", "error"]
 Measure = Literal["unclustered", "touched", "small_files", "deleted_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingDrift:
-    """A declared setting that the table does not have. `before` is None where nothing was laid out yet."""
+    """A declared setting that the table does not have: it has `before`, None where that is not known."""
 
     key: str
     before: Any
@@ -160,6 +163,11 @@ class TablePlan:
         if self.result is not None:
             return self.result.outcome not in ("as_declared", "within_budget")
         return self.status != "unchanged"
+
+    @property
+    def is_first(self) -> bool:
+        """Whether all that is planned is a first layout."""
+        return not self.drift and bool(self.groups) and all(g.reason == FIRST for g in self.groups)
 
     @property
     def rewrite_bytes(self) -> int:

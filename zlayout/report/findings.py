@@ -17,6 +17,7 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 # Rule ids are stable: code scanning and dashboards remember findings by them.
 RULES: Mapping[str, str] = {
     "layout-drift": "A declared setting differs from what the table's files were laid out with.",
+    "not-laid-out": "The declared layout was never applied.",
     "layout-decay": "The data moved on past the tolerance since it was laid out.",
     "partitioning-drift": "The table is partitioned otherwise than declared.",
     "table-property": "A table property keeps the declared layout from working.",
@@ -89,7 +90,8 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
         yield finding("table-property", change.name, text + printable(change.reason), None)
         told = True
     if table.groups and not told:
-        yield finding("layout-drift", "files", f"files are {reasons_text(table.groups)}", None)
+        rule = "not-laid-out" if table.is_first else "layout-drift"
+        yield finding(rule, "files", f"files are {reasons_text(table.groups)}", None)
 
 
 def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:

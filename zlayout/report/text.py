@@ -13,7 +13,8 @@ from zlayout.report.words import OUTCOMES, number, plural, printable, setting, s
 
 Style = Callable[[str, str], str]
 
-LEGEND = "  ~ alter settings    -/+ rewrite files"
+_FIRST = "+ first layout    "
+_LEGEND = "~ alter settings    -/+ rewrite files"
 _LABEL = 16
 _TEXT = 6 + _LABEL
 _SIZES = ("files.target_size",)
@@ -23,7 +24,7 @@ _SIZES = ("files.target_size",)
 class TextOptions:
     """width: columns of the terminal. verbose: also what is within tolerance and the tables without changes.
 
-    style(kind, text) colours a piece of text; kinds: title, alter, rewrite, error, warning, note, dim.
+    style(kind, text) colours a piece of text; kinds: title, first, alter, rewrite, error, warning, note, dim.
     """
 
     width: int = 100
@@ -37,7 +38,8 @@ def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "")
     lines = [heading, ""] if heading else []
     shown = [t for t in plan.tables if options.verbose or t.status != "unchanged" or t.diagnostics]
     if any(t.status == "changes" for t in shown):
-        lines += [LEGEND, ""]
+        first = _FIRST if any(t.is_first for t in shown) else ""
+        lines += [f"  {first}{_LEGEND}", ""]
     for table in shown:
         lines += [*_table(table, options), ""]
     lines.append(last_line(plan))
@@ -95,6 +97,8 @@ def _parts(table: TablePlan, options: TextOptions) -> Iterator[tuple[str, str, i
     if table.partitioning:
         before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
         yield "alter", _labelled("~", "partition_by", f"{before} -> {after}"), _TEXT
+    if table.is_first:
+        yield "first", _labelled("+", "layout", layout_text(table)), _TEXT
     if table.groups:
         yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table)), _TEXT
         yield "", _labelled("", "because", reasons_text(table.groups)), _TEXT
@@ -138,6 +142,12 @@ def drift_text(drift: SettingDrift) -> str:
 def declared(value: Any, key: str) -> str:
     """The value of the setting `key` as it reads in a spec."""
     return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
+
+
+def layout_text(table: TablePlan) -> str:
+    """The declared order: its curve and columns."""
+    settings = dict(table.settings)
+    return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
 
 
 def rewrite_text(table: TablePlan) -> str:

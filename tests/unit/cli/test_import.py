@@ -54,7 +54,9 @@ def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, capsys: pyt
     Path("layouts/orders.yaml").unlink()
     assert run(["import", "lake.db.orders"]) == 0
     assert "OPTIMIZE ZORDER BY at version 2" in capsys.readouterr().err
-    assert the_layout().column_names == ("b", "a")
+    assert (the_layout().column_names, the_layout().layout.curve) == (("b", "a"), "zorder")
+    run(["plan", "--output", "json"])
+    assert json.loads(capsys.readouterr().out)["tables"][0]["drift"] == []
 
 
 def test_the_newest_optimize_with_an_order_counts() -> None:

@@ -46,12 +46,10 @@ def test_another_layout_takes_every_file_that_has_it() -> None:
     assert [(d.key, d.before, d.after) for d in decision.plan.drift] == [("zorder.columns", ["b"], ["a"])]
 
 
-def test_the_first_layout_is_drift_from_none() -> None:
+def test_the_first_layout_is_a_change_and_no_drift() -> None:
     observed = state(File(0, 9), File(0, 9))
-    fresh = replace(observed, files=replace(observed.files, layouts=()))
-    assert [(d.key, d.before, d.after) for d in decide(SPEC, fresh, DELTA).plan.drift] == [
-        ("zorder.columns", None, ["a"])
-    ]
+    plan = decide(SPEC, replace(observed, files=replace(observed.files, layouts=())), DELTA).plan
+    assert (plan.status, plan.drift, plan.is_first) == ("changes", (), True)
 
 
 @pytest.mark.parametrize(("share", "status"), [(11, "unchanged"), (12, "changes")])

@@ -19,16 +19,21 @@ from zlayout.backends.delta.features import refusals, table_features
 from zlayout.backends.delta.row_counts import complete_row_counts
 from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, read_annotations
+from zlayout.backends.ordering import last_zorder
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.spec.model import TableName
 from zlayout.table.state import (
     FileTable,
     Int32,
     LayoutRecord,
+    Ordering,
     Partition,
     PartitionField,
     TableState,
 )
+
+# Where no file is laid out by zlayout, so many are looked through for an OPTIMIZE.
+NEWEST_COMMITS = 1000
 
 
 def observe_delta(
@@ -69,7 +74,16 @@ def observe_delta(
         refusals=refusals(features, properties),
         files=files,
         notes=notes,
+        ordering=None if (files.layout >= 0).any() else _ordering(delta),
     )
+
+
+def _ordering(delta: DeltaTable) -> Ordering | None:
+    """What the newest commits say; a history that cannot be read says nothing."""
+    try:
+        return last_zorder(delta.history(NEWEST_COMMITS))
+    except (DeltaError, OSError, ValueError):
+        return None
 
 
 def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:

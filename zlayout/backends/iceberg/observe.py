@@ -18,6 +18,7 @@ from zlayout.backends.iceberg.manifests import DataColumns, read_live
 from zlayout.backends.iceberg.metrics_config import MetricsConfig, cut_lengths
 from zlayout.backends.iceberg.partitions import PartitionReader, spec_fields
 from zlayout.backends.iceberg.support import features, refusals
+from zlayout.backends.ordering import sort_ordering
 from zlayout.errors import Diagnostic, TableError
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, TableState
@@ -52,6 +53,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = read_state(metadata.properties)
     state = recorded.from_summaries(state, summaries(metadata))
+    files = _files(data, metadata, schema, leaves, wanted, config, state)
     return TableState(
         table=str(name),
         format="iceberg",
@@ -65,8 +67,9 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         properties=dict(metadata.properties),
         features=features(metadata, data),
         refusals=refusals(metadata, data),
-        files=_files(data, metadata, schema, leaves, wanted, config, state),
+        files=files,
         notes=notes,
+        ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
     )
 
 
