@@ -248,13 +248,17 @@ def inspect(
     columns: Annotated[
         str | None, typer.Option("--columns", help="Comma-separated columns; default: the layout's.")
     ] = None,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="List files in the table's folder that no version of it names.")
+    ] = False,
     project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Facts of one table's layout: files, sizes, touched, depth and floor for each column."""
     from zlayout.cli.inspect import inspect_command
 
-    return inspect_command(project, table, columns, Console(color))
+    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
 
 
 @app.command()

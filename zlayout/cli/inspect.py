@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlayout.backends.orphans import Orphans, find_orphans
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
@@ -19,9 +20,10 @@ from zlayout.table.state import TableState
 
 DEFAULT_TARGET = 128 * 1024 * 1024
 BAR = 30
+LISTED = 20
 
 
-def inspect_command(project: Path, table: str, columns: str | None, console: Console) -> int:
+def inspect_command(project: Path, table: str, columns: str | None, console: Console, *, orphans: bool = False) -> int:
     """Print the facts. Raises SpecError for an unknown catalog or column, TableError for an unreadable table."""
     loaded = open_project(project)
     name = parse_table(table, Location("TABLE"))
@@ -42,6 +44,8 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     )
     target = spec.layout.target_size if spec else DEFAULT_TARGET
     lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
+    if orphans:
+        lines += ["", *_orphans(find_orphans(loaded.catalogs[name.catalog], name), console.verbose)]
     console.result("\n".join(lines) + "\n")
     return 0
 
@@ -72,6 +76,22 @@ def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
         yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"
     for refusal in state.refusals:
         yield f"  cannot rewrite  {printable(str(refusal))}"
+
+
+def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
+    files = found.files
+    if not files:
+        yield "  orphans         none: every file in the table's folder belongs to a version of it"
+        return
+    yield f"  orphans         {plural(len(files), 'file')}, {size(sum(o.bytes for o in files))}, oldest first"
+    for orphan in files if verbose else files[:LISTED]:
+        when = f"{orphan.modified:%Y-%m-%d %H:%M}" if orphan.modified else "?"
+        yield f"    {when:<16} {size(orphan.bytes):>9}  {printable(orphan.path)}"
+    if not verbose and len(files) > LISTED:
+        yield f"    and {len(files) - LISTED:,} more; -v lists them all"
+    yield "  No version that the table retains names them: a writer was stopped, or is still at work."
+    yield "  zlayout deletes none. What is old enough to be removed is listed, on Spark, by"
+    yield f"    {printable(found.remedy)}"
 
 
 def _sizes(state: TableState, target: int) -> Iterator[str]:
