@@ -80,7 +80,7 @@ def _is_plan_file(request: PlanRequest) -> bool:
 def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Planning:
     """The saved plan's tables, each checked against the table as it is now. Raises Refused ZL203."""
     changing = {t.table: t for t in saved.with_status("changes")}
-    planning = make_plan(replace(request, select=tuple(changing)))
+    planning = make_plan(request, changing)
     checked = tuple(
         check_saved(changing[str(p.spec.table)], p, planning.backends[p.spec.table.catalog], request.options, stale)
         for p in planning.planned

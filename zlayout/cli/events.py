@@ -27,7 +27,7 @@ class Events:
 
     def emit(self, type: str, **fields: Any) -> None:
         """Write one event; whole lines, from any thread."""
-        line = json.dumps({"type": type, **fields}, ensure_ascii=False, allow_nan=False)
+        line = json.dumps({"type": type, **fields}, allow_nan=False)
         with self._lock:
             self._console.result(f"{line}\n")
 

@@ -9,7 +9,7 @@ from typer._click.exceptions import ClickException, UsageError
 
 from zlayout.cli.app import app
 from zlayout.cli.console import Console
-from zlayout.errors import ZlayoutError
+from zlayout.errors import Diagnostic, Location, ZlayoutError
 
 USAGE = 64
 INTERRUPTED = 130
@@ -38,6 +38,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # The reader of stdout has gone (`| head`); nothing more can be said there.
         sys.stderr.close()
+        return 1
+    except OSError as error:
+        # A path that was typed or configured and that this system will not even look at: too long, not allowed.
+        where = Location(str(error.filename)) if error.filename else None
+        Console().diagnose(Diagnostic("ZL002", f"cannot be used: {error.strerror or error}", location=where))
         return 1
     except KeyboardInterrupt:
         Console().say("interrupted", "error")

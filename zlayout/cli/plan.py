@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.project import open_project
 from zlayout.cli.reports import Reports
-from zlayout.cli.select import select_layouts
+from zlayout.cli.select import named_layouts, select_layouts
 from zlayout.errors import SpecError
 from zlayout.pictures import CHEAP_FILES, with_pictures
 from zlayout.plan import document
@@ -99,10 +99,13 @@ def parse_budget(text: str | None) -> int | None:
         ) from error
 
 
-def make_plan(request: PlanRequest) -> Planning:
-    """Load the project and plan the selected tables."""
+def make_plan(request: PlanRequest, tables: Collection[str] | None = None) -> Planning:
+    """Load the project and plan the selected tables; `tables` are taken by their names instead of `request.select`."""
     project = open_project(request.project)
-    specs = select_layouts(project.layouts, request.select, request.exclude)
+    if tables is None:
+        specs = select_layouts(project.layouts, request.select, request.exclude)
+    else:
+        specs = select_layouts(named_layouts(project.layouts, tables), (), request.exclude)
     runtime = SparkRuntime(project)
     backends = backends_of(project, runtime, specs)
     start = time.monotonic()
@@ -147,7 +150,11 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Write the plan file whole or not at all. Raises SpecError ZL043."""
+    text = document.to_json(plan)
+    if len(text) > document.MAX_BYTES:
+        message = f"the plan is larger than {document.MAX_BYTES} bytes, which no command reads"
+        raise SpecError.of("ZL043", message, hint="plan fewer tables at once, or less with --max-rewrite-bytes")
     try:
-        write_whole(path, document.to_json(plan))
+        write_whole(path, text)
     except OSError as error:
         raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error

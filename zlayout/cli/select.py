@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from zlayout.errors import SpecError
 from zlayout.spec.model import LayoutSpec
+from zlayout.spec.yaml import quoted
 
 
 def select_layouts(
@@ -28,6 +29,14 @@ def select_layouts(
         for spec in layouts
         if (not wanted or any(_matches(spec, p) for p in wanted)) and not any(_matches(spec, p) for p in excluded)
     )
+
+
+def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tuple[LayoutSpec, ...]:
+    """The layouts of these tables, whose names are no patterns. Raises SpecError ZL045 for one without a layout."""
+    chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
+    for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
+        raise SpecError.of("ZL045", f"no layout is for {quoted(name)}", hint="plan again: the project has changed")
+    return chosen
 
 
 def _matches(spec: LayoutSpec, pattern: str) -> bool:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, Refused, SpecError
+from zlayout.plan.coherent import incoherence
 from zlayout.plan.model import FORMAT_VERSION, Plan, summary
+from zlayout.plan.typed import MismatchError, typed
+from zlayout.reading import read_at_most
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 10 * 1024 * 1024
+MAX_NUMBER = 2**63
+# A value takes more memory than its text. So many may be in any file, and above that one for each so many characters,
+# an object counted as four; the densest part of a plan, its groups, has fewer.
+FREE_VALUES, CHARACTERS_A_VALUE = 60_000, 15
+HINT = "a plan file is what `zlayout plan --out FILE` writes; do not edit it"
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as indented JSON with a `summary`; stable order, ends with a newline."""
+    """The plan as indented JSON with a `summary`; stable order, ASCII, ends with a newline."""
     body = dataclasses.asdict(plan)
     document = {
         "format_version": body.pop("format_version"),
@@ -25,7 +34,7 @@ def to_json(plan: Plan) -> str:
         "summary": dataclasses.asdict(summary(plan.tables)),
         **body,
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, indent=2, allow_nan=False)
     # Lists of numbers on one line each. No string of JSON holds a newline, so that none can look like such a list.
     return (
         re.sub(r"\[\n[\s\d,-]*\]", lambda m: "[" + ", ".join(m[0][1:-1].replace(",", " ").split()) + "]", text) + "\n"
@@ -39,37 +48,32 @@ def from_json(text: str, path: str) -> Plan:
     """
     document = _parse(text, path)
     found = document.get("format_version")
-    if found != FORMAT_VERSION:
+    if type(found) is not int or found != FORMAT_VERSION:
         raise Refused.of(
             "ZL206",
-            f"this is a plan of format {found!r:.40}, expected {FORMAT_VERSION}",
+            f"this is a plan of format {_short(found)}, expected {FORMAT_VERSION}",
             hint="make the plan again with this version of zlayout",
             location=Location(path),
         )
-    import pydantic
-
     for derived in ("summary", "exit_code", "has_changes"):
         document.pop(derived, None)
     try:
-        return pydantic.TypeAdapter(Plan).validate_json(json.dumps(document), strict=True, extra="forbid")
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise SpecError.of(
-            "ZL041",
-            f"not a plan file: {where}: {first['msg']}",
-            hint="a plan file is what `zlayout plan --out FILE` writes; do not edit it",
-            location=Location(path),
-        ) from error
+        plan: Plan = typed(document, Plan)
+    except MismatchError as error:
+        raise SpecError.of("ZL041", f"not a plan file: {error}", hint=HINT, location=Location(path)) from None
+    if wrong := incoherence(plan):
+        raise SpecError.of("ZL041", f"not a plan file: {wrong}", hint=HINT, location=Location(path))
+    return plan
 
 
 def read(path: Path) -> Plan:
     """The plan in the file at `path`. Raises SpecError ZL040 when it cannot be read."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        content = read_at_most(path, MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
             raise SpecError.of("ZL040", f"the file is larger than {MAX_BYTES} bytes", location=Location(str(path)))
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = content.decode("utf-8")
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise SpecError.of(
             "ZL040",
@@ -77,17 +81,36 @@ def read(path: Path) -> Plan:
             hint="write one with `zlayout plan --out FILE`",
             location=Location(str(path)),
         ) from error
+    del content
     return from_json(text, str(path))
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
+    values = text.count(",") + text.count("[") + 4 * text.count("{")
+    if values > FREE_VALUES + len(text) / CHARACTERS_A_VALUE:
+        raise SpecError.of("ZL041", f"not a plan file: {values:,} values in it", hint=HINT, location=Location(path))
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         place = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
-        raise SpecError.of(
-            "ZL040", f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", location=place
-        ) from error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", str(error))
+        raise SpecError.of("ZL040", f"not JSON: {reason}", location=place) from error
     if not isinstance(document, dict):
         raise SpecError.of("ZL041", "not a plan file: expected an object", location=Location(path))
     return document
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or not -MAX_NUMBER <= int(text) < MAX_NUMBER:
+        raise ValueError(f"a number of more than 64 bits: {text[:25]}")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"not a finite number: {text[:25]}")
+    return number
+
+
+def _short(value: object) -> str:
+    return f"{value!r:.40}" if isinstance(value, str | int | float | None) else type(value).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
@@ -48,26 +48,34 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
+def _safe(finding: Finding) -> Finding:
+    """A plan file may say anything anywhere: in one line and without what a terminal would act on."""
+    rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
+    place = replace(finding.location, path=printable(finding.location.path))
+    return Finding(rule, finding.level, table, subject, message, place)
+
+
 def of_table(table: TablePlan) -> tuple[Finding, ...]:
     """The findings of one table; no more than notes for one that is as declared.
 
     After an apply, only what is still open: its problems, or that the table is not as declared yet.
     """
+    return tuple(map(_safe, _of_table(table)))
+
+
+def _of_table(table: TablePlan) -> Iterator[Finding]:
     if table.result is None:
-        return (*_diagnostics(table, table.diagnostics), *_changes(table))
-    if not table.is_open:
-        return ()
-    problems = tuple(_diagnostics(table, table.result.problems))
-    text = f"run {table.result.run_id}: {OUTCOMES[table.result.outcome]}"
-    place = table.location
-    return problems or (Finding("not-applied", "error", printable(table.table), "run", text, place),)
+        yield from _diagnostics(table, table.diagnostics)
+        yield from _changes(table)
+    elif table.is_open:
+        problems = tuple(_diagnostics(table, table.result.problems))
+        text = f"run {table.result.run_id}: {OUTCOMES[table.result.outcome]}"
+        yield from problems or (Finding("not-applied", "error", table.table, "run", text, table.location),)
 
 
 def _changes(table: TablePlan) -> Iterator[Finding]:
-    name = printable(table.table)
-
     def finding(rule: str, subject: str, message: str, location: Location | None) -> Finding:
-        return Finding(rule, "warning", name, subject, f"{message}{cost}", location or table.location)
+        return Finding(rule, "warning", table.table, subject, f"{message}{cost}", location or table.location)
 
     if table.status not in ("changes", "refused"):
         return
@@ -86,8 +94,8 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
             yield finding("layout-decay", decay.measure, decay_text(decay), None)
             told = True
     for change in table.properties:
-        text = f"{printable(change.name)} must be {setting(change.after)}, is {setting(change.before)}: "
-        yield finding("table-property", change.name, text + printable(change.reason), None)
+        text = f"{change.name} must be {setting(change.after)}, is {setting(change.before)}: "
+        yield finding("table-property", change.name, text + change.reason, None)
         told = True
     if table.groups and not told:
         rule = "not-laid-out" if table.is_first else "layout-drift"
@@ -99,4 +107,4 @@ def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Itera
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
         place = d.location or table.location
-        yield Finding(d.code, level, printable(table.table), "", printable(f"{d.message}{hint}"), place)
+        yield Finding(d.code, level, table.table, "", f"{d.message}{hint}", place)

@@ -68,7 +68,7 @@ def _row(table: TablePlan) -> str:
         touched,
         _code(str(table.location)),
     ]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
 def _details(table: TablePlan) -> str:
@@ -76,6 +76,11 @@ def _details(table: TablePlan) -> str:
     fence = _fence(body, 3)
     title = re.sub(r"[&<>]", lambda m: f"&#{ord(m[0])};", printable(table.table))
     return f"<details><summary>{title}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
+
+
+def _cell(text: str) -> str:
+    """No pipe of a name ends the cell. Readers differ on a backslash before an escaped one, so none is left there."""
+    return text.replace("\\|", "\\\N{BROKEN BAR}").replace("|", "\\|")
 
 
 def _code(text: str) -> str:

@@ -28,7 +28,7 @@ def render(plan: Plan) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(f, rules.index(f.rule)) for f in found],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _rule(rule: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class TextOptions:
 def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "") -> str:
     """The whole plan screen, newline at the end."""
     options = options or TextOptions()
-    lines = [heading, ""] if heading else []
+    lines = [printable(heading), ""] if heading else []
     shown = [t for t in plan.tables if options.verbose or t.status != "unchanged" or t.diagnostics]
     if any(t.status == "changes" for t in shown):
         first = _FIRST if any(t.is_first for t in shown) else ""
@@ -74,12 +74,13 @@ def _applied(results: list[TableResult]) -> str:
 def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     style = options.style
     version = f", version {table.requires.version}" if table.requires and table.requires.version >= 0 else ""
-    title = f"{printable(table.table)} ({table.format}{version})"
+    title = printable(f"{table.table} ({table.format}{version})")
     place = printable(str(table.location))
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
     for kind, line, indent in _parts(table, options):
-        for piece in _wrapped(line, options.width, indent):
+        # A plan file may say anything anywhere; what has no place on a terminal ends here.
+        for piece in _wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
 
 

@@ -14,6 +14,7 @@ from zlayout.spec.defaults import LAYOUT_PATTERNS
 from zlayout.spec.environment import literal_only, substitute
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
+from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.validation import place, validate
 from zlayout.spec.yaml import Document, quoted, read
 
@@ -54,7 +55,9 @@ def shown(path: Path) -> str:
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")
-    return relative if up == 0 or up < here.count(os.sep) else str(path)
+    name = relative if up == 0 or up < here.count(os.sep) else str(path)
+    # A name of bytes that are no text could not be written anywhere.
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 class _Loading:
@@ -79,6 +82,8 @@ class _Loading:
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
+        if not self._is_ours(self.path, "zlayout.yaml and what it links to must be in one folder"):
+            return None, {}
         try:
             document = read(self.path, shown(self.path))
         except SpecError as error:
@@ -131,11 +136,11 @@ class _Loading:
             self._error("ZL027", message, at, "use a relative pattern without '..'")
             return
         try:
-            found = [p for p in self.root.glob(pattern) if p != self.path]
-        except (ValueError, NotImplementedError, OSError) as error:
+            found = [p for p in matching(self.root, pattern) if p != self.path]
+        except ValueError as error:
             self._error("ZL027", f"expected a file pattern, found {quoted(pattern)}: {error}", at)
             return
-        if not found and not any(c in pattern for c in "*?["):
+        if not found and not any(c in pattern for c in WILDCARDS):
             self._error("ZL002", f"there is no file {quoted(pattern)}", at)
         yield from found
 
@@ -147,9 +152,7 @@ class _Loading:
         catalogs: Mapping[str, CatalogConfig] | None,
     ) -> LayoutSpec | None:
         name = shown(path)
-        if not _inside(path, self.root):
-            hint = "a layout and what it links to must be in the project's folder"
-            self._error("ZL026", "the link leads out of the project", Location(name), hint)
+        if not self._is_ours(path, "a layout and what it links to must be in the project's folder"):
             return None
         try:
             document = read(path, name)
@@ -161,6 +164,12 @@ class _Loading:
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return None
+
+    def _is_ours(self, path: Path, hint: str) -> bool:
+        """Whether a file is in the project itself, not behind a link that leads out of it; ZL026 if it is not."""
+        if not (inside := _inside(path, self.root)):
+            self._error("ZL026", "the link leads out of the project", Location(shown(path)), hint)
+        return inside
 
     def _error(self, code: str, message: str, location: Location, hint: str = "") -> None:
         self.errors.append(Diagnostic(code, message, hint=hint, location=location))

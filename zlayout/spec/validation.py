@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
@@ -17,15 +18,21 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
+# A file of nothing but mistakes says so once it has said it this often.
+MAX_VIOLATIONS = 100
 # (dotted key, diagnostic without its place)
 Violation = tuple[str, Diagnostic]
 
 
 def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
-    """All violations of a published schema, each at the place of its key; a missing key at the place of its map."""
+    """The first MAX_VIOLATIONS violations of a published schema.
+
+    Each is at the place of its key; that of a missing key at the place of its map.
+    """
     found = (v for error in _validator(name).iter_errors(document.data) for v in _violations(error))
     # One value can break several keywords of its schema; that is said once.
-    return tuple(place(document, key, diagnostic) for key, diagnostic in dict.fromkeys(found))
+    listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
+    return tuple(place(document, key, diagnostic) for key, diagnostic in listed)
 
 
 def place(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:

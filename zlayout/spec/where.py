@@ -327,9 +327,14 @@ def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
         raise _RefusedError("ZL032", f"the number {quoted(text)} is too large")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = Decimal(value)
-    if isinstance(value, Decimal) and (len(digits := format(value, "f")) > MAX_DECIMAL_DIGITS + 2 or not digits):
+    if isinstance(value, Decimal) and (_is_long(value) or len(format(value, "f")) > MAX_DECIMAL_DIGITS + 2):
         raise _RefusedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, found the number {quoted(text)}")
     return value
+
+
+def _is_long(value: Decimal) -> bool:
+    """Whether the exponent alone takes too many digits: 1e999999999BD is short, and a gigabyte when written out."""
+    return not value.is_finite() or abs(int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS + 1
 
 
 def day(text: str) -> date:
@@ -346,10 +351,13 @@ def instant(text: str) -> datetime:
     """The timestamp in TIMESTAMP '...', naive when it names no zone; the session's zone is UTC."""
     try:
         if _TIMESTAMP.fullmatch(text):
-            return datetime.fromisoformat(text)
+            found = datetime.fromisoformat(text)
+            # Near the first and the last year it may have no place in UTC.
+            utc(found)
+            return found
         if _DATE.fullmatch(text):
             return datetime.fromisoformat(text + " 00:00:00")
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     raise _RefusedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quoted(text)}")
 

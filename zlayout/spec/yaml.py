@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from yaml.events import (
 )
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
@@ -59,10 +59,9 @@ class Document:
 def read(path: Path, shown: str) -> Document:
     """Read and parse a file; `shown` is its name in messages. Raises SpecError ZL002 to ZL008."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _error("ZL002", "expected a file, found a folder or a device", Location(shown))
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_at_most(path, MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise _error("ZL002", str(error.strerror), Location(shown)) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _error("ZL002", f"cannot read the file: {reason}", Location(shown)) from error

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zlayout.errors import Location, SpecError
+from zlayout.reading import read_at_most
 from zlayout.workload.model import Query, Scan, Unused, Workload
 from zlayout.workload.statements import MAX_STATEMENT, read_query, split, weight_of
 
@@ -46,10 +47,10 @@ def read_queries(path: Path) -> Iterator[Query]:
 def _text(path: Path) -> str:
     place = Location(str(path))
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SpecError.of("ZL002", f"cannot read the file: {error.strerror}", location=place) from None
+        data = read_at_most(path, MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=place) from None
     if len(data) > MAX_BYTES:
         raise SpecError.of("ZL070", f"expected at most {MAX_BYTES} bytes", hint="split the file", location=place)
     try:

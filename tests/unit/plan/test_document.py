@@ -59,7 +59,7 @@ def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: 
     assert caught.value.diagnostics[0].location.path == "plan.json"
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None, float("nan")])
+@pytest.mark.parametrize("version", [2, 0, "1", None, 1.0, True])
 def test_a_plan_of_another_format_version_is_refused(plan: Plan, version: object) -> None:
     body = json.loads(document.to_json(plan)) | {"format_version": version}
     with pytest.raises(Refused, match="ZL206") as caught:
