@@ -55,12 +55,46 @@ ReportOption = Annotated[
 ShowValuesOption = Annotated[
     bool, typer.Option("--show-values", help="Let reports name partitions, which are values of rows.")
 ]
+TableArgument = Annotated[
+    str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
+]
+WorkloadOption = Annotated[
+    list[Path],
+    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; may be repeated."),
+]
+LayoutsOption = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="a,b=2", help="A layout to simulate, with weights; may be given again."),
+]
+FilesOption = Annotated[
+    int | None, typer.Option("--files", min=1, help="Files after the rewrite. Default: as the target size gives.")
+]
+SampleRowsOption = Annotated[
+    int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 a file, at most a million.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Another seed draws other rows.")]
+AdviceOutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Write the result there.", show_default=False)
+]
 HERE = Path()
 
 
 class PlanFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
+
+
+class AdviceFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+class Curve(StrEnum):
+    KD = "kd"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+    LINEAR = "linear"
 
 
 class Stale(StrEnum):
@@ -259,6 +293,56 @@ def inspect(
     from zlayout.cli.inspect import inspect_command
 
     return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
+
+
+@app.command()
+def simulate(
+    table: TableArgument,
+    workload: WorkloadOption,
+    columns: LayoutsOption = None,
+    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: the layout's, else kd.")] = None,
+    files: FilesOption = None,
+    sample_rows: SampleRowsOption = None,
+    seed: SeedOption = 0,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
+    out: AdviceOutOption = None,
+    project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """What given layouts would do for a workload's queries. Draws one sample on Spark; writes nothing."""
+    from zlayout.cli.advise import AdviseRequest, advise_command
+
+    if not columns:
+        raise typer.BadParameter("name at least one layout to simulate", param_hint="--columns")
+    request = AdviseRequest(
+        project, table, tuple(workload), tuple(columns), False, curve and curve.value, files, sample_rows, seed
+    )
+    return advise_command(request, Console(color, verbose=verbose), output.value, out)
+
+
+@app.command()
+def advise(
+    table: TableArgument,
+    workload: WorkloadOption,
+    columns: LayoutsOption = None,
+    curve: Annotated[Curve | None, typer.Option("--curve", help="Search this curve only.")] = None,
+    files: FilesOption = None,
+    sample_rows: SampleRowsOption = None,
+    seed: SeedOption = 0,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search.")] = 60.0,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
+    out: AdviceOutOption = None,
+    project: ProjectOption = HERE,
+    verbose: VerboseOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Which columns, weights and curve serve a workload best, and which queries get slower. Writes nothing."""
+    from zlayout.cli.advise import AdviseRequest, advise_command
+
+    given, only = tuple(columns or ()), curve and curve.value
+    request = AdviseRequest(project, table, tuple(workload), given, True, only, files, sample_rows, seed, time_limit)
+    return advise_command(request, Console(color, verbose=verbose), output.value, out)
 
 
 @app.command()

@@ -1,0 +1,166 @@
+"""The search finds what is known to be best, keeps to its time, and recognises columns that follow others."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.advise.tables import lineitem_like, table_state
+
+from zlayout.advise.columns import rank_correlation
+from zlayout.advise.compare import changes, shown_choice, verdict, zorder_block
+from zlayout.advise.model import KeySample, Study, TableQuery
+from zlayout.advise.search import Progress
+from zlayout.advise.study import Question, rewrite_target, study
+from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.predicate import And, Compare, Predicate
+from zlayout.spec.yaml import parse
+
+ROWS = 20_000
+DATA = lineitem_like(ROWS, seed=3)
+SHUFFLED = np.random.default_rng(1).integers(0, 40, ROWS)
+BASE = Layout((), "kd", 1000, False, 5_000, True, "zlayout")
+EVERY = (np.ones(1, bool),)
+
+
+def points(column: str, count: int, weight: float = 1.0) -> list[TableQuery]:
+    values = DATA[column].take(pa.array(np.random.default_rng(5).integers(0, ROWS, count))).to_pylist()
+    return [TableQuery(f"{column}.sql:{n}", weight, (Compare(column, "=", v),), EVERY) for n, v in enumerate(values)]
+
+
+def studied(queries: list[TableQuery], file: np.ndarray = SHUFFLED, **question: object) -> Study:
+    state = table_state(DATA, file)
+    asked = Question(**{"layouts": (), "declared": None, "base": BASE, "search": True, **question})  # type: ignore[arg-type]
+    sample = KeySample(DATA, np.zeros(ROWS, np.int32), 7)
+    return study(state, tuple(queries), sample, rewrite_target(state, BASE.target_size), {}, asked)
+
+
+def columns(found: Study) -> list[str]:
+    shown = shown_choice(found)
+    return [c.name for c in shown.layout.columns] if shown else []
+
+
+def test_one_column_that_is_asked_for_is_the_layout() -> None:
+    found = studied(points("part", 20))
+    assert found.best is not None
+    assert columns(found) == ["part"]
+    assert found.now.mean_files == pytest.approx(40, abs=1)
+    assert found.best.costs.mean_files < 1.5
+    assert found.best.files == 40
+
+
+def test_two_columns_asked_for_alike_share_the_files() -> None:
+    found = studied(points("part", 20) + points("ship", 20))
+    assert set(columns(found)) == {"part", "ship"}
+    assert found.best is not None
+    # 40 files in 6 by 7 slices
+    assert found.best.costs.mean_files == pytest.approx(40**0.5, rel=0.15)
+    assert len(found.steps) == 2
+    assert found.steps[0].costs.mean_files > 2 * found.best.costs.mean_files
+
+
+def test_a_column_asked_for_more_gets_more_slices() -> None:
+    found = studied(points("part", 20, weight=50.0) + points("ship", 20))
+    assert found.best is not None
+    assert columns(found)[0] == "part"
+    assert found.best.touched["part"] < 3
+
+
+def test_of_two_columns_that_follow_each_other_one_is_enough() -> None:
+    found = studied(points("ship", 20, weight=2.0) + points("receipt", 20))
+    assert columns(found) == ["ship"]
+    receipt = next(c for c in found.columns if c.name == "receipt")
+    assert receipt.follows is not None
+    assert receipt.follows[0] == "ship"
+    assert receipt.follows[1] > 0.99
+    # and the layout serves it, within a month of days
+    assert found.best is not None
+    assert found.best.costs.mean_files < 3
+
+
+def test_a_column_of_few_values_that_is_asked_for_by_equality_could_be_a_partition() -> None:
+    found = studied(points("mode", 5) + points("part", 5))
+    keys = {c.name: c.partition_key for c in found.columns}
+    assert keys == {"mode": True, "part": False}
+
+
+def test_a_layout_that_is_as_good_as_any_is_said_so() -> None:
+    order = np.argsort(DATA["part"].to_numpy(), kind="stable")
+    file = np.empty(ROWS, np.int64)
+    file[order] = np.arange(ROWS) * 40 // ROWS
+    found = studied(points("part", 20), file)
+    assert found.best is None
+    assert verdict(found).startswith("No layout beats the present one")
+
+
+def test_the_declared_layout_is_named_when_it_is_as_good() -> None:
+    declared = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
+    assert verdict(studied(points("part", 20), declared=declared)).startswith("The declared layout is as good as any")
+
+
+def test_what_gets_slower_is_told_with_its_factor() -> None:
+    order = np.argsort(DATA["ship"].to_numpy(zero_copy_only=False), kind="stable")
+    file = np.empty(ROWS, np.int64)
+    file[order] = np.arange(ROWS) * 40 // ROWS
+    found = studied(points("part", 10, weight=10.0) + points("ship", 1), file)
+    assert found.best is not None
+    told = {c.place: c for c in changes(found, found.best.costs)}
+    slow = told["ship.sql:0"]
+    assert slow.verdict == "slower"
+    assert slow.files[0] <= 2 < slow.files[1]
+    assert slow.factor == pytest.approx(slow.bytes[0] / slow.bytes[1])
+    assert told["part.sql:0"].verdict == "faster"
+
+
+def test_a_time_limit_ends_the_search_with_a_result() -> None:
+    found = studied(points("part", 5) + points("ship", 5), seconds=0.0)
+    assert found.hurried
+    assert found.tried == 1
+    assert found.choices
+
+
+def test_progress_is_told() -> None:
+    told: list[Progress] = []
+    state = table_state(DATA, SHUFFLED)
+    asked = Question((), None, BASE, True)
+    sample = KeySample(DATA, np.zeros(ROWS, np.int32))
+    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, asked, told.append)
+    assert told[0].stage == "one column"
+    assert told[-1].best is not None
+
+
+def test_the_block_is_a_layout_that_the_spec_reads() -> None:
+    found = studied(points("part", 20, weight=9.0) + points("ship", 20))
+    assert found.best is not None
+    data = parse(zorder_block(found.best).encode(), "pasted").data
+    names = [c if isinstance(c, str) else c["name"] for c in data["zorder"]["columns"]]
+    assert names == columns(found)
+    assert data["zorder"]["curve"] == found.best.layout.curve
+
+
+def test_rank_correlation() -> None:
+    up = np.arange(10)
+    assert rank_correlation(up, up * 1) == pytest.approx(1)
+    assert rank_correlation(up, up[::-1].copy()) == pytest.approx(-1)
+    assert rank_correlation(up, np.zeros(10, np.int64)) == 0
+    # by hand: ranks 1..4 and 2, 1, 4, 3 have the squared differences 1, 1, 1, 1: 1 - 6 * 4 / (4 * 15) = 0.6
+    assert rank_correlation(np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2])) == pytest.approx(0.6)
+    # a null drops the pair
+    assert rank_correlation(np.array([0, 1, 2, -1]), np.array([0, 1, 2, 0])) == pytest.approx(1)
+
+
+def test_files_by_the_target_size_or_as_asked() -> None:
+    state = table_state(DATA, SHUFFLED)
+    assert rewrite_target(state, 20_000).files.tolist() == [10]
+    assert rewrite_target(state, 10**9).files.tolist() == [1]
+    assert rewrite_target(state, 20_000, 64).files.tolist() == [64]
+
+
+def test_ranges_are_served_too() -> None:
+    month: Predicate = And((Compare("ship", ">=", date(1971, 1, 1)), Compare("ship", "<", date(1971, 2, 1))))
+    found = studied([TableQuery("r.sql:1", 1.0, (month,), EVERY)])
+    assert columns(found) == ["ship"]
+    assert found.best is not None
+    assert found.best.costs.mean_files <= 2

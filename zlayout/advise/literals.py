@@ -1,0 +1,63 @@
+"""Literals of queries beside columns of a table: both in types that compare as Spark compares them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from zlayout.spec.predicate import Value
+from zlayout.spec.select import coerce
+
+_INSTANT = pa.timestamp("us")
+
+
+def comparable(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Array, pa.Array, pa.Scalar] | None:
+    """Both bounds and the literal in types that Arrow compares; None where Spark's answer is not known here."""
+    kind = lower.type
+    wanted = coerce(value, _like(kind))
+    if wanted is None:
+        return None
+    try:
+        if pt.is_timestamp(kind) or (pt.is_date(kind) and isinstance(wanted, datetime)):
+            # a date is its midnight, and all instants are in UTC
+            return lower.cast(_INSTANT), upper.cast(_INSTANT), pa.scalar(_instant(wanted), _INSTANT)
+        if pt.is_decimal(kind) and isinstance(wanted, float):
+            return lower.cast(pa.float64()), upper.cast(pa.float64()), pa.scalar(wanted)
+        if pt.is_floating(kind):
+            return lower, upper, pa.scalar(float(wanted), pa.float64())
+        if pt.is_integer(kind) and isinstance(wanted, Decimal):
+            wide = pa.decimal256(76, 20)
+            return lower.cast(wide), upper.cast(wide), pa.scalar(wanted, wide)
+        if pt.is_decimal(kind):
+            wide = pa.decimal256(76, max(kind.scale, 20))
+            return lower.cast(wide), upper.cast(wide), pa.scalar(Decimal(wanted), wide)
+        return lower, upper, pa.scalar(wanted) if pt.is_integer(kind) else pa.scalar(wanted, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def _like(kind: pa.DataType) -> Any:
+    """Some value of the type, None for a type whose literals are not followed."""
+    if pt.is_boolean(kind):
+        return False
+    if pt.is_integer(kind):
+        return 0
+    if pt.is_floating(kind):
+        return 0.0
+    if pt.is_decimal(kind):
+        return Decimal(0)
+    if pt.is_string(kind) or pt.is_large_string(kind):
+        return ""
+    if pt.is_timestamp(kind):
+        return datetime(1970, 1, 1)
+    return date(1970, 1, 1) if pt.is_date(kind) else None
+
+
+def _instant(value: date) -> datetime:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return datetime(value.year, value.month, value.day)

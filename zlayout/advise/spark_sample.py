@@ -1,0 +1,93 @@
+"""One Spark job that draws rows of the key columns: the only part of advise that needs a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.advise.model import KeySample
+from zlayout.backends.catalogs import delta_location
+from zlayout.backends.spark import SparkRuntime
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE = "__zlayout_file"
+# A few more are drawn than wanted, since each row is drawn by itself.
+MARGIN = 1.05
+
+
+def draw_sample(
+    runtime: SparkRuntime,
+    catalog: CatalogConfig,
+    table: TableName,
+    state: TableState,
+    columns: Sequence[str],
+    rows: int,
+    seed: int,
+) -> KeySample:
+    """About `rows` rows (never more) of the table's pinned version, with the partition that each is in.
+
+    The same seed draws the same rows from the same files, as long as Spark splits them alike. Types are those of
+    the bounds. Raises EngineError ZL301 to ZL306, ZL314.
+    """
+    from pyspark.sql import functions as F
+
+    from zlayout.backends.delta.failures import spark_errors
+    from zlayout.rewrite.rows import key_column
+
+    session = runtime.session
+    with spark_errors(str(table), "drawing a sample"):
+        frame, file = _frame(runtime, catalog, table, state.version)
+        known = int(state.files.live_rows.sum())
+        share = min(1.0, MARGIN * rows / max(known, 1))
+        wanted = {name: f"key{i}" for i, name in enumerate(columns)}
+        picked = [key_column(frame, name).alias(alias) for name, alias in wanted.items()]
+        where = [F.col(file).alias(FILE)] if len(state.files.partitions) > 1 else []
+        drawn = frame.select(*picked, *where)
+        if share < 1:
+            drawn = drawn.sample(withReplacement=False, fraction=share, seed=seed)
+        data = drawn.toArrow()
+        paths = _paths(session, state, catalog, table) if where else None
+    if len(data) > rows:
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(data))[:rows])
+        data = data.take(pa.array(chosen))
+    keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
+    partition = np.zeros(len(data), np.int32)
+    if paths is not None:
+        found = pc.index_in(data[FILE], paths).combine_chunks().to_numpy(zero_copy_only=False)
+        partition = state.files.partition[found.astype(np.int64)]
+    return KeySample(keys, partition, seed)
+
+
+def _frame(runtime: SparkRuntime, catalog: CatalogConfig, table: TableName, version: int) -> tuple[DataFrame, str]:
+    """The live rows at the version, and the name of the column that has each row's file."""
+    session = runtime.session
+    if catalog.format == "delta":
+        reader = session.read.format("delta").option("versionAsOf", str(version))
+        return reader.load(delta_location(catalog, table)), "_metadata.file_path"
+    name = ".".join("`" + part.replace("`", "``") + "`" for part in (table.catalog, *table.identifier))
+    return session.read.option("snapshot-id", str(version)).table(name), "_file"
+
+
+def _paths(session: object, state: TableState, catalog: CatalogConfig, table: TableName) -> pa.Array:
+    """string[files]: the paths of the state's files as Spark gives them."""
+    if catalog.format != "delta":
+        return state.files.path.cast(pa.string())
+    from zlayout.backends.delta.jvm import DeltaJvm
+    from zlayout.backends.delta.source_files import file_uris
+
+    delta = DeltaJvm(session, delta_location(catalog, table))  # type: ignore[arg-type]
+    return file_uris(delta.base_uri(), state.files.path.to_pylist())
+
+
+def _typed(values: pa.ChunkedArray, state: TableState, name: str) -> pa.Array:
+    flat = values.combine_chunks()
+    column = state.column(name)
+    return flat if column is None or flat.type == column.type else flat.cast(column.type)

@@ -1,0 +1,141 @@
+"""A study for the terminal: 80 to 120 columns of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from zlayout.advise.compare import Change, changes, column_notes, shown_choice, verdict, zorder_block
+from zlayout.advise.model import Choice, Study
+from zlayout.report.words import number, plural, printable, size
+
+MOST_QUERIES = 20
+MOST_UNUSED = 5
+
+
+def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
+    """The whole text. verbose: all queries and all conditions that were not used."""
+    lines = [*_heading(study), ""]
+    lines += textwrap.wrap(printable(verdict(study)), width)
+    lines += ["", *_layouts(study, width)]
+    shown = shown_choice(study)
+    if shown is not None:
+        lines += ["", *_queries(study, shown, width, verbose)]
+    if len(study.steps) > 1:
+        lines += ["", *_steps(study, width)]
+    if study.columns:
+        lines += ["", *_columns(study, width)]
+    if study.unused:
+        lines += ["", *_unused(study, width, verbose)]
+    if study.best is not None:
+        lines += ["", "To paste into the layout:", "", *zorder_block(study.best).splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _heading(study: Study) -> Iterator[str]:
+    yield f"{printable(study.table)} ({study.format}, version {study.version})"
+    yield f"  files     {plural(study.files, 'file')}, {size(study.bytes)}, {plural(study.rows, 'row')}"
+    exact = " (all of them)" if study.sampled == study.rows else ""
+    yield f"  sample    {plural(study.sampled, 'row')}{exact}, seed {study.seed}"
+    count = f"{study.statements:,} {'query' if study.statements == 1 else 'queries'}"
+    read = f"{count}, {len(study.queries)} with conditions on this table"
+    yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
+    if study.reading_all:
+        one = "query reads" if study.reading_all == 1 else "queries read"
+        yield f"            {study.reading_all:,} {one} all of it in any layout, which is left out here"
+    if study.tried > len(study.choices):
+        ended = "; the time limit ended the search" if study.hurried else ""
+        yield f"  search    {study.tried} layouts in {study.seconds:.0f} s{ended}"
+
+
+def _layouts(study: Study, width: int) -> Iterator[str]:
+    """One line a layout: files, and means over the workload."""
+    rows = [("now", study.files, study.now)]
+    if study.declared is not None:
+        rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
+    rows += [(_marked(c, study), c.files, c.costs) for c in study.choices]
+    rows.append(("floor: each query alone", 0, study.floor))
+    room = max(12, min(max(len(r[0]) for r in rows), width - 36))
+    yield f"  {'layout':<{room}} {'files':>7} {'opened':>9} {'bytes read':>11}"
+    for title, files, costs in rows:
+        first, *rest = textwrap.wrap(printable(title), room) or [""]
+        count = f"{files:,}" if files else ""
+        yield f"  {first:<{room}} {count:>7} {number(costs.mean_files):>9} {size(round(costs.mean_bytes)):>11}"
+        yield from (f"    {line}" for line in rest)
+
+
+def _marked(choice: Choice, study: Study) -> str:
+    return f"{choice.title}  <- best" if choice is study.best and len(study.choices) > 1 else choice.title
+
+
+def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
+    found = changes(study, shown.costs)
+    yield f"Query by query, with {printable(shown.title)}"
+    places = [printable(c.place) for c in found]
+    room = min(max(map(len, places), default=5), width - 50)
+    yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes':>9}"
+    most = len(found) if verbose else MOST_QUERIES
+    for kind, title in (("faster", "gets faster"), ("slower", "gets slower"), ("same", "stays the same")):
+        some = [c for c in found if c.verdict == kind]
+        yield f"  {title}{'' if some else ': none'}"
+        for change in some[:most]:
+            yield f"  {_short(printable(change.place), room):<{room}} {_cells(change)}"
+        if len(some) > most:
+            yield f"  ... and {len(some) - most:,} more (-v shows them)"
+
+
+def _cells(change: Change) -> str:
+    now, then, floor = (number(v) for v in change.files)
+    before, after, _ = change.bytes
+    grown = f"{after / before:.0%}" if before else "new" if after else ""
+    return f"{change.weight:>7g} {now + ' -> ' + then:>15} {floor:>7} {grown:>9}"
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else "..." + text[3 - room :]
+
+
+def _steps(study: Study, width: int) -> Iterator[str]:
+    """What one more column costs the others: a row for each number of columns, a column for each column."""
+    names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
+    order = sorted(names, key=lambda n: [n in step.touched for step in study.steps].index(True))
+    yield "What one more column costs the others: files that an equality query on each column opens"
+    room = max(8, min(16, (width - 22) // max(len(order), 1) - 1))
+    heads = [_short_name(printable(n), room) for n in order]
+    yield f"  columns {'workload':>9}  " + " ".join(f"{h:>{room}}" for h in heads)
+    best = study.best.layout.columns if study.best else ()
+    for count, step in enumerate(study.steps, 1):
+        cells = [number(step.touched[n]) if n in step.touched else "." for n in order]
+        mark = "  <- best" if {c.name for c in step.layout.columns} == {c.name for c in best} else ""
+        row = " ".join(f"{cell:>{room}}" for cell in cells)
+        yield f"  {count:>7} {number(step.costs.mean_files):>9}  {row}{mark}".rstrip()
+
+
+def _short_name(name: str, room: int) -> str:
+    return name if len(name) <= room else name[: room - 1] + "~"
+
+
+def _columns(study: Study, width: int) -> Iterator[str]:
+    yield "Columns of the workload"
+    notes = list(column_notes(study))
+    room = max(len(printable(name)) for name, _ in notes)
+    for name, note in notes:
+        lines = textwrap.wrap(note, max(width - room - 4, 30))
+        yield f"  {printable(name):<{room}}  {lines[0]}"
+        yield from (f"  {'':<{room}}  {line}" for line in lines[1:])
+
+
+def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
+    count = len(study.unused)
+    yield f"{plural(count, 'condition')} of these queries not used"
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for query, text, reason in study.unused:
+        reasons.setdefault(reason, []).append((query, text))
+    for reason, all_of in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"  {len(all_of):>4}  {reason}"
+        if verbose:
+            for query, text in all_of:
+                shown = textwrap.shorten(f"{query}  {' '.join(text.split())}", max(width - 8, 30), placeholder="...")
+                yield f"        {printable(shown)}"
+    if not verbose:
+        yield "  -v lists them"
