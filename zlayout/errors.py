@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from zlayout.secrets import without_secrets
+
 Severity = Literal["error", "refused", "warning", "note"]
 
 
@@ -35,13 +37,17 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to tell the user: what (code, message), where (location), what to do (hint)."""
+    """Something to tell the user: what (code, message), where (location), what to do (hint). It holds no secrets."""
 
     code: str
     message: str
     severity: Severity = "error"
     hint: str = ""
     location: Location | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", without_secrets(self.message))
+        object.__setattr__(self, "hint", without_secrets(self.hint))
 
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""

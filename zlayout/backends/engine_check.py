@@ -236,7 +236,7 @@ def _no_jar(internals: Internals) -> ZlayoutError:
     return EngineError.of(
         "ZL306",
         f"{internals.name} is not on Spark's classpath",
-        hint=f"add {internals.package} with --packages, or to spark.jars.packages or spark.jars in zlayout.yaml",
+        hint=f"add {internals.package} with --packages of spark-submit, or in PYSPARK_SUBMIT_ARGS",
     )
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class SparkRuntime:
         except ImportError as error:
             raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
         builder = SparkSession.builder.appName("zlayout")
-        for key, value in session_conf(self._project, submitted=submitted).items():
+        for key, value in session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ)).items():
             builder = builder.config(key, value)
         with _jvm_log() as self.log_path:
             try:
@@ -78,7 +78,12 @@ class SparkRuntime:
         return session
 
 
-def session_conf(project: Project, *, submitted: bool) -> dict[str, str]:
+def names_jars(environ: Mapping[str, str]) -> bool:
+    """Whether PYSPARK_SUBMIT_ARGS brings jars, so that none are asked of Maven."""
+    return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
+
+
+def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -> dict[str, str]:
     """The whole Spark conf of a project. Under spark-submit the master and the jars are the cluster's own."""
     conf = {
         "spark.sql.extensions": EXTENSIONS,
@@ -97,7 +102,7 @@ def session_conf(project: Project, *, submitted: bool) -> dict[str, str]:
             conf["spark.driver.memory"] = "4g"
             # Delta's 50 tasks for each look at a log cost seconds on a few cores.
             conf["spark.databricks.delta.snapshotPartitions"] = "4"
-        if "spark.jars" not in project.spark.conf:
+        if not own_jars:
             conf["spark.jars.packages"] = ",".join(
                 [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from typer._click.exceptions import ClickException, UsageError
 
 from zlayout.cli.app import app
 from zlayout.cli.console import Console
+from zlayout.cli.logs import take_logs
 from zlayout.errors import Diagnostic, Location, ZlayoutError
 
 USAGE = 64
@@ -17,6 +19,10 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 64 usage, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal's encoding has not must not end the program.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    take_logs()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

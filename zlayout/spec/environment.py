@@ -25,6 +25,9 @@ _IDENTITY = (
 )
 
 Path = tuple[str, ...]
+Named = tuple[str, str]
+# A variable that no name calls a secret must look like one.
+LEAST_UNNAMED = 8
 
 
 def literal_only(document: Document) -> Iterator[Violation]:
@@ -48,6 +51,24 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
         problems.extend((key, diagnostic) for diagnostic in found)
         values[path] = value
     return _replaced(data, values), problems
+
+
+def settings(data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Named]:
+    """(name, value) of each text in `values`, which `data` became by `substitute`, and of each variable in it.
+
+    What a property or Spark setting takes from a variable alone is named a secret: that is the place for them.
+    """
+    written = {path: text for path, _, text in _texts(data)}
+    for path, key, text in _texts(values):
+        if key.endswith("\x00"):
+            continue
+        name = path[-1]
+        yield name, text
+        raw = written.get(path, "")
+        for match in _VARIABLE.finditer(raw):
+            yield match["name"], environ.get(match["name"], "")
+            if match[0] == raw and path[-2:-1] in (("properties",), ("conf",)) and len(text) >= LEAST_UNNAMED:
+                yield f"secret {name}", text
 
 
 def _misplaced(path: Path) -> Diagnostic:

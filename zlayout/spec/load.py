@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, text
 from zlayout.spec.defaults import LAYOUT_PATTERNS
-from zlayout.spec.environment import literal_only, substitute
+from zlayout.spec.environment import literal_only, settings, substitute
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.spec.patterns import WILDCARDS, matching
@@ -91,6 +92,7 @@ class _Loading:
             return None, {}
         self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
+        remember(settings(document.data, data, self.environ))
         self.errors.extend(place(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
 

@@ -125,7 +125,8 @@ def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
     if "enum" in schema:
         return _no_such_word(value, schema["enum"], key)
     expected = schema.get("title") or schema.get("type") or "something else"
-    return Diagnostic(schema.get("x-code", "ZL013"), f"expected {expected}{_at(key)}, found {_found(value, schema)}")
+    message = f"expected {expected}{_at(key)}, found {_found(value, schema)}"
+    return Diagnostic(schema.get("x-code", "ZL013"), message, hint=schema.get("x-hint", ""))
 
 
 def _no_such_word(value: Any, allowed: list[str], key: str) -> Diagnostic:

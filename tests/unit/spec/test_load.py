@@ -242,6 +242,7 @@ def test_mistakes_in_a_layout(load: Load, old: str, new: str, expected: str) -> 
 
 
 SPARK_KEY = "expected a Spark setting that leaves the safety of a rewrite alone (see docs/spec.md) for spark.conf"
+SPARK_HINT = "(give it to spark-submit with --conf, or in spark-defaults.conf, which no pull request changes)"
 PROPERTY = "expected a property other than type, uri, warehouse, catalog-impl, py-catalog-impl, cache-enabled"
 
 
@@ -265,10 +266,10 @@ PROPERTY = "expected a property other than type, uri, warehouse, catalog-impl, p
         (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (type rest needs it)"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read too, found one in memory (use a file, for example sqlite:///catalog.db)"),
         (PROJECT + "  x: {format: delta, warehouse: w, properties: {cache-enabled: true}}\n", f"5:49: ZL029 {PROPERTY} for catalogs.x.properties.cache-enabled, found 'cache-enabled'"),
-        (PROJECT + "spark: {conf: {spark.sql.extensions: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.extensions, found 'spark.sql.extensions'"),
-        (PROJECT + "spark: {conf: {spark.sql.catalog.spark_catalog: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.catalog.spark_catalog, found 'spark.sql.catalog.spark_catalog'"),
-        (PROJECT + "spark: {conf: {spark.sql.files.ignoreCorruptFiles: true}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.files.ignoreCorruptFiles, found 'spark.sql.files.ignoreCorruptFiles'"),
-        (PROJECT + 'spark: {conf: {"spark.local.dir\\n": x}}\n', f"5:16: ZL028 {SPARK_KEY}.spark.local.dir\\n, found 'spark.local.dir\\n'"),
+        (PROJECT + "spark: {conf: {spark.sql.extensions: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.extensions, found 'spark.sql.extensions' {SPARK_HINT}"),
+        (PROJECT + "spark: {conf: {spark.sql.catalog.spark_catalog: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.catalog.spark_catalog, found 'spark.sql.catalog.spark_catalog' {SPARK_HINT}"),
+        (PROJECT + "spark: {conf: {spark.sql.files.ignoreCorruptFiles: true}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.files.ignoreCorruptFiles, found 'spark.sql.files.ignoreCorruptFiles' {SPARK_HINT}"),
+        (PROJECT + 'spark: {conf: {"spark.local.dir\\n": x}}\n', f"5:16: ZL028 {SPARK_KEY}.spark.local.dir\\n, found 'spark.local.dir\\n' {SPARK_HINT}"),
         (PROJECT + "spark: {conf: {spark.local.dir: [x]}}\n", "5:16: ZL013 expected text, a number, true or false for spark.conf.spark.local.dir, found a list"),
         (PROJECT + "spark: {master: '${M}'}\n", "5:9: ZL018 the environment variable M is not set (set it, or write ${M:-default})"),
         (PROJECT + "spark: {master: '${M:?ask the team}'}\n", "5:9: ZL018 the environment variable M is not set: ask the team (set it, or write ${M:-default})"),

@@ -20,7 +20,7 @@ from zlayout.spec.yaml import Document
 READ = {"$ref", "allOf", "anyOf", "type", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}
 READ |= {"exclusiveMinimum", "items", "minItems", "maxItems", "uniqueItems", "properties", "additionalProperties"}
 READ |= {"required", "propertyNames", "minProperties"}
-ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "examples", "definitions", "x-code"}
+ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "examples", "definitions", "x-code", "x-hint"}
 SCHEMAS = ["layout", "project"]
 
 

@@ -1,0 +1,49 @@
+"""Passwords, keys and tokens, kept out of what zlayout says.
+
+zlayout itself never says a setting's value. Other programs do, in their errors: a URI with its password, a request
+with its token. All such text comes to people, reports and plan files as a `Diagnostic`, which passes it through
+`without_secrets`: what a project's settings showed to be secret goes, and what looks like a secret in a URI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+MASK = "***"
+# Shorter ones are no secrets, and too many other words.
+LEAST = 4
+_NAMES = (
+    r"secret|passw(?:or)?d|passphrase|pwd|token|credential|signature|authorization"
+    r"|(?:access|account|api|private|storage|master|shared)[._-]?key|(?<![a-z])(?:sas|sig)(?![a-z])"
+)
+_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+# Names of classes, endpoints and files are no secrets, whatever they serve.
+_OPEN_NAME = re.compile(r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I)
+# scheme://user:password@host; a number and a slash after the colon are a port. With http the user alone is a token.
+_USER = re.compile(
+    r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:'"]*:(?!\d+(?:/|\Z))(?P<password>[^\s'"]*)@"""
+    r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]+)@)"""
+)
+_ASSIGNED = re.compile(
+    rf"""(?P<name>[\w.-]*(?:{_NAMES})[\w.-]*\s?=\s?)["']?(?P<value>[^\s&;,'"<>()\[\]]+)""", re.IGNORECASE
+)
+_known: set[str] = set()
+
+
+def remember(named: Iterable[tuple[str, str]]) -> None:
+    """Take note of the secrets among a project's settings: (name, value) pairs, their names say which."""
+    for name, value in named:
+        found = {value} if _SECRET_NAME.search(name) and not _OPEN_NAME.search(name) else set()
+        found |= {m["password"] or m["token"] or "" for m in _USER.finditer(value)}
+        found |= {m["value"] for m in _ASSIGNED.finditer(value)}
+        _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= LEAST)
+
+
+def without_secrets(text: str) -> str:
+    """The text with *** in the place of each secret."""
+    for secret in sorted(_known, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    text = _USER.sub(lambda m: f"{m['scheme']}{MASK}@", text)
+    return _ASSIGNED.sub(lambda m: f"{m['name']}{MASK}", text)
