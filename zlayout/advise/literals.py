@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -61,3 +61,22 @@ def _instant(value: date) -> datetime:
     if isinstance(value, datetime):
         return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return datetime(value.year, value.month, value.day)
+
+
+def as_printed(value: Value, kind: pa.DataType) -> Value:
+    """A literal that a plan prints in another form than SQL: days and microseconds since 1970, numbers as text.
+
+    SQL compares a date with no number and a double with no text, so that nothing else can be meant.
+    """
+    try:
+        if type(value) is int and pt.is_date(kind):
+            return date(1970, 1, 1) + timedelta(days=value)
+        if type(value) is int and pt.is_timestamp(kind):
+            return datetime(1970, 1, 1) + timedelta(microseconds=value)
+        if isinstance(value, str) and pt.is_floating(kind):
+            return float(value)
+    except (OverflowError, ValueError):
+        return value
+    if isinstance(value, str) and pt.is_boolean(kind) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return value

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from zlayout.advise.literals import as_printed
 from zlayout.advise.model import Bools, TableQuery
 from zlayout.spec.model import TableName
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.spec.select import matches
-from zlayout.table.state import TableState
+from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Scan, Workload
 
 
-def is_named(written: str, table: TableName) -> bool:
-    """Whether a name of a query, dotted and in lower case, may mean the table: `t`, `ns.t`, `catalog.ns.t`."""
-    whole = "." + str(table).lower()
-    return whole.endswith("." + written)
+def is_named(written: str, table: TableName, location: str = "") -> bool:
+    """Whether a name of a query may mean the table: `t`, `ns.t`, `catalog.ns.t` in lower case, or its location."""
+    if "/" in written:
+        return _plain(written) == _plain(location)
+    return ("." + str(table).lower()).endswith("." + written)
+
+
+def _plain(location: str) -> str:
+    """A location without what different writers put around it: `file:/a`, `file:///a/` and `/a` are one."""
+    return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
 
 
 def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
     """The queries that ask something of the table, and how many read all of it in any layout."""
     by_query: dict[str, list[Scan]] = {}
     for scan in workload.scans:
-        if is_named(scan.table, table):
+        if is_named(scan.table, table, state.location):
             by_query.setdefault(scan.query, []).append(scan)
-    names = {c.name.lower(): c.name for c in state.columns}
+    known_columns = {c.name.lower(): c for c in state.columns}
     found, reading_all = [], 0
     for place, scans in by_query.items():
-        known = [p for s in scans if (p := _with_names(s.predicate, names)) is not None]
+        known = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
         if len(known) < len(scans):
             # the files that it reads besides are the same in every layout, and would only blur the picture
             reading_all += 1
@@ -50,29 +58,29 @@ def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _with_names(predicate: Predicate | None, names: dict[str, str]) -> Predicate | None:
-    """The predicate with columns spelled as in the table; Spark does not mind the case."""
+def _as_in_table(predicate: Predicate | None, known: Mapping[str, Column]) -> Predicate | None:
+    return None if predicate is None else _spelled(predicate, known)
+
+
+def _spelled(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
+    """Columns spelled as in the table, since Spark does not mind the case, and printed literals as values again."""
     match predicate:
-        case None:
-            return None
         case And(operands):
-            return And(tuple(_spelled(p, names) for p in operands))
+            return And(tuple(_spelled(p, known) for p in operands))
         case Or(operands):
-            return Or(tuple(_spelled(p, names) for p in operands))
+            return Or(tuple(_spelled(p, known) for p in operands))
         case Not(operand):
-            return Not(_spelled(operand, names))
-        case Compare(column, operator, value):
-            return Compare(names.get(column.lower(), column), operator, value)
-        case In(column, values):
-            return In(names.get(column.lower(), column), values)
-        case IsNull(column):
-            return IsNull(names.get(column.lower(), column))
-
-
-def _spelled(predicate: Predicate, names: dict[str, str]) -> Predicate:
-    found = _with_names(predicate, names)
-    assert found is not None
-    return found
+            return Not(_spelled(operand, known))
+    column = known.get(predicate.column.lower())
+    if column is None:
+        return predicate
+    match predicate:
+        case Compare(_, operator, value):
+            return Compare(column.name, operator, as_printed(value, column.type))
+        case In(_, values):
+            return In(column.name, tuple(as_printed(v, column.type) for v in values))
+        case IsNull():
+            return IsNull(column.name)
 
 
 def _partitions(predicate: Predicate, state: TableState) -> Bools:

@@ -1,4 +1,4 @@
-"""Workload files: `.sql` with statements, `.csv` with the columns query and count."""
+"""Workload files: `.sql` with statements, `.csv` with the columns query and count, and Spark event logs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zlayout.errors import Location, SpecError
 from zlayout.reading import read_at_most
+from zlayout.workload.event_log import is_event_log, read_event_log
 from zlayout.workload.model import Query, Scan, Unused, Workload
 from zlayout.workload.statements import MAX_STATEMENT, read_query, split, weight_of
 
@@ -28,6 +29,10 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
     unused: list[Unused] = []
     count = 0
     for path in paths:
+        if is_event_log(path):
+            ran, unread, different = read_event_log(path)
+            scans, unused, count = [*scans, *ran], [*unused, *unread], count + different
+            continue
         for query in read_queries(path):
             count += 1
             if count > MAX_QUERIES:

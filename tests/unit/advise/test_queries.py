@@ -1,0 +1,105 @@
+"""A workload's queries on one table: names, spelling, printed literals, partitions, shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.advise.tables import lineitem_like, table_state
+
+from zlayout.advise.literals import as_printed
+from zlayout.advise.queries import column_shares, is_named, table_queries
+from zlayout.spec.model import TableName
+from zlayout.spec.predicate import And, Compare, In
+from zlayout.table.partition import Partition, PartitionField
+from zlayout.workload import Scan, Workload, read_workload
+
+TABLE = TableName("lake", ("db",), "T")
+DATA = lineitem_like(100)
+FILE = np.arange(100) % 4
+REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
+
+
+def test_a_table_goes_by_its_name_or_its_place() -> None:
+    for name in ("t", "db.t", "lake.db.t"):
+        assert is_named(name, TABLE)
+    for name in ("other.db.t", "b.t", "xt", "/t"):
+        assert not is_named(name, TABLE)
+    for place in ("file:/w/t", "file:///w/t", "/w/t/"):
+        assert is_named(place, TABLE, "/w/t")
+        assert is_named(place, TABLE, "file:///w/t")
+    assert not is_named("s3://b/w/t", TABLE, "/w/t")
+
+
+def test_columns_are_spelled_as_in_the_table_and_shares_are_of_the_weight() -> None:
+    scans = (
+        Scan("q:1", "t", And((Compare("SHIP", ">", "1971-01-01"), Compare("Part", "=", 5))), 3.0),
+        Scan("q:2", "t", Compare("part", "=", 6), 1.0),
+        Scan("q:3", "t", None, 1.0),
+        Scan("q:4", "elsewhere", Compare("part", "=", 7), 9.0),
+    )
+    queries, reading_all = table_queries(Workload(scans, (), 4), TABLE, table_state(DATA, FILE))
+    assert [q.place for q in queries] == ["q:1", "q:2"]
+    assert reading_all == 1
+    assert column_shares(queries) == {"part": 1.0, "ship": 0.75}
+
+
+def test_a_query_that_scans_twice_opens_both() -> None:
+    scans = tuple(Scan("q:1", "t", Compare("part", "=", n), 2.0) for n in (1, 2))
+    queries, _ = table_queries(Workload(scans, (), 1), TABLE, table_state(DATA, FILE))
+    assert len(queries) == 1
+    assert len(queries[0].predicates) == 2
+
+
+def test_partitions_are_ruled_out_by_their_values() -> None:
+    field = (PartitionField("mode"),)
+    partitions = [Partition(0, field, (value,)) for value in ("AIR", "MAIL")]
+    state = table_state(DATA, FILE, partitions=partitions, partition=[0, 0, 1, 1])
+    scans = (
+        Scan("q:1", "t", And((Compare("mode", "=", "MAIL"), Compare("part", "=", 5))), 1.0),
+        Scan("q:2", "t", In("mode", ("MAIL", "AIR")), 1.0),
+    )
+    queries, _ = table_queries(Workload(scans, (), 2), TABLE, state)
+    assert [q.partitions[0].tolist() for q in queries] == [[False, True], [True, True]]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (9298, pa.date32(), date(1995, 6, 17)),
+        (1_000_000, pa.timestamp("us", "UTC"), datetime(1970, 1, 1, 0, 0, 1)),
+        ("1.5", pa.float64(), 1.5),
+        ("true", pa.bool_(), True),
+        ("5", pa.int64(), "5"),
+        (10**12, pa.date32(), 10**12),
+        ("x", pa.float64(), "x"),
+    ],
+)
+def test_literals_as_plans_print_them(value: object, kind: pa.DataType, expected: object) -> None:
+    assert as_printed(value, kind) == expected  # type: ignore[arg-type]
+
+
+def test_both_formats_of_a_real_event_log_ask_for_the_same_files() -> None:
+    workload = read_workload([REAL])
+    data = {
+        "l_shipdate": DATA["ship"],
+        "l_partkey": DATA["part"],
+    }
+    state = table_state(data, FILE)
+    by_place = replace(state, location="/tmp/advdemo/.demo/delta/tpch/lineitem")
+    ours, _ = table_queries(workload, TableName("lake", ("tpch",), "other"), by_place)
+    theirs, _ = table_queries(workload, TableName("ice", ("tpch",), "lineitem"), state)
+    assert len(ours) == len(theirs) == 3
+    asked = And(
+        (
+            Compare("l_shipdate", ">=", date(1996, 1, 1)),
+            Compare("l_shipdate", "<=", date(1996, 3, 31)),
+            Compare("l_partkey", "<", 2000),
+        )
+    )
+    assert theirs[2].predicates == (asked,)
+    assert column_shares(ours) == column_shares(theirs)

@@ -1,0 +1,136 @@
+"""Spark event logs as a workload: what the scans of each executed query were given to skip by.
+
+Each `SparkListenerSQLExecutionStart` carries the physical plan as a tree (`sparkPlanInfo`). A Delta scan has its
+filters in the node's metadata (PushedFilters, PartitionFilters) and its table as a location; an Iceberg scan has both
+in its one-line description. Equal executions are one query, weighted by how often they ran.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+from zlayout.errors import Location, SpecError
+from zlayout.spec.predicate import And, IsNull, Not, Predicate
+from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
+from zlayout.workload.model import Scan, Unused
+
+# A plan with its description is some kilobytes; more than this in one line is no plan that can be followed.
+LONGEST_LINE = 16 * 1024 * 1024
+MOST_NODES = 10_000
+START = "SparkListenerSQLExecutionStart"
+_FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
+_LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w*FileIndex\(\d+ paths\)\[([^,\]]+)")
+_ICEBERG = re.compile(r"IcebergScan\(table=(\S+?),.*?\bfilters=(.*?), (?:runtimeFilters|groupedBy)=", re.DOTALL)
+_OLD_ICEBERG = re.compile(r"^BatchScan (\S+?)\[.*\[filters=(.*?), (?:RuntimeFilters|groupedBy)", re.DOTALL)
+
+Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
+
+
+def is_event_log(path: Path) -> bool:
+    """Whether the file, or a folder of a rolling log, begins as Spark begins its event logs."""
+    try:
+        parts = _parts(path)
+        with closing(_open(parts[0])) as stream:
+            return _FIRST.match(stream.read(64)) is not None
+    except (OSError, EOFError, IndexError):
+        return False
+
+
+def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
+    """The scans, what could not be used, and the number of different queries.
+
+    A log that is still written, or was cut off, is read as far as it goes. Raises SpecError ZL002.
+    """
+    runs: dict[tuple[Found, ...], list[str]] = {}
+    for number, event in _events(path):
+        scans = [found for node in _nodes(event.get("sparkPlanInfo")) if (found := _scan(node)) is not None]
+        if scans:
+            runs.setdefault(tuple(scans), []).append(f"{path}:{number}")
+    used: list[Scan] = []
+    unused: list[Unused] = []
+    for run, places in runs.items():
+        place, weight = places[0], float(len(places))
+        for table, predicate, left in run:
+            used.append(Scan(place, table, predicate, weight))
+            unused += [Unused(place, text[:200], reason, weight) for text, reason in left]
+    return used, unused, len(runs)
+
+
+def _parts(path: Path) -> list[Path]:
+    """The files of a rolling log in order, else the file itself."""
+    if not path.is_dir():
+        return [path]
+    files = [p for p in path.iterdir() if p.name.startswith("events_")]
+    return sorted(files, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)[:1]])
+
+
+def _open(path: Path) -> BinaryIO | gzip.GzipFile:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, event) of each execution's start."""
+    number = 0
+    try:
+        for part in _parts(path):
+            with closing(_open(part)) as stream:
+                while line := stream.readline(LONGEST_LINE):
+                    number += 1
+                    if START.encode() not in line[:200] or not line.endswith(b"\n"):
+                        continue
+                    try:
+                        event = json.loads(line)
+                    except (ValueError, RecursionError):
+                        continue
+                    if isinstance(event, dict):
+                        yield number, event
+    except EOFError:
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None
+
+
+def _nodes(root: Any) -> Iterator[dict[str, Any]]:
+    stack = [root]
+    for _ in range(MOST_NODES):
+        if not stack:
+            return
+        node = stack.pop()
+        if isinstance(node, dict):
+            yield node
+            children = node.get("children")
+            stack += reversed(children) if isinstance(children, list) else []
+
+
+def _scan(node: dict[str, Any]) -> Found | None:
+    """Table, predicate and unread filters of a scan of a Delta or Iceberg table; None for any other node."""
+    metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
+    location = _LOCATION.search(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None
+    if location and isinstance(metadata, dict):
+        pushed, left = pushed_filters(str(metadata.get("PushedFilters", "[]")))
+        partition, more = partition_filters(str(metadata.get("PartitionFilters", "[]")))
+        return unquote(location[1]), _all_of([*pushed, *partition]), (*left, *more)
+    if "BatchScan" not in str(node.get("nodeName")):
+        return None
+    iceberg = _ICEBERG.search(description) or _OLD_ICEBERG.search(description)
+    if iceberg is None:
+        return None
+    predicates, left = sql_filters(iceberg[2])
+    return iceberg[1].lower(), _all_of(predicates), left
+
+
+def _all_of(predicates: list[Predicate]) -> Predicate | None:
+    """Their conjunction, without the IS NOT NULL that Spark adds for each column that it compares or joins by."""
+    kept: list[Predicate] = []
+    for predicate in predicates:
+        kept += list(predicate.operands) if isinstance(predicate, And) else [predicate]
+    kept = [p for p in dict.fromkeys(kept) if not (isinstance(p, Not) and isinstance(p.operand, IsNull))]
+    return None if not kept else kept[0] if len(kept) == 1 else And(tuple(kept))

@@ -1,0 +1,143 @@
+"""The filters of scans as Spark and Iceberg print them in plans, back to predicates.
+
+Spark prints values bare (`EqualTo(l_shipmode,AIR)`), so all literals stay text, to be read as the column's type. A text
+with a comma inside IN, or with a bracket that is not closed, cannot be told from the print: the latter is not used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate
+from zlayout.workload.conditions import named, starting_with
+from zlayout.workload.model import Query
+
+NOT_READ = "a pushed filter that cannot be read back"
+NO_BOUNDS = "a pushed filter that min and max do not answer"
+DEEPEST = 60
+_OPERATORS: dict[str, Operator] = {
+    "EqualTo": "=",
+    "EqualNullSafe": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+_NAMES = (*_OPERATORS, "In", "And", "Or", "Not", "IsNull", "IsNotNull", "StringStartsWith")
+_OTHERS = ("StringEndsWith", "StringContains", "AlwaysTrue", "AlwaysFalse")
+_CALL = re.compile(rf"({'|'.join((*_NAMES, *_OTHERS))})\(")
+_COLUMN = re.compile(r"`((?:[^`]|``)+)`|([^,()`\s]+)")
+_ATTRIBUTE = r"([^\s()#]+)#\d+L?"
+_PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) (.*?)\)?", re.DOTALL)
+_PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
+_PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \((.*)\)", re.DOTALL)
+
+Unread = tuple[tuple[str, str], ...]
+
+
+class _UnreadableError(Exception):
+    pass
+
+
+def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
+    """`[IsNotNull(a), EqualTo(a,5)]` of a file scan: predicates, and (text, reason) of what is not used."""
+    found, left = [], []
+    for item in _split(text.strip()[1:-1], ", "):
+        try:
+            found.append(_pushed(item, 0))
+        except _UnreadableError as error:
+            left.append((item, str(error)))
+    return found, tuple(left)
+
+
+def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
+    """`[isnotnull(region#12), (region#12 = east)]`: simple comparisons only."""
+    found: list[Predicate] = []
+    left = []
+    for item in re.split(r", (?=[(\w`])", text.strip()[1:-1]) if len(text.strip()) > 2 else []:
+        if null := _PARTITION_NULL.fullmatch(item):
+            test = IsNull(null[2])
+            found.append(test if null[1] == "isnull" else Not(test))
+        elif listed := _PARTITION_IN.fullmatch(item):
+            found.append(In(listed[1], tuple(v.strip() for v in listed[2].rstrip(")").split(","))))
+        elif leaf := _PARTITION_LEAF.fullmatch(item):
+            operator: Operator = "=" if leaf[2] == "<=>" else leaf[2]  # type: ignore[assignment]
+            found.append(Compare(leaf[1], operator, leaf[3]))
+        else:
+            left.append((item, NOT_READ))
+    return found, tuple(left)
+
+
+def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
+    """`a IS NOT NULL, a >= 5` of an Iceberg scan, which prints SQL with dates as days and instants as microseconds."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    from zlayout.workload.statements import read_query
+
+    if not text.strip():
+        return [], ()
+    try:
+        parsed = parse_one(f"SELECT {text}", read="spark")
+    except (SqlglotError, RecursionError):
+        return [], ((text, NOT_READ),)
+    if not isinstance(parsed, exp.Select):
+        return [], ((text, NOT_READ),)
+    where = " AND ".join(f"({part.sql('spark')})" for part in parsed.selects)
+    scans, unused = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
+    found = [s.predicate for s in scans if s.predicate is not None]
+    return found, tuple((u.text, u.reason) for u in unused)
+
+
+def _pushed(text: str, depth: int) -> Predicate:
+    call = _CALL.match(text)
+    if call is None or not text.endswith(")") or depth > DEEPEST:
+        raise _UnreadableError(NOT_READ)
+    name, inner = call[1], text[call.end() : -1]
+    if name in _OTHERS:
+        raise _UnreadableError(NO_BOUNDS)
+    if name in ("And", "Or"):
+        parts = tuple(_pushed(part, depth + 1) for part in _split(inner, ","))
+        if len(parts) != 2:
+            raise _UnreadableError(NOT_READ)
+        return And(parts) if name == "And" else Or(parts)
+    if name == "Not":
+        return Not(_pushed(inner, depth + 1))
+    return _leaf(name, inner)
+
+
+def _leaf(name: str, inner: str) -> Predicate:
+    column = _COLUMN.match(inner)
+    if column is None:
+        raise _UnreadableError(NOT_READ)
+    at = column[1].replace("``", "`") if column[1] else column[2]
+    rest = inner[column.end() :]
+    if name in ("IsNull", "IsNotNull"):
+        if rest:
+            raise _UnreadableError(NOT_READ)
+        return IsNull(at) if name == "IsNull" else Not(IsNull(at))
+    if not rest.startswith(","):
+        raise _UnreadableError(NOT_READ)
+    value = rest[1:]
+    if name == "In":
+        values = value.strip()
+        if not (values.startswith("[") and values.endswith("]")):
+            raise _UnreadableError(NOT_READ)
+        return In(at, tuple(v for v in values[1:-1].split(",") if v != "null"))
+    if name == "StringStartsWith":
+        return named(starting_with(value), at)
+    return IsNull(at) if value == "null" else Compare(at, _OPERATORS[name], value)
+
+
+def _split(text: str, separator: str) -> Sequence[str]:
+    """The filters of a list: parts at a separator that a filter follows, where all brackets are closed."""
+    if not text:
+        return []
+    parts, depth, begin = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and text.startswith(separator, at) and _CALL.match(text, at + len(separator)):
+            parts.append(text[begin:at])
+            begin = at + len(separator)
+    return [*parts, text[begin:]]
