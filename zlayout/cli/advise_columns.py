@@ -53,6 +53,7 @@ def asked_layouts(
             hint = suggestion(name, known) or f"there are: {', '.join(known):.300}"
             raise SpecError.of("ZL012", f"unknown column {name!r}", hint=hint, location=PLACE)
         if not known[name].orderable:
-            message = f"column {name!r} of type {known[name].type} has no order"
-            raise SpecError.of("ZL034", message, hint="take another column", location=PLACE)
+            raise SpecError.of(
+                "ZL034", f"column {name!r} has no order", hint="its type has no min and max", location=PLACE
+            )
     return tuple(replace(base, columns=columns, curve=curve or base.curve) for columns in wanted)

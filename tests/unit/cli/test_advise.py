@@ -1,0 +1,175 @@
+"""`simulate` and `advise` on a real Delta table; only the sample comes from elsewhere than Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from unit.cli.conftest import write_project
+
+from zlayout.advise import spark_sample
+from zlayout.advise.model import KeySample
+from zlayout.cli.main import run
+
+LAYOUT = """\
+version: 1
+table: lake.db.orders
+zorder:
+  columns: [day, part]
+files: {target_size: 16KiB}
+"""
+QUERIES = """\
+-- weight: 3
+select * from orders where part = 77;
+select * from orders o join other x on o.id = x.id where o.day between 10 and 19 and o.id = x.key;
+select count(*) from orders;
+select * from orders where upper(name) = 'X' and part < 50;
+"""
+ROWS = 19_992
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """A project with a table of 12 files in no order; the list gets (columns, rows, seed) of each sample drawn."""
+    write_project(tmp_path, monkeypatch, LAYOUT)
+    (tmp_path / "q.sql").write_text(QUERIES)
+    rng = np.random.default_rng(0)
+    part, day = rng.integers(0, 5_000, ROWS), rng.integers(0, 365, ROWS)
+    rows = pa.table({"id": np.arange(ROWS), "part": part, "day": day, "after": day + rng.integers(0, 3, ROWS)})
+    rows = rows.append_column("name", pa.array([f"n{v % 7}" for v in part.tolist()]))
+    rows = rows.append_column("tags", pa.array([[1]] * ROWS))
+    for at in range(12):
+        chunk = rows.slice(at * ROWS // 12, ROWS // 12)
+        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), chunk, mode="append")
+    asked: list[tuple[object, ...]] = []
+
+    def draw(*arguments):  # type: ignore[no-untyped-def]
+        columns, rows, seed = arguments[4:]
+        asked.append((tuple(columns), rows, seed))
+        data = DeltaTable(str(tmp_path / "tables" / "db" / "orders")).to_pyarrow_table(columns=list(columns))
+        data = data.take(np.random.default_rng(seed).permutation(len(data))[:rows])
+        keys = {name: data[name].combine_chunks() for name in columns}
+        return KeySample(keys, np.zeros(len(data), np.int32), seed)
+
+    monkeypatch.setattr(spark_sample, "draw_sample", draw)
+    return asked
+
+
+def test_advise_says_what_to_do_and_what_it_means_for_each_query(
+    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["advise", "lake.db.orders", "--workload", "q.sql", "--sample-rows", "9000", "--seed", "4"]) == 0
+    out, err = capsys.readouterr()
+    assert drawn == [(("day", "part"), 9000, 4)]
+    assert "sample    9,000 rows, seed 4" in out
+    assert "q.sql: 4 queries, 3 with conditions on this table" in out
+    assert "1 query reads all of it in any layout" in out
+    assert "gets faster" in out
+    assert "gets slower: none" in out
+    assert "What one more column costs the others" in out
+    assert "\nzorder:\n" in out
+    assert "1  a function or arithmetic on a column" in out
+    assert "upper" not in out.lower()
+    assert "searching, one column" in err
+    assert all(len(line) <= 100 for line in out.splitlines())
+    assert max(map(len, out.splitlines())) > 60
+
+
+@pytest.mark.usefixtures("drawn")
+def test_verbose_lists_conditions_that_were_not_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["advise", "lake.db.orders", "--workload", "q.sql", "-v"]) == 0
+    assert "UPPER(name) = 'X'" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("drawn")
+def test_simulate_tries_the_layouts_given_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--columns", "id,part=4"]
+    assert run([*arguments, "--files", "25", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["columns"] for c in found["layouts"]] == [
+        [{"name": "part", "weight": 1.0}],
+        [{"name": "id", "weight": 1.0}, {"name": "part", "weight": 4.0}],
+    ]
+    assert [c["files"] for c in found["layouts"]] == [25, 25]
+    assert found["sample"] == {"rows": ROWS, "seed": 0}
+    assert found["search"]["layouts"] == 2
+    first = {q["query"]: q for q in found["queries"]}["q.sql:2"]
+    assert first["files"]["now"] == 12
+    assert first["files"]["then"] == 1
+    assert first["weight"] == 3
+    # 3 * 1 + 25 + 1 over a weight of 5: the day is in no order, `part < 50` is in the first file
+    assert found["layouts"][0]["files_opened"] == pytest.approx((3 * 1 + 25 + 1) / 5)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_number_of_files_is_what_the_target_size_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["layouts"][0]["files"] == round(found["bytes"] / (16 * 1024))
+
+
+@pytest.mark.usefixtures("drawn")
+def test_html_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--output", "html", "--out", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    assert text.count("<svg") == 2
+    assert "zorder:\n" in text
+    assert "q.sql:2" in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+ERRORS = [
+    (["--columns", "prat"], "--columns: ZL012 unknown column 'prat' (did you mean 'part'?)"),
+    (["--columns", "tags"], "ZL034 column 'tags' has no order"),
+    (["--columns", "part,part"], "--columns: ZL016"),
+    (["--columns", "part=0"], "--columns: ZL074 expected a weight above 0, found 'part=0'"),
+    (["--columns", "part,,"], "--columns: ZL074"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), ERRORS)
+def test_bad_columns_are_told_before_spark_starts(
+    drawn: list[tuple[object, ...]], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "lake.db.orders", "-w", "q.sql", *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert drawn == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select 1 from elsewhere where a = 1", "ZL073 no query of the workload reads lake.db.orders (they read elsew"),
+        ("select 1 from orders where abs(part) = 1", "ZL073 no query of the workload has a condition"),
+        ("rubbish;", "ZL073 no query of the workload reads lake.db.orders (no query could be read)"),
+        ("", "ZL073"),
+    ],
+)
+def test_a_workload_that_asks_nothing_is_an_error(
+    drawn: list[tuple[object, ...]], sql: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.sql").write_text(sql)
+    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 1
+    assert message in capsys.readouterr().err
+    assert drawn == []
+
+
+def test_what_is_not_there_is_an_error(
+    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["advise", "nowhere.db.orders", "-w", "q.sql"]) == 1
+    assert "ZL021" in capsys.readouterr().err
+    assert run(["advise", "lake.db.orders", "-w", "missing.sql"]) == 1
+    assert "missing.sql: ZL002" in capsys.readouterr().err
+    assert run(["advise", "lake.db.orders"]) == 64
+    assert run(["simulate", "lake.db.orders", "-w", "q.sql"]) == 64
+    assert "--columns" in capsys.readouterr().err
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "-o", str(tmp_path / "no" / "x.txt")]) == 1
+    assert "ZL061" in capsys.readouterr().err
+    assert len(drawn) == 1
