@@ -73,7 +73,7 @@ def _frame(runtime: SparkRuntime, catalog: CatalogConfig, table: TableName, vers
         reader = session.read.format("delta").option("versionAsOf", str(version))
         return reader.load(delta_location(catalog, table)), "_metadata.file_path"
     name = ".".join("`" + part.replace("`", "``") + "`" for part in (table.catalog, *table.identifier))
-    return session.read.option("snapshot-id", str(version)).table(name), "_file"
+    return session.read.option("versionAsOf", str(version)).table(name), "_file"
 
 
 def _paths(session: object, state: TableState, catalog: CatalogConfig, table: TableName) -> pa.Array:

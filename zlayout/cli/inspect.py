@@ -11,6 +11,7 @@ from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.project import open_project
 from zlayout.errors import Location, SpecError
+from zlayout.plan.forecast import Promise, promises
 from zlayout.report.words import number, plural, printable, setting, size
 from zlayout.secrets import without_secrets
 from zlayout.spec.model import LayoutSpec
@@ -47,6 +48,8 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
     if orphans:
         lines += ["", *_orphans(find_orphans(loaded.catalogs[name.catalog], name), console.verbose)]
+    if spec is not None and columns is None:
+        lines += _promises(*promises(state.files, spec), len(state.files.partitions))
     console.result("\n".join(lines) + "\n")
     return 0
 
@@ -117,3 +120,17 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         if deep := [b for b in m.depth_histogram if b.files]:
             listed = "  ".join(f"{b.label}: {b.files:,}" for b in deep)
             yield f"  depth of {printable(m.column)}: {listed}"
+
+
+def _promises(kept: tuple[Promise, ...], partitions: int, of: int) -> Iterator[str]:
+    """Whether the rewrites left what plan says of such layouts; nothing before the first apply."""
+    if not kept:
+        return
+    where = f", in {partitions:,} of {of:,} partitions" if of > 1 else ""
+    yield ""
+    yield f"  what plan predicts for the declared layout, beside what its rewrites left{where}"
+    width = max(6, *(len(printable(p.column)) for p in kept))
+    yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
+    for p in kept:
+        ratio = f"{p.predicted / p.measured:.2f}" if p.measured else ""
+        yield f"  {printable(p.column):<{width}} {number(p.predicted):>10} {number(p.measured):>10} {ratio:>10}"

@@ -89,6 +89,38 @@ def columns(
     return tuple(forecasts)
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One column of the files that the declared layout's rewrites left: touched as plan predicts it, and as it is."""
+
+    column: str
+    predicted: float
+    measured: float
+
+
+def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], int]:
+    """What `columns` predicts for the partitions that one rewrite each has laid out whole, beside what they touch.
+
+    The prediction is made again from metadata, by the same rule and for as many files as there are, so that nothing
+    has to be kept. Also how many partitions there are of that kind.
+    """
+    ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False])[files.layout]
+    count = max(len(files.partitions), 1)
+    number, laid = (np.bincount(files.partition, weights=w, minlength=count) for w in (np.ones(len(files)), ours))
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    np.minimum.at(low, files.partition, files.group)
+    np.maximum.at(high, files.partition, files.group)
+    whole = (number > 0) & (laid == number) & (low == high)
+    if not whole.any():
+        return (), 0
+    now = measure(files, spec)
+    predicted = ideal_touched(now.files[whole], spec.layout, now.distinct[whole]).sum(axis=0)
+    measured = now.touched[whole].sum(axis=0)
+    names = [m.column for m in now.metrics]
+    rows = zip(names, predicted.tolist(), measured.tolist(), strict=True)
+    return tuple(Promise(*row) for row in rows), int(whole.sum())
+
+
 def best_touched(ideal: Floats) -> Floats:
     """float64[P, d]: the least that a rewrite can be expected to leave, where `ideal` is what it leaves on average."""
     return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LUCKY * ideal, 1.0), ideal)
