@@ -57,12 +57,12 @@ def test_no_error_is_not_looked_up() -> None:
     assert settled("committing", lambda: "sent", raising(AssertionError())) == "sent"
 
 
-@pytest.mark.parametrize("error", [CONFLICT, SQL, LOST, ConnectionResetError("gone")], ids=str)
+@pytest.mark.parametrize("error", [CONFLICT, SQL, LOST, ConnectionResetError("gone"), TimeoutError("late")], ids=str)
 def test_a_commit_that_is_in_the_table_is_done_whatever_was_raised(error: Exception) -> None:
     assert settled("committing", raising(error), lambda: "found") == "found"
 
 
-@pytest.mark.parametrize("error", [SQL, LOST, ConnectionResetError("gone")], ids=str)
+@pytest.mark.parametrize("error", [SQL, LOST, ConnectionResetError("gone"), TimeoutError("late")], ids=str)
 def test_a_commit_that_is_not_there_may_still_come(error: Exception) -> None:
     with pytest.raises(CommitUnknown, match="ZL331 committing run r1: whether"):
         settled("committing run r1", raising(error), lambda: None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from zlayout.backends.iceberg.jvm import java_errors, unknown
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError, first_line
+from zlayout.errors import CommitConflict, CommitUnknown, first_line
 
 Found = TypeVar("Found")
 
@@ -24,7 +24,7 @@ def settled(doing: str, send: Callable[[], Found], look: Callable[[], Found | No
     try:
         with java_errors(doing):
             return send()
-    except EngineError as error:
+    except Exception as error:
         found = looked_up(doing, look, error)
         if found is not None:
             return found
