@@ -86,9 +86,12 @@ class ApplyProgress:
         """Tasks done and all tasks of the stages that run now; (0, 0) where Spark does not say."""
         if self._current.total or not self._runtime.started:
             return self._current.done, self._current.total
+        from py4j.protocol import Py4JError
+
         done = total = 0
-        # A session that is just stopping answers with an error of its own; the bar then simply does not move.
-        with suppress(OSError, RuntimeError, AttributeError, TypeError):
+        # A session that is just stopping answers with an error of its own, one whose JVM has died with py4j's; the bar
+        # then simply does not move.
+        with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
             tracker = self._runtime.session.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 if (info := tracker.getStageInfo(stage)) is not None:

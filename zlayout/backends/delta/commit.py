@@ -56,7 +56,7 @@ def run_zlayout(
         yield GroupFailed(tuple(group.id for group in changed), changed_meanwhile(table, changed))
     if not groups:
         return
-    with spark_errors(table, "the rewrite"):
+    with spark_errors(table, "rewriting"):
         files = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = _begin(delta, snapshot, files.adds)
         notify(Progress(table, "rewriting"))
