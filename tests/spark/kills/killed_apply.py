@@ -1,0 +1,113 @@
+"""`zlayout apply` in a process that dies at a named point: python killed_apply.py POINT VICTIM FOLDER.
+
+VICTIM: jvm, python or both, by SIGKILL. FOLDER: where the table's files are. Where Python lives, it exits as zlayout
+does. Writes the JVM's process id to jvm.pid before anything dies, so that a test can wait for its end.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark import SparkContext
+
+from zlayout import applying
+from zlayout.backends.delta import commit as delta_commit
+from zlayout.backends.delta import settings as delta_settings
+from zlayout.backends.delta.outcome import Log
+from zlayout.backends.iceberg import commit as iceberg_commit
+from zlayout.backends.iceberg import settings as iceberg_settings
+from zlayout.backends.iceberg.staging import Staged
+from zlayout.cli.main import run
+from zlayout.rewrite import engine
+from zlayout.rewrite.gate import Gate
+
+# Kill before the call, after it returned, or inside it, so many seconds after it began or when a new file appears.
+Moment = Literal["before", "after", "new file"] | float
+_SETTINGS = ((delta_settings, "set_properties"), (iceberg_settings, "change_settings"))
+_SAMPLE = ((engine, "take_sample"),)
+_PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
+_WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
+_GATE = ((Gate, "check"),)
+_SEND = ((Log, "commit"), (iceberg_commit, "settled"))
+_LOOK = ((applying, "plan_table"),)
+# name -> functions of either format, when, and at which call of them
+POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
+    "before settings": (_SETTINGS, "before", 1),
+    "after settings": (_SETTINGS, "after", 1),
+    "before sampling": (_SAMPLE, "before", 1),
+    "while sampling": (_SAMPLE, 0.15, 1),
+    "placed": (_PLACE, "after", 1),
+    "while writing": (_WRITE, "new file", 1),
+    "before the gate": (_GATE, "before", 1),
+    "after the gate": (_GATE, "after", 1),
+    "before the commit": (_SEND, "before", 1),
+    "1 ms into the commit": (_SEND, 0.001, 1),
+    "20 ms into the commit": (_SEND, 0.02, 1),
+    "80 ms into the commit": (_SEND, 0.08, 1),
+    "answer lost": (_SEND, "after", 1),
+    "second group written": (_GATE, "after", 2),
+    "second answer lost": (_SEND, "after", 2),
+    "looking again": (_LOOK, "before", 1),
+}
+
+
+def main(point: str, victim: str, folder: Path) -> int:
+    targets, moment, at_call = POINTS[point]
+    for owner, name in targets:
+        setattr(owner, name, _deadly(getattr(owner, name), moment, at_call, victim, folder))
+    return run(["apply", "--auto-approve", "--output", "json"])
+
+
+def _deadly(call: Callable[..., Any], moment: Moment, at_call: int, victim: str, folder: Path) -> Callable[..., Any]:
+    calls = 0
+
+    @functools.wraps(call)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls != at_call:
+            return call(*arguments, **named)
+        if moment == "before":
+            _kill(victim)
+        elif moment == "new file":
+            threading.Thread(target=_kill_at_new_file, args=(folder, _files(folder), victim), daemon=True).start()
+        elif moment != "after":
+            threading.Timer(float(moment), _kill, (victim,)).start()
+        result = call(*arguments, **named)
+        if moment == "after":
+            _kill(victim)
+        return result
+
+    return wrapped
+
+
+def _kill_at_new_file(folder: Path, before: set[Path], victim: str) -> None:
+    while _files(folder) <= before:
+        time.sleep(0.005)
+    _kill(victim)
+
+
+def _files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
+
+
+def _kill(victim: str) -> None:
+    jvm = SparkContext._active_spark_context._gateway.proc
+    Path("jvm.pid").write_text(str(jvm.pid))
+    if victim in ("jvm", "both"):
+        jvm.kill()
+        jvm.wait()
+    if victim in ("python", "both"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
