@@ -15,7 +15,9 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
     plan = planning.document(pictures=reports.need_pictures)
     code = exit_code(plan)
     if not reports.take_stdout:
-        console.result(text.render(plan, console.text_options(), heading=planning.heading()))
+        console.result(
+            text.render(plan, console.text_options(), heading=planning.heading(), closing=text.drift_line(plan))
+        )
     reports.finish(plan, console, code)
     return code
 

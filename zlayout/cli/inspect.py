@@ -12,7 +12,7 @@ from zlayout.cli.console import Console
 from zlayout.cli.project import open_project
 from zlayout.errors import Location, SpecError
 from zlayout.plan.forecast import Promise, promises
-from zlayout.report.words import number, plural, printable, setting, size
+from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.names import parse_table
@@ -62,7 +62,7 @@ def _columns(columns: str | None, spec: LayoutSpec | None) -> tuple[str, ...] | 
 
 def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
     files = state.files
-    yield f"{printable(state.table)} ({state.format}, version {state.version})"
+    yield f"{printable(state.table)} ({state.format}, {version_word(state.format)} {state.version})"
     yield f"  location        {printable(without_secrets(state.location))}"
     yield f"  partitioned by  {setting([str(f) for f in state.partition_fields])}"
     parts = plural(len(files.partitions), "partition")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, LeftOver, Plan, SettingDrift, TablePlan, summary
 from zlayout.plan.result import TableResult
-from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size
+from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size, version_word
 
 Style = Callable[[str, str], str]
 
@@ -32,8 +32,8 @@ class TextOptions:
     style: Style = lambda _kind, text: text
 
 
-def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "") -> str:
-    """The whole plan screen, newline at the end."""
+def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
+    """The whole plan screen, newline at the end. closing: the last line, that of a plan by default."""
     options = options or TextOptions()
     lines = [printable(heading), ""] if heading else []
     shown = [t for t in plan.tables if options.verbose or t.status != "unchanged" or t.diagnostics]
@@ -42,7 +42,7 @@ def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "")
         lines += [f"  {first}{_LEGEND}", ""]
     for table in shown:
         lines += [*_table(table, options), ""]
-    lines.append(last_line(plan))
+    lines += [options.style("title", piece) for piece in _wrapped(closing or last_line(plan), options.width, 0)]
     return "\n".join(lines) + "\n"
 
 
@@ -65,6 +65,18 @@ def last_line(plan: Plan) -> str:
     return f"Plan: {', '.join(parts)}.{rewrites}"
 
 
+def drift_line(plan: Plan) -> str:
+    """Drift: 2 of 14 tables are not as declared. `zlayout apply` would rewrite 1.2 TiB."""
+    counts = summary(plan.tables)
+    broken = f" {plural(counts.failed, 'table')} could not be looked at." if counts.failed else ""
+    other = len(plan.with_status("changes", "refused"))
+    if not other:
+        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
+    rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    verb = "is" if other == 1 else "are"
+    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
+
+
 def _applied(results: list[TableResult]) -> str:
     outcomes = [r.outcome for r in results]
     counts = [f"{outcomes.count(o)} {OUTCOMES[o].partition(':')[0]}" for o in OUTCOMES if o in outcomes]
@@ -73,7 +85,11 @@ def _applied(results: list[TableResult]) -> str:
 
 def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     style = options.style
-    version = f", version {table.requires.version}" if table.requires and table.requires.version >= 0 else ""
+    version = (
+        f", {version_word(table.format)} {table.requires.version}"
+        if table.requires and table.requires.version >= 0
+        else ""
+    )
     title = printable(f"{table.table} ({table.format}{version})")
     place = printable(str(table.location))
     gap = options.width - len(title) - len(place)
@@ -114,7 +130,9 @@ def _parts(table: TablePlan, options: TextOptions) -> Iterator[tuple[str, str, i
         yield "", _labelled("", "result", result_text(table.result)), _TEXT
     for d in (*table.diagnostics, *(table.result.problems if table.result else ())):
         start = f"      {d.severity}: "
-        yield d.severity, f"{start}{printable(str(d))}", len(start)
+        yield d.severity, f"{start}{printable(str(replace(d, hint='')))}", len(start)
+        if d.hint:
+            yield "dim", f"      {'hint':>{len(d.severity)}}: {printable(d.hint)}", len(start)
 
 
 def _wrapped(line: str, width: int, indent: int) -> list[str]:
@@ -132,7 +150,8 @@ def _wrapped(line: str, width: int, indent: int) -> list[str]:
 
 
 def _labelled(sign: str, label: str, text: str) -> str:
-    return f"  {sign:<3} {label:<{_LABEL - 1}} {text}"
+    gap = 1 if len(label) < _LABEL else 2
+    return f"  {sign:<3} {label:<{_LABEL - 1}}{' ' * gap}{text}"
 
 
 def drift_text(drift: SettingDrift) -> str:
@@ -192,17 +211,17 @@ def result_text(result: TableResult) -> str:
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    """One line where it fits, else one line a column."""
-    if not columns:
+    """One line where it fits, else one line a column with the numbers below each other."""
+    cells = [(printable(c.column), number(c.touched), _predicted(c), f"(floor {number(c.floor)})") for c in columns]
+    line = _labelled("", "touched", "   ".join(f"{name} {now}{after} {floor}" for name, now, after, floor in cells))
+    if not cells or len(line) <= width:
+        yield from [line] if cells else []
         return
-    pieces = []
-    for c in columns:
-        after = f" -> ~{number(c.predicted)}" if c.predicted is not None else ""
-        pieces.append(f"{printable(c.column)} {number(c.touched)}{after} (floor {number(c.floor)})")
-    line = _labelled("", "touched", "   ".join(pieces))
-    if len(line) <= width:
-        yield line
-        return
-    yield _labelled("", "touched", pieces[0])
-    for piece in pieces[1:]:
-        yield _labelled("", "", piece)
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for at, (name, now, after, floor) in enumerate(cells):
+        text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{after:<{wide[2]}} {floor}"
+        yield _labelled("", "" if at else "touched", text)
+
+
+def _predicted(column: ColumnForecast) -> str:
+    return f" -> ~{number(column.predicted)}" if column.predicted is not None else ""

@@ -38,6 +38,11 @@ def share(value: float) -> str:
     return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
 
 
+def version_word(format: str) -> str:
+    """What the format calls a state of a table."""
+    return "snapshot" if format == "iceberg" else "version"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

@@ -18,7 +18,7 @@ from zlayout.report.formats import REPORTERS
 def test_drift_exits_with_2_and_writes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
     assert run(["drift"]) == 2
-    assert "1 to rewrite" in capsys.readouterr().out
+    assert "Drift: 1 of 1 table is not as declared." in capsys.readouterr().out
     assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
 

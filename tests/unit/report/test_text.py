@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unit.report.sample_plans import EVENTS, ORDERS, REFUSED, UNCHANGED
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import Plan, TablePlan
-from zlayout.report.text import TextOptions, render
+from zlayout.plan.model import FIRST, Plan, TablePlan
+from zlayout.report.text import TextOptions, drift_line, render
 
 ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts
@@ -26,8 +28,8 @@ Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 EVENTS_AT_80 = """\
   ~ alter settings    -/+ rewrite files
 
-bronze.events (iceberg, version 5)                        layouts/events.yaml:2:1
-  ~   write.metadata.metrics.column.url none -> full  (no min/max statistics on
+bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:1
+  ~   write.metadata.metrics.column.url  none -> full  (no min/max statistics on
                       url)
   ~   partition_by    [day(at)] -> [month(at)]
   -/+ rewrite         2 of 2 partitions, 1.17 TiB, 9,610 -> ~1,230 files
@@ -51,8 +53,8 @@ def test_settings_partitioning_and_decay() -> None:
 def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
     lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
     assert lines[7:9] == [
-        "      touched         customer_id 9,610 -> ~35.4 (floor 35.1)",
-        "                      order_date 9,610 -> ~35.4 (floor 35.1)",
+        "      touched         customer_id  9,610 -> ~35.4 (floor 35.1)",
+        "                      order_date   9,610 -> ~35.4 (floor 35.1)",
     ]
     assert max(map(len, lines)) <= 80
 
@@ -79,7 +81,7 @@ def test_verbose_lists_unchanged_tables_and_tolerated_decay() -> None:
 
 def test_refused_tables_are_shown_and_counted() -> None:
     text = render(Plan("0.1.0", (REFUSED,)))
-    assert "refused: ZL210 liquid clustering is on (turn it off)" in text
+    assert "      refused: ZL210 liquid clustering is on\n         hint: turn it off\n" in text
     assert "Plan: 0 to alter, 0 to rewrite, 0 unchanged, 1 refused." in text
 
 
@@ -100,3 +102,20 @@ def test_style_is_asked_for_each_kind() -> None:
     plain = render(Plan("0.1.0", (ORDERS, REFUSED)))
     assert render(Plan("0.1.0", (ORDERS, REFUSED)), TextOptions(style=style)) == plain
     assert {"title", "alter", "rewrite", "refused", "dim"} <= kinds
+
+
+def test_drift_closes_with_a_line_of_its_own() -> None:
+    tables = (ORDERS, UNCHANGED, REFUSED)
+    text = render(Plan("0.1.0", tables), TextOptions(width=80), closing=drift_line(Plan("0.1.0", tables)))
+    assert text.splitlines()[-2:] == [
+        "Drift: 2 of 3 tables are not as declared. `zlayout apply` would rewrite 1.17",
+        "TiB.",
+    ]
+    assert drift_line(Plan("0.1.0", (UNCHANGED,))) == "No drift. 1 table laid out as declared."
+
+
+def test_a_first_layout_says_how() -> None:
+    first = replace(ORDERS, drift=(), groups=tuple(replace(g, reason=FIRST) for g in ORDERS.groups))
+    lines = render(Plan("0.1.0", (first,))).splitlines()
+    assert lines[0] == "  + first layout    ~ alter settings    -/+ rewrite files"
+    assert "  +   layout          kd by [a]" in lines
