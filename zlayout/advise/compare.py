@@ -47,6 +47,12 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda c: (("faster", "slower", "same").index(c.verdict), -abs(_log(c.factor)))))
 
 
+def place_names(study: Study) -> dict[str, str]:
+    """Each query's place as short as it is still unique: without the folders of the workload's files."""
+    short = {query.place: query.place.replace("\\", "/").rpartition("/")[2] for query in study.queries}
+    return short if len(set(short.values())) == len(short) else {place: place for place in short}
+
+
 def _log(factor: float) -> float:
     return log(factor) if 0 < factor < inf else inf
 

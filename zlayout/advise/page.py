@@ -7,14 +7,14 @@ import hashlib
 from importlib.resources import files
 from typing import Any
 
-from zlayout.advise.compare import Change, changes, column_notes, shown_choice, verdict, zorder_block
+from zlayout.advise.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
 from zlayout.advise.model import Study
 from zlayout.report import charts
 from zlayout.report.html import check_available
 from zlayout.report.line_chart import lines
 from zlayout.report.words import number, plural, printable, size
 
-WORKLOAD = "the workload's mean"
+WORKLOAD = "the workload"
 
 
 def render(study: Study) -> str:
@@ -40,11 +40,12 @@ def render(study: Study) -> str:
         verdict=verdict(study),
         shown=shown,
         groups=_groups(found),
+        names_of=place_names(study),
         notes=list(column_notes(study)),
         block="" if study.best is None else _lines(zorder_block(study.best)),
         bars=markupsafe.Markup(_bars(found)),
         steps=markupsafe.Markup(_steps(study)),
-        names=_step_columns(study),
+        columns=_step_columns(study),
         style=markupsafe.Markup(style),
         style_hash="sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
     )
@@ -60,7 +61,7 @@ def _lines(block: str) -> Any:
 def _groups(found: tuple[Change, ...]) -> list[tuple[str, str, list[tuple[int, Change]]]]:
     """(kind of badge, title, numbered changes): numbers stand in the picture for the queries."""
     numbered = list(enumerate(found, 1))
-    kinds = (("unchanged", "faster"), ("error", "slower"), ("refused", "same"))
+    kinds = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
     return [(badge, kind, [(n, c) for n, c in numbered if c.verdict == kind]) for badge, kind in kinds]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from zlayout.advise.compare import Change, changes, column_notes, shown_choice, verdict, zorder_block
+from zlayout.advise.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
 from zlayout.advise.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
 
@@ -71,15 +71,16 @@ def _marked(choice: Choice, study: Study) -> str:
 def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
     found = changes(study, shown.costs)
     yield f"Query by query, with {printable(shown.title)}"
-    places = [printable(c.place) for c in found]
-    room = min(max(map(len, places), default=5), width - 50)
-    yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes':>9}"
+    names = {place: printable(name) for place, name in place_names(study).items()}
+    places = [names[c.place] for c in found]
+    room = min(max(map(len, places), default=5), width - 52)
+    yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
     most = len(found) if verbose else MOST_QUERIES
     for kind, title in (("faster", "gets faster"), ("slower", "gets slower"), ("same", "stays the same")):
         some = [c for c in found if c.verdict == kind]
         yield f"  {title}{'' if some else ': none'}"
         for change in some[:most]:
-            yield f"  {_short(printable(change.place), room):<{room}} {_cells(change)}"
+            yield f"  {_short(names[change.place], room):<{room}} {_cells(change)}"
         if len(some) > most:
             yield f"  ... and {len(some) - most:,} more (-v shows them)"
 
@@ -88,7 +89,7 @@ def _cells(change: Change) -> str:
     now, then, floor = (number(v) for v in change.files)
     before, after, _ = change.bytes
     grown = f"{after / before:.0%}" if before else "new" if after else ""
-    return f"{change.weight:>7g} {now + ' -> ' + then:>15} {floor:>7} {grown:>9}"
+    return f"{change.weight:>7g} {now + ' -> ' + then:>15} {floor:>7} {grown:>11}"
 
 
 def _short(text: str, room: int) -> str:
@@ -96,23 +97,21 @@ def _short(text: str, room: int) -> str:
 
 
 def _steps(study: Study, width: int) -> Iterator[str]:
-    """What one more column costs the others: a row for each number of columns, a column for each column."""
+    """What one more column costs the others: a row for each column, a column for each number of columns."""
     names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
-    order = sorted(names, key=lambda n: [n in step.touched for step in study.steps].index(True))
-    yield "What one more column costs the others: files that an equality query on each column opens"
-    room = max(8, min(16, (width - 22) // max(len(order), 1) - 1))
-    heads = [_short_name(printable(n), room) for n in order]
-    yield f"  columns {'workload':>9}  " + " ".join(f"{h:>{room}}" for h in heads)
-    best = study.best.layout.columns if study.best else ()
-    for count, step in enumerate(study.steps, 1):
-        cells = [number(step.touched[n]) if n in step.touched else "." for n in order]
-        mark = "  <- best" if {c.name for c in step.layout.columns} == {c.name for c in best} else ""
-        row = " ".join(f"{cell:>{room}}" for cell in cells)
-        yield f"  {count:>7} {number(step.costs.mean_files):>9}  {row}{mark}".rstrip()
-
-
-def _short_name(name: str, room: int) -> str:
-    return name if len(name) <= room else name[: room - 1] + "~"
+    names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
+    yield "What one more column costs the others: files that an equality query on each opens"
+    room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 4)
+    best = {c.name for c in study.best.layout.columns} if study.best else set()
+    heads = [f"{n}{'*' if set(step.touched) == best else ''}" for n, step in enumerate(study.steps, 1)]
+    yield f"  {'':<{room}} {''.join(f'{head:>9}' for head in heads)}  columns"
+    for name in names:
+        cells = "".join(f"{number(s.touched[name]) if name in s.touched else '':>9}" for s in study.steps)
+        yield f"  {_short(printable(name), room):<{room}} {cells}".rstrip()
+    cells = "".join(f"{number(s.costs.mean_files):>9}" for s in study.steps)
+    yield f"  {'the workload':<{room}} {cells}"
+    if any(head.endswith("*") for head in heads):
+        yield "  * the columns of the best layout"
 
 
 def _columns(study: Study, width: int) -> Iterator[str]:

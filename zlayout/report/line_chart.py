@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zlayout.report.charts import _ACROSS, _UP, MAP_SIDE, _svg
+from zlayout.report.charts import _ACROSS, _UP, MAP_SIDE, MOST_TITLE, _svg
 
 _SERIES = ("currentColor", "var(--before)", "var(--after)", "var(--link)", "var(--ok)", "var(--warn)", "var(--bad)")
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str, width: int = 2 * MAP_SIDE) -> str:
     """Points of several named series over whole numbers, joined, on a logarithmic scale. '' for no point."""
-    marks = {name: f"ZLAYOUT-SERIES-{n}" for n, name in enumerate(series)}
+    # as long as the names that take their place, since the drawing library makes room for what it sees
+    marks = {name: f"ZLAYOUT-{n}-".ljust(min(len(name), MOST_TITLE), "m") for n, name in enumerate(series)}
     rows = [{"s": marks[name], "x": x, "y": max(y, 1.0)} for name, points in series.items() for x, y in points]
     if not rows:
         return ""
