@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TextIO
 
 from zlayout.errors import Diagnostic
-from zlayout.report.text import TextOptions
+from zlayout.report.text import TextOptions, wrapped
 from zlayout.report.words import printable
 
 _ANSI = {
@@ -64,7 +64,12 @@ class Console:
         sys.stderr.flush()
 
     def diagnose(self, diagnostic: Diagnostic) -> None:
-        self.say(f"{diagnostic.severity}: {printable(str(diagnostic))}", diagnostic.severity)
+        """On a terminal broken between words, elsewhere one line."""
+        start = f"{diagnostic.severity}: "
+        line = f"{start}{printable(str(diagnostic))}"
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(line)
+        for piece in wrapped(line, max(width, 40), len(start)):
+            self.say(piece, diagnostic.severity)
 
     def ask(self, question: str) -> str:
         """The answer to a prompt on stderr; empty at end of input."""

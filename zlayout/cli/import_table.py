@@ -57,7 +57,7 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
     console.result(f"wrote {shown(path)}\n")
     if source is not None:
         console.say(
-            f"Its order is from {source}; zlayout has not laid the table out yet: `zlayout plan` says what it costs."
+            f"Its order is from {source}, not by zlayout: `zlayout plan` says whether a rewrite would gain anything."
         )
     if all(spec.table != name for spec in load_project(root, os.environ).layouts):
         console.say(

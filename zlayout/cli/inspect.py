@@ -118,8 +118,8 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         yield f"  {printable(m.column):<{width}}{cells}"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
-            listed = "  ".join(f"{b.label}: {b.files:,}" for b in deep)
-            yield f"  depth of {printable(m.column)}: {listed}"
+            listed = ", ".join(f"{b.files:,} at {b.label}" for b in deep)
+            yield f"  files by depth of {printable(m.column)}: {listed}"
 
 
 def _promises(kept: tuple[Promise, ...], partitions: int, of: int) -> Iterator[str]:

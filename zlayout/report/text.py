@@ -42,7 +42,7 @@ def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "",
         lines += [f"  {first}{_LEGEND}", ""]
     for table in shown:
         lines += [*_table(table, options), ""]
-    lines += [options.style("title", piece) for piece in _wrapped(closing or last_line(plan), options.width, 0)]
+    lines += [options.style("title", piece) for piece in wrapped(closing or last_line(plan), options.width, 0)]
     return "\n".join(lines) + "\n"
 
 
@@ -96,7 +96,7 @@ def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
     for kind, line, indent in _parts(table, options):
         # A plan file may say anything anywhere; what has no place on a terminal ends here.
-        for piece in _wrapped(printable(line), options.width, indent):
+        for piece in wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
 
 
@@ -135,7 +135,7 @@ def _parts(table: TablePlan, options: TextOptions) -> Iterator[tuple[str, str, i
             yield "dim", f"      {'hint':>{len(d.severity)}}: {printable(d.hint)}", len(start)
 
 
-def _wrapped(line: str, width: int, indent: int) -> list[str]:
+def wrapped(line: str, width: int, indent: int) -> list[str]:
     """The line in pieces of at most `width` characters, but for words that are longer (paths, addresses)."""
     if len(line) <= width:
         return [line]

@@ -144,4 +144,4 @@ def test_inspect_needs_no_layout(root: Path, capsys: pytest.CaptureFixture[str])
     assert run(["inspect", "lake.db.orders"]) == 0
     out = capsys.readouterr().out
     assert "2 files in 1 partition" in out
-    assert "depth of a: 2: 2" in out
+    assert "files by depth of a: 2 at 2" in out
