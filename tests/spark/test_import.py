@@ -1,0 +1,124 @@
+"""import: what the formats' own commands ordered is imported as it is, and has not drifted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contract import Contract, make_rows
+from pyspark.sql import SparkSession
+from spark.arenas import DeltaArena, IcebergArena, SparkArena
+
+from zlayout.cli.main import run
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec, Project
+
+ROWS, FILES = 6000, 6
+SIZE = 1_200_000
+
+
+@pytest.fixture
+def cli(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project on disk without layouts, over the catalogs of the session, as the current folder."""
+    folder = tmp_path / "cli"
+    folder.mkdir()
+    catalogs = {name: {"format": c.format, "type": c.type, **c.options} for name, c in project.catalogs.items()}
+    (folder / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": catalogs}))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def imported(arena: SparkArena, *options: str) -> LayoutSpec:
+    assert run(["import", str(arena.table), *options]) == 0
+    (spec,) = load_project(Path(), {}).layouts
+    return spec
+
+
+def planned(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    capsys.readouterr()
+    run(["plan", "--output", "json"])
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    return dict(table)
+
+
+def optimize(spark: SparkSession, arena: DeltaArena, size: int = SIZE) -> None:
+    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(size))
+    try:
+        spark.sql(f"OPTIMIZE delta.`{arena.path}` ZORDER BY (a, b)")
+    finally:
+        spark.conf.unset("spark.databricks.delta.optimize.maxFileSize")
+
+
+def rewrite(spark: SparkSession, arena: IcebergArena, order: str) -> None:
+    options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{SIZE}', 'max-file-size-bytes', '{2 * SIZE}')"
+    spark.sql(
+        f"CALL ice.system.rewrite_data_files(table => '{arena.table.namespace[0]}.{arena.table.name}', "
+        f"strategy => 'sort', sort_order => '{order}', options => {options})"
+    )
+
+
+def wide_rows() -> pa.Table:
+    """Rows of about 1 KiB, so that files of 1 MiB are a few: smaller ones are never taken for a target size."""
+    random = np.random.default_rng(4)
+    return make_rows(ROWS).append_column("pad", pa.array([random.bytes(1000) for _ in range(ROWS)]))
+
+
+@pytest.mark.parametrize("arena", [DeltaArena], indirect=True)
+@pytest.mark.parametrize("partition_by", [(), ("region",)])
+@pytest.mark.usefixtures("cli")
+def test_what_delta_put_in_z_order_is_as_declared(
+    arena: DeltaArena, spark: SparkSession, partition_by: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arena.create(wide_rows(), FILES, partition_by)
+    optimize(spark, arena)
+    spec = imported(arena)
+    assert (spec.column_names, spec.layout.curve) == (("a", "b"), "zorder")
+    assert [str(f) for f in spec.partition_by or ()] == list(partition_by)
+    table = planned(capsys)
+    assert (table["drift"], table["status"]) == ([], "unchanged")
+    assert run(["drift"]) == 0
+
+
+@pytest.mark.parametrize("arena", [IcebergArena], indirect=True)
+@pytest.mark.parametrize("partition_by", [(), ("region",)])
+@pytest.mark.usefixtures("cli")
+def test_what_iceberg_sorted_is_as_declared(
+    arena: IcebergArena, spark: SparkSession, partition_by: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arena.create(wide_rows(), FILES, partition_by)
+    spark.sql(f"ALTER TABLE {arena.table} WRITE LOCALLY ORDERED BY a, b")
+    rewrite(spark, arena, "a, b")
+    spec = imported(arena)
+    assert (spec.column_names, spec.layout.curve) == (("a", "b"), "linear")
+    assert [str(f) for f in spec.partition_by or ()] == list(partition_by)
+    table = planned(capsys)
+    assert (table["drift"], table["status"]) == ([], "unchanged")
+    assert run(["drift"]) == 0
+
+
+@pytest.mark.parametrize("arena", [IcebergArena], indirect=True)
+@pytest.mark.usefixtures("cli")
+def test_a_z_order_that_leaves_no_trace_in_the_table_is_no_drift_but_a_first_layout(
+    arena: IcebergArena, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arena.create(wide_rows(), FILES)
+    rewrite(spark, arena, "zorder(a, b)")
+    assert imported(arena, "--columns", "a,b").column_names == ("a", "b")
+    table = planned(capsys)
+    assert (table["drift"], table["status"]) == ([], "changes")
+    assert run(["drift"]) == 2
+
+
+@pytest.mark.usefixtures("cli")
+def test_what_zlayout_laid_out_has_the_same_layout_again(arena: SparkArena, capsys: pytest.CaptureFixture[str]) -> None:
+    contract = Contract()
+    arena.create(make_rows(contract.rows), contract.files, ("region",))
+    spec = contract.spec(arena)
+    contract.apply(arena, contract.plan(arena, spec))
+    assert imported(arena).layout.layout_id == spec.layout.layout_id
+    table = planned(capsys)
+    assert (table["drift"], table["groups"], table["diagnostics"]) == ([], [], [])
+    assert run(["drift"]) == 0
