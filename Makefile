@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: setup demo check test bench lock clean
+.PHONY: setup demo check test test-long bench lock clean
 
 setup: $(INSTALLED)
 
@@ -26,6 +26,9 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 
 test: check  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
 	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/spark
+
+test-long: setup  ## an hour: the cases that make test leaves out
+	$(BIN)/pytest -m long tests
 
 bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py

@@ -1,0 +1,87 @@
+"""Stopping a running rewrite at a named point, to let something else happen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from spark.faults.tables import Table
+
+from zlayout.applying import Applied, apply_table, new_run
+from zlayout.backends.base import Commit, Outcome, Progress
+from zlayout.backends.delta.jvm import DeltaJvm
+from zlayout.backends.iceberg.staging import Staged
+from zlayout.plan.decision import PlanOptions
+from zlayout.planning import plan_table
+from zlayout.rewrite.gate import Gate
+
+OPTIONS = PlanOptions()
+
+# in the order of a run: the snapshot is pinned; files are written; the gate is passed; the very last look; committed
+POINTS = ("before write", "before gate", "before commit", "before send", "after commit")
+_STAGES = {"before write": "rewriting", "before commit": "committing"}
+_CALLS = {"before gate": ((Gate, "check"),), "before send": ((DeltaJvm, "require_files"), (Staged, "require_files"))}
+
+
+class Pause:
+    """Does one thing, once, when a run comes to a point. Give `notify` and `announce` to the run."""
+
+    def __init__(self, point: str, action: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+        self._point = point
+        self._waiting = [action]
+        for owner, name in _CALLS.get(point, ()):
+            patch.setattr(owner, name, self._before(getattr(owner, name)))
+
+    @property
+    def reached(self) -> bool:
+        return not self._waiting
+
+    def notify(self, progress: Progress) -> None:
+        if self._point in _STAGES and progress.stage.startswith(_STAGES[self._point]):
+            self._act()
+
+    def announce(self, _table: str, outcome: Outcome) -> None:
+        if self._point == "after commit" and isinstance(outcome, Commit):
+            self._act()
+
+    def _before(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def act_and_call(*arguments: Any, **named: Any) -> Any:
+            self._act()
+            return call(*arguments, **named)
+
+        return act_and_call
+
+    def _act(self) -> None:
+        if self._waiting:
+            self._waiting.pop()()
+
+
+def run(table: Table) -> Applied:
+    """Plan and apply, undisturbed."""
+    planned = plan_table(table.spec, table.backend, OPTIONS)
+    applied = new_run(planned)
+    apply_table(planned, table.backend, OPTIONS, applied, _ignore, _ignore)
+    return applied
+
+
+def run_with(
+    table: Table,
+    point: str,
+    action: Callable[[], object],
+    patch: pytest.MonkeyPatch,
+    verify: Literal["gate", "full"] = "gate",
+) -> Applied:
+    """Plan and apply, with `action` at the point, which must be reached."""
+    planned = plan_table(table.spec, table.backend, OPTIONS)
+    assert planned.decision.plan.status == "changes", planned.decision.plan.diagnostics
+    applied = new_run(planned)
+    with patch.context() as during:
+        pause = Pause(point, action, during)
+        apply_table(planned, table.backend, OPTIONS, applied, pause.notify, pause.announce, verify)
+    assert pause.reached, f"the run never came to the point {point!r}: {applied}"
+    return applied
+
+
+def _ignore(*_: object) -> None:
+    """Nothing to be told."""
