@@ -1,0 +1,181 @@
+"""`DeltaBackend` over the model's log: its own `execute`, with a stand-in for the JVM and for the Spark job.
+
+All that decides is the product's: which groups still stand, what the transaction has read, what is committed and
+removed, halves after a conflict, what an error means and what the log says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+from model import spark_job
+from model.delta_log import AddFile, DeltaTable, Snapshot, Transaction
+from model.java import Seq
+from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
+from model.reports import RunCommit
+from model.rows import Row
+from model.schedule import OK, learned, step
+
+from zlayout.backends.base import Work
+from zlayout.backends.delta import backend as product
+from zlayout.backends.delta import commit, jvm, outcome, source_files
+from zlayout.backends.delta.run_history import MARK, RUN
+from zlayout.backends.delta.tags import GROUP, LAYOUT_ID
+from zlayout.errors import EngineError
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.state import TableState
+
+
+class StandIn:
+    """The methods of `zlayout.backends.delta.jvm.DeltaJvm` that a rewrite uses."""
+
+    def __init__(self, spark: Any, location: str) -> None:  # noqa: ARG002
+        self.spark = spark
+        self.table: DeltaTable = spark.table
+        self.written = 0
+
+    def snapshot(self) -> Snapshot:
+        step("pin")
+        return self.table.current
+
+    def begin(self, snapshot: Snapshot) -> Transaction:
+        return Transaction(self.table, snapshot)
+
+    def seq(self, items: Iterable[Any]) -> Seq:
+        return Seq(items)
+
+    def whole(self, snapshot: Snapshot) -> Seq:
+        return Seq(snapshot.files.values())
+
+    def changed(self, file: AddFile, tags: Mapping[str, str], **fields: Any) -> AddFile:
+        return replace(file, tags={**file.tags, **tags}, **fields)
+
+    def optimize(self, columns: Iterable[str]) -> str:
+        return f"OPTIMIZE {list(columns)}"
+
+    def require_files(self, files: Iterable[AddFile]) -> None:
+        if any(file.name not in self.table.storage for file in files):
+            raise EngineError.of("ZL316", "a new file is gone")
+
+    def commit(self, transaction: Transaction, actions: Seq, operation: object, tags: Mapping[str, str]) -> int:
+        return transaction.commit(actions, operation, tags)
+
+
+class ModelDelta(product.DeltaBackend):
+    """One client with its own session; satisfies `zlayout.backends.base.Backend`."""
+
+    def __init__(self, table: DeltaTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
+        """works, states: by log id, from which they follow."""
+        conf = SimpleNamespace(get=lambda _: "", set=lambda *_: None, unset=lambda _: None)
+        java = SimpleNamespace(conf=lambda: SimpleNamespace(contains=lambda _: False))
+        session = SimpleNamespace(table=table, conf=conf, _jsparkSession=java)
+        super().__init__(cast(CatalogConfig, None), cast(Any, SimpleNamespace(session=session)))
+        self.table, self._works, self._states = table, works, states
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:  # noqa: ARG002
+        snapshot = self.table.current if version is None else self.table.snapshots[version]
+        if snapshot.log_id not in self._states:
+            self._states[snapshot.log_id] = _state(snapshot)
+        return self._states[snapshot.log_id]
+
+    def _storage(self, location: str) -> Any:  # noqa: ARG002
+        return self.table
+
+    def plan(self, run_id: str) -> Work:
+        """What to rewrite: all files that are not laid out yet."""
+        step("plan")
+        if self.table.log_id not in self._works:
+            self._works[self.table.log_id] = work_of(self.observe(NAME, COLUMNS))
+        return replace(self._works[self.table.log_id], run_id=run_id)
+
+
+def _state(snapshot: Snapshot) -> TableState:
+    files = sorted(snapshot.files.values(), key=lambda file: file.key)
+    return state_of(
+        version=snapshot.number,
+        paths=[f.name for f in files],
+        keys=[f.vector for f in files],
+        rows=[len(f.rows) for f in files],
+        deleted=[len(f.deleted) for f in files],
+        laid_out=[f.tags.get(LAYOUT_ID) == LAYOUT.layout_id for f in files],
+    )
+
+
+def live_rows(delta: StandIn, files: Iterable[AddFile]) -> tuple[Row, ...]:
+    """`DeltaJvm.data_frame`: the live rows with row ids and row commit versions."""
+    return tuple(row for file in files for row in file.live(lineage=delta.table.lineage))
+
+
+def write_groups(
+    delta: StandIn,
+    storage: object,  # noqa: ARG001
+    snapshot: object,  # noqa: ARG001
+    transaction: object,  # noqa: ARG001
+    files: source_files.PinnedFiles,
+    groups: Sequence[Any],
+    work: Work,
+    *,
+    exact: bool,
+) -> list[commit.Rewritten]:
+    """Stands in for `commit._rewrite`: the Spark job and the gate."""
+    source = {group.id: live_rows(delta, files.of(group)) for group in groups}
+    expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in groups}
+    rows, vacuumed = spark_job.rewrite(source, expected, may_fail=delta.table.jobs_fail)
+    result = []
+    for group in groups:
+        delta.written += 1
+        name = f"{work.run_id}-{delta.written}"
+        if not vacuumed:
+            delta.table.storage.add(name)
+        new = commit._tagged(cast(Any, delta), AddFile(name, rows[group.id]), work, group)
+        result.append(commit.Rewritten(group, (new,), tuple(files.of(group))))
+    return result
+
+
+def version_marked(storage: DeltaTable, mark: str, after: int) -> int | None:
+    if step("look", free=("the log cannot be read",), reads=False) != OK:
+        raise OSError("the log cannot be read")
+    versions = range(after + 1, len(storage.log))
+    found = next((v for v in versions if storage.log[v].tags.get(MARK) == mark), None)
+    learned(found)
+    return found
+
+
+def chosen_adds(delta: StandIn, snapshot: Snapshot, paths: Sequence[str]) -> Seq:  # noqa: ARG001
+    return Seq(file for file in snapshot.files.values() if file.name in set(paths))
+
+
+@contextmanager
+def stand_in() -> Iterator[None]:
+    """Replace what needs a JVM; the rest of `zlayout.backends.delta` stays as it is."""
+    with ExitStack() as stack:
+        for module, name, value in (
+            (product, "fallback_reason", lambda *_: None),
+            (jvm, "DeltaJvm", StandIn),
+            (commit, "_rewrite", write_groups),
+            (commit, "layout_tags", cache(commit.layout_tags)),
+            (outcome, "version_marked", version_marked),
+            (source_files, "_adds", chosen_adds),
+        ):
+            stack.enter_context(patch.object(module, name, value))
+        stack.enter_context(spark_job.stand_in())
+        yield
+
+
+def commits_of(table: DeltaTable, run_id: str) -> list[RunCommit]:
+    """The commits of a run as a fresh reader finds them in the log."""
+    return [
+        RunCommit(
+            number,
+            frozenset(add.tags[GROUP].partition("/")[2] for add in version.adds if GROUP in add.tags),
+            frozenset(remove.name for remove in version.removes),
+        )
+        for number, version in enumerate(table.log)
+        if version.tags.get(RUN) == run_id
+    ]

@@ -1,0 +1,280 @@
+"""Deliberate defects of a Delta rewrite: each replaces one function of the product by one that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from model import delta_backend, spark_job
+from model.delta_log import AddFile
+from model.java import Seq
+from model.mutant import Mutant, patched
+from model.rows import Row
+from model.schedule import learned
+from model.worlds import Scenario
+
+from zlayout.backends.delta import commit, outcome, source_files
+from zlayout.backends.delta.run_history import RUN
+from zlayout.errors import CommitConflict
+from zlayout.rewrite import gate
+
+Committer = commit._Committer
+real_begin, real_rewrite, real_commit_apart = commit._begin, delta_backend.write_groups, commit._commit_apart
+real_version, real_log_commit, real_run = Committer._version, outcome.Log.commit, commit.run_zlayout
+
+
+def begin_now(delta: Any, snapshot: Any, adds: Any) -> Any:  # noqa: ARG001
+    return real_begin(delta, delta.table.current, adds)
+
+
+def version_now(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+    delta = self._delta
+    transaction = real_begin(delta, delta.snapshot(), Seq(removed))
+    return real_version(self, transaction, added, removed)
+
+
+def version_unread(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+    """No conflict check at all, as `commitLarge` has none."""
+    transaction.require_no_conflict = lambda _: None
+    return real_version(self, transaction, added, removed)
+
+
+def same_paths(groups: Sequence[Any], live: Any) -> tuple[list[Any], list[Any]]:
+    there = set(live.path.to_pylist())
+    kept = [g for g in groups if there.issuperset(g.files.path.to_pylist())]
+    return kept, [g for g in groups if g not in kept]
+
+
+def planned_rows(delta: Any, snapshot: Any, table: str, groups: Any, live: int) -> Any:  # noqa: ARG001
+    """The rows that the plan saw, found by path."""
+    wanted = {
+        key
+        for group in groups
+        for key in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
+    }
+    every = {key: file for old in delta.table.snapshots for key, file in old.files.items()}
+    adds = Seq(every[key] for key in sorted(wanted))
+    return source_files.PinnedFiles(adds, {file.name: file for file in adds})
+
+
+def past_conflict(transaction: Any, rewritten: Any, commit_groups: Any, begin: Any) -> Iterator[Any]:
+    try:
+        yield commit_groups(transaction, rewritten)
+    except CommitConflict:
+        again = begin(rewritten)
+        again._snapshot = again._table.current
+        yield commit_groups(again, rewritten)
+
+
+def all_files_each_time(transaction: Any, rewritten: Any, commit_groups: Any, begin: Any) -> Iterator[Any]:
+    everything = tuple(file for each in rewritten for file in each.added)
+    return real_commit_apart(
+        transaction,
+        rewritten,
+        lambda t, some: commit_groups(
+            t, some if len(some) == len(rewritten) else [replace(some[0], added=everything), *some[1:]]
+        ),
+        begin,
+    )
+
+
+def without_lineage(_delta: Any, files: Any) -> tuple[Row, ...]:
+    return tuple(row for file in files for row in file.live(lineage=False))
+
+
+def tags_first(delta: Any, storage: Any, snapshot: Any, state: Any, work: Any, notify: Any) -> Iterator[Any]:
+    """The files are tagged as laid out, then they are laid out."""
+    live = {file.name: file for file in snapshot.files.values()}
+    paths = [path for group in work.groups for path in group.files.path.to_pylist()]
+    tagged = [replace(live[p], tags=commit.layout_tags(work.layout), dataChange=False) for p in paths if p in live]
+    transaction = delta.begin(snapshot)
+    transaction.trackFilesRead(tagged)
+    transaction.commit(Seq(tagged), "ComputeStats", {})
+    yield from real_run(delta, storage, delta.table.current, state, work, notify)
+
+
+def twice(self: Any, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
+    try:
+        return real_log_commit(self, transaction, actions, operation, doing)
+    except Exception:
+        transaction.require_no_conflict = lambda _: None
+        return real_log_commit(self, transaction, actions, operation, doing)
+
+
+def orphans_deleted(self: Any, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
+    try:
+        return real_log_commit(self, transaction, actions, operation, doing)
+    except Exception:
+        self._storage.storage -= {action.name for action in actions if isinstance(action, AddFile)}
+        raise
+
+
+def never_found(storage: Any, mark: str, after: int) -> None:  # noqa: ARG001
+    return None
+
+
+def by_run(storage: Any, mark: str, after: int) -> int | None:  # noqa: ARG001
+    """The newest commit with the only run id that there is."""
+    found = next((v for v in range(len(storage.log) - 1, after, -1) if RUN in storage.log[v].tags), None)
+    learned(found)
+    return found
+
+
+def all_removed(self: Any, transaction: Any, added: Any, removed: Any) -> int:  # noqa: ARG001
+    return real_version(self, transaction, added, list(transaction.snapshot().files.values()))
+
+
+def residual(delta: Any, files: Any) -> tuple[Row, ...]:
+    """The reader drops the rows that a filter on the files leaves over."""
+    return tuple(row for file in files for row in file.live(lineage=delta.table.lineage) if row.key != 2)
+
+
+def counted_by_the_reader(*arguments: Any, exact: bool) -> Any:  # noqa: ARG001
+    return real_rewrite(*arguments, exact=False)
+
+
+def nothing_required(*_: Any) -> None:
+    pass
+
+
+def xor(groups: Any) -> gate.Content:
+    rows = [row for group in groups.values() for row in group]
+    result = 0
+    for row in rows:
+        result ^= spark_job.hash_of(row)
+    return gate.Content(len(rows), result)
+
+
+def first_content(groups: Any) -> gate.Content:
+    """Only counts rows."""
+    return gate.Content(sum(map(len, groups.values())), 0)
+
+
+TWO_WRITERS = Scenario("delta", ("delete", "update"))
+ANSWERS = Scenario("delta", ("update",), faults=1)
+JOBS = Scenario("delta", ("append",), rewriters=1, faults=1, jobs_fail=True)
+PLAIN_JOBS = replace(JOBS, lineage=False)
+ONE = Scenario("delta", ("append",), rewriters=1)
+
+MUTANTS = (
+    Mutant(
+        "validate-now",
+        "checked for conflicts from the snapshot at commit time instead of from the pinned one",
+        TWO_WRITERS,
+        {"rows revived", "rows doubled", "rows changed"},
+        patched((Committer, "_version", version_now)),
+    ),
+    Mutant(
+        "no-conflict-check",
+        "commits with commitLarge, which checks for no conflict",
+        TWO_WRITERS,
+        {"rows revived", "rows doubled", "rows changed"},
+        patched((Committer, "_version", version_unread)),
+    ),
+    Mutant(
+        "paths-without-vectors",
+        "compares files by path, without their deletion vectors, and reads the rows that the plan saw",
+        TWO_WRITERS,
+        {"rows revived", "rows doubled"},
+        patched((commit, "still_live", same_paths), (commit, "pinned_files", planned_rows)),
+    ),
+    Mutant(
+        "past-a-conflict",
+        "tries again on the newest snapshot after a conflict",
+        TWO_WRITERS,
+        {"rows revived", "rows doubled", "rows changed"},
+        patched((commit, "_commit_apart", past_conflict)),
+    ),
+    Mutant(
+        "halves-add-everything",
+        "after a conflict each half adds the new files of all groups",
+        TWO_WRITERS,
+        {"rows doubled"},
+        patched((commit, "_commit_apart", all_files_each_time)),
+    ),
+    Mutant(
+        "no-lineage",
+        "reads the rows without their row ids and commit versions",
+        ONE,
+        {"lineage lost"},
+        patched((delta_backend, "live_rows", without_lineage)),
+    ),
+    Mutant(
+        "tags-first",
+        "tags the files as laid out before the rewrite is committed",
+        ANSWERS,
+        {"false record"},
+        patched((commit, "run_zlayout", tags_first)),
+    ),
+    Mutant(
+        "commit-twice",
+        "commits again after a lost answer",
+        ANSWERS,
+        {"rows doubled", "committed twice", "lineage lost", "false report"},
+        patched((outcome.Log, "commit", twice)),
+    ),
+    Mutant(
+        "orphans-deleted",
+        "deletes the new files when a commit fails, whatever became of it",
+        ANSWERS,
+        {"missing file"},
+        patched((outcome.Log, "commit", orphans_deleted)),
+    ),
+    Mutant(
+        "errors-believed",
+        "does not look into the log after an error",
+        ANSWERS,
+        {"false report"},
+        patched((outcome, "version_marked", never_found)),
+    ),
+    Mutant(
+        "one-run-id",
+        "takes any commit with a run id for its own, as if run ids were used again",
+        ANSWERS,
+        {"false report"},
+        patched((outcome, "version_marked", by_run)),
+    ),
+    Mutant(
+        "outside-the-plan",
+        "replaces all files of the snapshot",
+        ONE,
+        {"rows lost"},
+        patched((Committer, "_version", all_removed)),
+    ),
+    Mutant(
+        "residuals",
+        "reads through a filter with residuals and believes the reader's own row count",
+        ONE,
+        {"rows lost"},
+        patched((delta_backend, "live_rows", residual), (commit, "_rewrite", counted_by_the_reader)),
+    ),
+    Mutant(
+        "no-gate",
+        "commits whatever the job has written",
+        JOBS,
+        {"rows lost", "rows doubled", "rows changed"},
+        patched((gate.Gate, "check", nothing_required), (gate, "require_rows", nothing_required)),
+    ),
+    Mutant(
+        "xor-gate",
+        "combines the hashes of rows by XOR, which hides a pair",
+        PLAIN_JOBS,
+        {"rows changed"},
+        patched((spark_job, "content", xor)),
+    ),
+    Mutant(
+        "counting-gate",
+        "compares numbers of rows only",
+        JOBS,
+        {"rows changed"},
+        patched((spark_job, "content", first_content)),
+    ),
+    Mutant(
+        "files-not-required",
+        "does not look for the new files right before the commit",
+        JOBS,
+        {"missing file"},
+        patched((delta_backend.StandIn, "require_files", nothing_required)),
+    ),
+)

@@ -1,0 +1,187 @@
+"""A table of one format, rewriters and writers: what one exploration is about, and what must hold at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import Any, Protocol
+
+from model import delta_backend, delta_writers
+from model.delta_log import DeltaTable
+from model.reports import Planner, Report, RunCommit
+from model.schedule import Explored, Intern, Process, Run, Violation, explore
+
+from zlayout.backends.base import Work
+from zlayout.table.state import TableState
+
+KEYS = (1, 2)  # writer 0 touches one file, writer 1 two
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """format: delta or iceberg. lineage: row tracking, or Iceberg version 3. faults: how many in a schedule.
+
+    jobs_fail: among them those of the Spark job itself. long: not for every run of the tests.
+    """
+
+    format: str
+    writers: tuple[str, ...]
+    lineage: bool = True
+    rewriters: int = 2
+    faults: int = 0
+    jobs_fail: bool = False
+    long: bool = False
+
+    def __str__(self) -> str:
+        names = (self.format, "lineage" if self.lineage else "plain", *self.writers, f"{self.faults}faults")
+        return "-".join((*names, f"{self.rewriters}rewriters"))
+
+
+class World(Protocol):
+    """The seam between a format's model and what is the same for both."""
+
+    log_id: int
+
+    def write(self, operation: str, key: int, name: str) -> None: ...
+    def client(self) -> Planner: ...
+    def commits(self, run_id: str) -> list[RunCommit]: ...
+    def missing(self) -> frozenset[str]:
+        """Live files that are not in storage."""
+        ...
+
+    def recorded(self) -> set[str]:
+        """Live files that the table says zlayout laid out."""
+        ...
+
+
+class Delta:
+    def __init__(self, scenario: Scenario, memory: Memory) -> None:
+        if memory.table is None:
+            memory.table = DeltaTable(memory.intern, memory.known, lineage=scenario.lineage)
+            memory.table.jobs_fail = scenario.jobs_fail
+            delta_writers.fill(memory.table)
+        self.table: DeltaTable = memory.table.copy()
+        self._memory = memory
+
+    @property
+    def log_id(self) -> int:
+        return self.table.log_id
+
+    def write(self, operation: str, key: int, name: str) -> None:
+        delta_writers.write(self.table, operation, key, name)
+
+    def client(self) -> Planner:
+        return delta_backend.ModelDelta(self.table, self._memory.works, self._memory.states)
+
+    def commits(self, run_id: str) -> list[RunCommit]:
+        return delta_backend.commits_of(self.table, run_id)
+
+    def missing(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.table.current.files if name not in self.table.storage)
+
+    def recorded(self) -> set[str]:
+        return {file.name for file in self.table.current.files.values() if file.tags}
+
+
+WORLDS = {"delta": Delta}
+
+
+PAIRS = {
+    "delta": (
+        ("append", "delete"),
+        ("append", "update"),
+        ("delete", "update"),
+        ("delete", "compact"),
+        ("update", "compact"),
+        ("update", "update"),
+    ),
+}
+
+
+def _scenarios() -> Iterator[Scenario]:
+    for format, pairs in PAIRS.items():
+        operations = tuple(dict.fromkeys(name for pair in pairs for name in pair))
+        for pair in combinations_with_replacement(operations, 2):
+            yield Scenario(format, pair, long=pair not in pairs)
+            yield Scenario(format, pair, faults=1, long=True)
+        for name in operations:
+            yield Scenario(format, (name,), faults=1)
+            yield Scenario(format, (name,), rewriters=1, faults=2, jobs_fail=True)
+            yield Scenario(format, (name,), rewriters=1, faults=1, jobs_fail=True, lineage=False)
+
+
+SCENARIOS = tuple(_scenarios())
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """No JVM for either format. For as short as a test module, since the product is patched meanwhile."""
+    with delta_backend.stand_in():
+        yield
+
+
+@dataclass(slots=True)
+class Memory:
+    """What all runs of one exploration share: pure functions of logs that need not be computed again."""
+
+    intern: Intern = field(default_factory=dict)
+    table: Any = None
+    known: dict[int, Any] = field(default_factory=dict)
+    states: dict[int, TableState] = field(default_factory=dict)
+    works: dict[int, Work] = field(default_factory=dict)
+    converging: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class WorldRun(Run):
+    world: Any = None
+    reports: tuple[Report, ...] = ()
+    memory: Memory = field(default_factory=Memory)
+
+
+def search(scenario: Scenario) -> Explored:
+    """Try all schedules of a scenario. Raises Violation."""
+    memory = Memory()
+
+    def begin() -> WorldRun:
+        world = WORLDS[scenario.format](scenario, memory)
+        reports = tuple(Report(f"run-{n}") for n in range(scenario.rewriters))
+        rewriters = [Process(r.run_id, lambda r=r: r.run(world.client()), memory.intern, r.content) for r in reports]
+        writers = [
+            Process(f"{what}-{n}", partial(world.write, what, KEYS[n], f"{what}-{n}"), memory.intern, lambda: None)
+            for n, what in enumerate(scenario.writers)
+        ]
+        twin = 1 if scenario.rewriters == 2 else -1
+        return WorldRun(
+            world, (*rewriters, *writers), scenario.faults, twin, world=world, reports=reports, memory=memory
+        )
+
+    return explore(begin, finish)
+
+
+def finish(run: Run) -> None:
+    """What must hold when all is over, and that one more apply, alone, brings the table to what was declared."""
+    assert isinstance(run, WorldRun)
+    world = run.world
+    for report in run.reports:
+        report.check(world.commits(report.run_id))
+    check_table(world)
+    if world.log_id in run.memory.converging:
+        return
+    run.memory.converging.add(world.log_id)
+    again = Report("again")
+    again.run(world.client())
+    again.check(world.commits("again"))
+    if again.error is not None or again.failures or world.client().plan("never").groups:
+        raise Violation("does not converge", f"{again.error or again.failures or 'there is still something to do'}")
+    check_table(world)
+
+
+def check_table(world: World) -> None:
+    if missing := world.missing():
+        raise Violation("missing file", f"live, but not in storage: {sorted(missing)}")
+    if false := {path for path in world.recorded() if not path.startswith(("run-", "again-"))}:
+        raise Violation("false record", f"said to be laid out, and never rewritten: {sorted(false)}")
