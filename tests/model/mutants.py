@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from model import mutants_delta
+from model import mutants_delta, mutants_gate, mutants_iceberg
 
-MUTANTS = mutants_delta.MUTANTS
+MUTANTS = (
+    *mutants_delta.MUTANTS,
+    *mutants_gate.mutants("delta"),
+    *mutants_iceberg.MUTANTS,
+    *mutants_gate.mutants("iceberg"),
+)

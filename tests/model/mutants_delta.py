@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from model import delta_backend, spark_job
+from model import delta_backend
 from model.delta_log import AddFile
 from model.java import Seq
 from model.mutant import Mutant, patched
@@ -16,8 +16,7 @@ from model.worlds import Scenario
 
 from zlayout.backends.delta import commit, outcome, source_files
 from zlayout.backends.delta.run_history import RUN
-from zlayout.errors import CommitConflict
-from zlayout.rewrite import gate
+from zlayout.errors import CommitConflict, Diagnostic, EngineError
 
 Committer = commit._Committer
 real_begin, real_rewrite, real_commit_apart = commit._begin, delta_backend.write_groups, commit._commit_apart
@@ -134,27 +133,13 @@ def counted_by_the_reader(*arguments: Any, exact: bool) -> Any:  # noqa: ARG001
     return real_rewrite(*arguments, exact=False)
 
 
-def nothing_required(*_: Any) -> None:
-    pass
-
-
-def xor(groups: Any) -> gate.Content:
-    rows = [row for group in groups.values() for row in group]
-    result = 0
-    for row in rows:
-        result ^= spark_job.hash_of(row)
-    return gate.Content(len(rows), result)
-
-
-def first_content(groups: Any) -> gate.Content:
-    """Only counts rows."""
-    return gate.Content(sum(map(len, groups.values())), 0)
+def failed(self: Any, error: Exception | None, why: str) -> EngineError:  # noqa: ARG001
+    return EngineError(Diagnostic("ZL314", why))
 
 
 TWO_WRITERS = Scenario("delta", ("delete", "update"))
 ANSWERS = Scenario("delta", ("update",), faults=1)
 JOBS = Scenario("delta", ("append",), rewriters=1, faults=1, jobs_fail=True)
-PLAIN_JOBS = replace(JOBS, lineage=False)
 ONE = Scenario("delta", ("append",), rewriters=1)
 
 MUTANTS = (
@@ -250,31 +235,17 @@ MUTANTS = (
         patched((delta_backend, "live_rows", residual), (commit, "_rewrite", counted_by_the_reader)),
     ),
     Mutant(
-        "no-gate",
-        "commits whatever the job has written",
-        JOBS,
-        {"rows lost", "rows doubled", "rows changed"},
-        patched((gate.Gate, "check", nothing_required), (gate, "require_rows", nothing_required)),
-    ),
-    Mutant(
-        "xor-gate",
-        "combines the hashes of rows by XOR, which hides a pair",
-        PLAIN_JOBS,
-        {"rows changed"},
-        patched((spark_job, "content", xor)),
-    ),
-    Mutant(
-        "counting-gate",
-        "compares numbers of rows only",
-        JOBS,
-        {"rows changed"},
-        patched((spark_job, "content", first_content)),
+        "unread-is-failed",
+        "takes a log that cannot be read for a commit that failed",
+        ANSWERS,
+        {"false report"},
+        patched((outcome.Log, "_unknown", failed)),
     ),
     Mutant(
         "files-not-required",
         "does not look for the new files right before the commit",
         JOBS,
         {"missing file"},
-        patched((delta_backend.StandIn, "require_files", nothing_required)),
+        patched((delta_backend.StandIn, "require_files", lambda *_: None)),
     ),
 )

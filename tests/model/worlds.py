@@ -9,8 +9,9 @@ from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
-from model import delta_backend, delta_writers
+from model import delta_backend, delta_writers, iceberg_backend, iceberg_writers
 from model.delta_log import DeltaTable
+from model.iceberg_catalog import IcebergTable
 from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
 
@@ -47,7 +48,7 @@ class World(Protocol):
 
     def write(self, operation: str, key: int, name: str) -> None: ...
     def client(self) -> Planner: ...
-    def commits(self, run_id: str) -> list[RunCommit]: ...
+    def commits(self, report: Report) -> list[RunCommit]: ...
     def missing(self) -> frozenset[str]:
         """Live files that are not in storage."""
         ...
@@ -76,8 +77,8 @@ class Delta:
     def client(self) -> Planner:
         return delta_backend.ModelDelta(self.table, self._memory.works, self._memory.states)
 
-    def commits(self, run_id: str) -> list[RunCommit]:
-        return delta_backend.commits_of(self.table, run_id)
+    def commits(self, report: Report) -> list[RunCommit]:
+        return delta_backend.commits_of(self.table, report.run_id)
 
     def missing(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.table.current.files if name not in self.table.storage)
@@ -86,7 +87,36 @@ class Delta:
         return {file.name for file in self.table.current.files.values() if file.tags}
 
 
-WORLDS = {"delta": Delta}
+class Iceberg:
+    def __init__(self, scenario: Scenario, memory: Memory) -> None:
+        if memory.table is None:
+            memory.table = IcebergTable(memory.intern, memory.known, lineage=scenario.lineage)
+            memory.table.jobs_fail = scenario.jobs_fail
+            iceberg_writers.fill(memory.table)
+        self.table: IcebergTable = memory.table.copy()
+        self._memory = memory
+
+    @property
+    def log_id(self) -> int:
+        return self.table.log_id
+
+    def write(self, operation: str, key: int, name: str) -> None:
+        iceberg_writers.write(self.table, operation, key, name)
+
+    def client(self) -> Planner:
+        return iceberg_backend.ModelIceberg(self.table, self._memory.works, self._memory.states)
+
+    def commits(self, report: Report) -> list[RunCommit]:
+        return iceberg_backend.commits_of(self.table, report.run_id, report.work)
+
+    def missing(self) -> frozenset[str]:
+        return frozenset(name for name in self.table.current.files if name not in self.table.storage)
+
+    def recorded(self) -> set[str]:
+        return iceberg_backend.laid_out(self.table.current)
+
+
+WORLDS = {"delta": Delta, "iceberg": Iceberg}
 
 
 PAIRS = {
@@ -97,6 +127,15 @@ PAIRS = {
         ("delete", "compact"),
         ("update", "compact"),
         ("update", "update"),
+    ),
+    "iceberg": (
+        ("append", "delete"),
+        ("append", "equality"),
+        ("delete", "equality"),
+        ("delete", "update"),
+        ("delete", "compact"),
+        ("update", "equality"),
+        ("update", "compact"),
     ),
 }
 
@@ -119,7 +158,7 @@ SCENARIOS = tuple(_scenarios())
 @contextmanager
 def stand_ins() -> Iterator[None]:
     """No JVM for either format. For as short as a test module, since the product is patched meanwhile."""
-    with delta_backend.stand_in():
+    with delta_backend.stand_in(), iceberg_backend.stand_in():
         yield
 
 
@@ -167,14 +206,14 @@ def finish(run: Run) -> None:
     assert isinstance(run, WorldRun)
     world = run.world
     for report in run.reports:
-        report.check(world.commits(report.run_id))
+        report.check(world.commits(report))
     check_table(world)
     if world.log_id in run.memory.converging:
         return
     run.memory.converging.add(world.log_id)
     again = Report("again")
     again.run(world.client())
-    again.check(world.commits("again"))
+    again.check(world.commits(again))
     if again.error is not None or again.failures or world.client().plan("never").groups:
         raise Violation("does not converge", f"{again.error or again.failures or 'there is still something to do'}")
     check_table(world)

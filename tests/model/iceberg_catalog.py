@@ -1,0 +1,255 @@
+"""An Iceberg table: metadata that a catalog replaces by compare-and-swap, and changes that validate themselves.
+
+After `MergingSnapshotProducer`, `BaseRewriteFiles`, `BaseRowDelta` and `BaseTransaction` of Iceberg 1.12: a change is
+validated against the snapshots since the one it starts from and applied to the newest metadata, again each time that
+the swap fails. The spec's "Scan Planning" says which deletes apply: position deletes and vectors to files of the same
+or an older data sequence number, equality deletes to older ones only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from model.java import JavaError, Seq
+from model.rows import EMPTY, NOTHING, Effect, Expected, Row
+from model.schedule import Intern, learned
+
+_PACKAGE = "org.apache.iceberg.exceptions"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """sequence: its data sequence number. snapshot: the one that added it."""
+
+    name: str
+    rows: tuple[Row, ...]
+    sequence: int = -1
+    first_row_id: int = -1
+    snapshot: int = -1
+
+    def location(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Of positions in one data file (`target`), as a vector or not, or of all rows with a key."""
+
+    name: str
+    target: str = ""
+    positions: frozenset[int] = frozenset()
+    key: int = -1
+    vector: bool = False
+    sequence: int = -1
+
+    def location(self) -> str:
+        return self.name
+
+    def contentOffset(self) -> int:
+        return 0
+
+    def applies(self, file: DataFile) -> bool:
+        return (
+            self.sequence >= file.sequence and self.target == file.name
+            if self.target
+            else self.sequence > file.sequence
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    number: int
+    sequence: int
+    properties: Mapping[str, str]
+    deletes: tuple[DeleteFile, ...]
+    added: tuple[DataFile, ...]
+    removed: tuple[str, ...]
+    has_deletes: bool
+    log_id: int
+
+    def snapshotId(self) -> int:
+        return self.number
+
+    def sequenceNumber(self) -> int:
+        return self.sequence
+
+    def summary(self) -> Mapping[str, str]:
+        return self.properties
+
+    def deleteManifests(self, _io: object) -> Seq:
+        return Seq("x" if self.has_deletes else "")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """One version of the table's metadata, and what is true of it."""
+
+    log_id: int = 0
+    history: tuple[Snapshot, ...] = ()
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    deletes: Mapping[str, DeleteFile] = field(default_factory=dict)
+    next_row_id: int = 0
+    values: Mapping[str, str] = field(default_factory=dict)
+    expected: Expected = EMPTY
+
+    @property
+    def current(self) -> Snapshot:
+        return self.history[-1]
+
+    def properties(self) -> Mapping[str, str]:
+        return self.values
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.history
+
+    def deletes_of(self, file: DataFile) -> list[DeleteFile]:
+        return [delete for delete in self.deletes.values() if delete.applies(file)]
+
+    def live(self, file: DataFile, *, lineage: bool) -> tuple[Row, ...]:
+        deletes = self.deletes_of(file)
+        gone = frozenset[int]().union(*(d.positions for d in deletes))
+        keys = {d.key for d in deletes if not d.target}
+        kept = [(at, row) for at, row in enumerate(file.rows) if at not in gone and row.key not in keys]
+        if not lineage:
+            return tuple(row for _, row in kept)
+        return tuple(
+            row._replace(
+                id=file.first_row_id + at if row.id is None else row.id,
+                version=file.sequence if row.version is None else row.version,
+            )
+            for at, row in kept
+        )
+
+    @cached_property
+    def by_version(self) -> Mapping[int, int]:
+        return {snapshot.number: at for at, snapshot in enumerate(self.history)}
+
+
+@dataclass(slots=True)
+class Change:
+    """One snapshot to be, or with `properties` alone none. start: validate what came after this snapshot.
+
+    data_sequence: for the added files, as `RewriteFiles.dataSequenceNumber`; equality deletes are then no conflict.
+    """
+
+    number: int
+    removed: list[DataFile] = field(default_factory=list)
+    removed_deletes: list[DeleteFile] = field(default_factory=list)
+    added: list[DataFile] = field(default_factory=list)
+    added_deletes: list[DeleteFile] = field(default_factory=list)
+    start: int | None = None
+    data_sequence: int | None = None
+    validated: bool = True
+    summary: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    effect: Effect = NOTHING
+
+    def content(self) -> Hashable:
+        return (
+            self.number,
+            tuple(f.name for f in self.removed),
+            tuple(f.name for f in self.removed_deletes),
+            tuple(self.added),
+            tuple(self.added_deletes),
+            self.data_sequence,
+            tuple(self.summary.items()),
+            tuple(self.properties.items()),
+            self.effect.content(),
+        )
+
+    def validate(self, base: Metadata) -> None:
+        """Raise a Java ValidationException where another change since `start` is in the way."""
+        gone = {file.name for file in self.removed}
+        targets = {delete.target for delete in self.added_deletes if delete.target}
+        if (gone | targets) - base.files.keys() or {d.name for d in self.removed_deletes} - base.deletes.keys():
+            raise invalid("missing required files")
+        since = 0 if self.start is None else base.by_version[self.start] + 1
+        for snapshot in base.history[since:] if self.validated else ():
+            for delete in snapshot.deletes:
+                if delete.target in gone or (gone and not delete.target and self.data_sequence is None):
+                    raise invalid("new deletes for a replaced file")
+                if delete.vector and delete.target in targets:
+                    raise invalid("another deletion vector for the same file")
+
+    def after(self, base: Metadata, log_id: int, *, lineage: bool) -> Metadata:
+        """The metadata with this change. Raises Violation when its rows are not those that they must be."""
+        values = {**base.values, **self.properties}
+        if not (self.removed or self.added or self.added_deletes):
+            return replace(base, log_id=log_id, values=values)
+        sequence = 1 + (base.current.sequence if base.history else 0)
+        files, next_row_id = dict(base.files), base.next_row_id
+        for removed in self.removed:
+            files.pop(removed.name, None)
+        added = []
+        for file in self.added:
+            data_sequence = sequence if self.data_sequence is None else self.data_sequence
+            added.append(replace(file, sequence=data_sequence, first_row_id=next_row_id, snapshot=self.number))
+            next_row_id += len(file.rows)
+        files |= {file.name: file for file in added}
+        dropped = {delete.name for delete in self.removed_deletes}
+        deletes = {name: delete for name, delete in base.deletes.items() if name not in dropped}
+        new_deletes = tuple(replace(delete, sequence=sequence) for delete in self.added_deletes)
+        deletes |= {delete.name: delete for delete in new_deletes}
+        gone = tuple(file.name for file in self.removed)
+        snapshot = Snapshot(
+            self.number, sequence, dict(self.summary), new_deletes, tuple(added), gone, bool(deletes), log_id
+        )
+        after = Metadata(log_id, (*base.history, snapshot), files, deletes, next_row_id, values, base.expected)
+        rows = [row for file in files.values() for row in after.live(file, lineage=lineage)]
+        expected = base.expected.after(self.effect, rows)
+        expected.check(rows)
+        return replace(after, expected=expected)
+
+
+def invalid(message: str) -> JavaError:
+    learned(message)
+    return JavaError(f"{_PACKAGE}.ValidationException", message=message)
+
+
+def state_unknown() -> JavaError:
+    return JavaError(f"{_PACKAGE}.CommitStateUnknownException", message="no answer from the catalog")
+
+
+class IcebergTable:
+    """The catalog's entry for one table, and storage. lineage: version 3, else version 2."""
+
+    def __init__(self, intern: Intern, known: dict[int, Metadata], *, lineage: bool) -> None:
+        """known: metadata by log id, which need not be computed and checked again."""
+        self.lineage = lineage
+        self.jobs_fail = False
+        self.current = Metadata()
+        self.storage: set[str] = set()
+        self._intern, self._known = intern, known
+
+    def copy(self) -> IcebergTable:
+        """The same table, to go on with differently."""
+        other = IcebergTable(self._intern, self._known, lineage=self.lineage)
+        other.jobs_fail, other.current, other.storage = self.jobs_fail, self.current, set(self.storage)
+        return other
+
+    @property
+    def log_id(self) -> int:
+        return self.current.log_id
+
+    def as_of(self, snapshot: Snapshot) -> Metadata:
+        return self._known[snapshot.log_id]
+
+    def number(self, author: str, count: int) -> int:
+        """A snapshot id: different for each change of each author, and the same in every schedule."""
+        return self._intern.setdefault(("snapshot", author, count), len(self._intern) + 1)
+
+    def prepared(self, base: Metadata, change: Change) -> Metadata:
+        log_id = self._intern.setdefault((base.log_id, change.content()), len(self._intern) + 1)
+        if log_id not in self._known:
+            self._known[log_id] = change.after(base, log_id, lineage=self.lineage)
+        return self._known[log_id]
+
+    def commit(self, change: Change) -> None:
+        """Validate and apply to the newest metadata, and swap."""
+        change.validate(self.current)
+        self.current = self.prepared(self.current, change)
+
+    def write(self, names: Iterable[str]) -> None:
+        self.storage |= set(names)

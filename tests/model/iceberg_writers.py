@@ -1,0 +1,117 @@
+"""The others who write to an Iceberg table: each reads a snapshot, writes, and commits unless that conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from model.iceberg_catalog import Change, DataFile, DeleteFile, IcebergTable
+from model.java import JavaError
+from model.plans import OUTSIDE
+from model.rows import NOTHING, Effect, Row
+from model.schedule import step
+
+
+def fill(table: IcebergTable) -> None:
+    """As `delta_writers.fill`; in a table of version 2 an equality delete has been there, too."""
+    contents = {
+        "a": (Row(1, 1, 10), Row(2, 2, 20), Row(9, 9, 90)),
+        "b": (Row(3, 3, 30), Row(4, 3, 30)),
+        "c": (Row(5, 4, 40), Row(6, 2, 50), Row(8, 8, 80)),
+        OUTSIDE: (Row(7, 5, 60), Row(10, 8, 81)),
+    }
+    for count, (name, rows) in enumerate(contents.items()):
+        table.write([name])
+        table.commit(Change(table.number("fill", count), added=[DataFile(name, rows)], effect=Effect(added=rows)))
+    for key, operation in ((9, delete), (8, delete if table.lineage else equality_delete)):
+        table.commit(operation(table, key, f"fill-{key}"))
+
+
+def append(table: IcebergTable, key: int, name: str) -> Change:
+    rows = (Row(100 + key, key, 70),)
+    table.write([name])
+    return Change(table.number(name, 0), added=[DataFile(name, rows)], effect=Effect(added=rows))
+
+
+def delete(table: IcebergTable, key: int, name: str) -> Change:
+    """Merge on read: one deletion vector for each file (version 3), or one more position delete file (version 2)."""
+    base = table.current
+    change = Change(table.number(name, 0), start=base.current.number)
+    gone = set()
+    for file in _with_key(table, key):
+        hit = {at for at, row in enumerate(file.rows) if row.key == key}
+        gone |= {file.rows[at].uid for at in hit}
+        if table.lineage:
+            old = [d for d in base.deletes_of(file) if d.target]
+            hit |= {at for d in old for at in d.positions}
+            change.removed_deletes += old
+        change.added_deletes.append(DeleteFile(f"{name}-{file.name}", file.name, frozenset(hit), vector=table.lineage))
+    change.effect = Effect(removed=frozenset(gone))
+    return change
+
+
+def equality_delete(table: IcebergTable, key: int, name: str) -> Change:
+    """As Flink does it: all rows with the key that were committed before, unseen."""
+    deletes = [DeleteFile(name, key=key)]
+    return Change(table.number(name, 0), added_deletes=deletes, effect=Effect(keys=frozenset({key})))
+
+
+def update(table: IcebergTable, key: int, name: str) -> Change:
+    """Copy on write (OverwriteFiles): row ids stay, the changed rows get the commit's sequence number."""
+    change = Change(table.number(name, 0), start=table.current.current.number)
+    values = {}
+    for file in _with_key(table, key):
+        rows = []
+        for row in table.current.live(file, lineage=table.lineage):
+            if row.key == key:
+                values[row.uid] = row.value + 1
+                row = row._replace(value=row.value + 1, version=None)
+            rows.append(row)
+        table.write([f"{name}-{file.name}"])
+        change.removed.append(file)
+        change.added.append(DataFile(f"{name}-{file.name}", tuple(rows)))
+    change.effect = Effect(values=values)
+    return change
+
+
+def compact(table: IcebergTable, key: int, name: str) -> Change:
+    """`rewrite_data_files` by somebody else: the files with the key become one."""
+    pinned = table.current
+    files = _with_key(table, key)
+    rows = tuple(row for file in files for row in pinned.live(file, lineage=table.lineage))
+    table.write([name])
+    return Change(
+        table.number(name, 0),
+        removed=files,
+        added=[DataFile(name, rows)] if rows else [],
+        start=pinned.current.number,
+        data_sequence=pinned.current.sequence,
+        effect=NOTHING,
+    )
+
+
+WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
+    "append": append,
+    "delete": delete,
+    "equality": equality_delete,
+    "update": update,
+    "compact": compact,
+}
+
+
+def write(table: IcebergTable, operation: str, key: int, name: str) -> None:
+    """The process: pin, write, commit; after a conflict nothing."""
+    if operation not in ("append", "equality"):  # which read nothing
+        step("pin")
+    change = WRITERS[operation](table, key, name)
+    if not (change.added or change.added_deletes):
+        return
+    step("commit")
+    try:
+        table.commit(change)
+    except JavaError:
+        return
+
+
+def _with_key(table: IcebergTable, key: int) -> list[DataFile]:
+    base = table.current
+    return [f for f in base.files.values() if any(row.key == key for row in base.live(f, lineage=table.lineage))]
