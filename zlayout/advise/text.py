@@ -15,8 +15,8 @@ MOST_UNUSED = 5
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     """The whole text. verbose: all queries and all conditions that were not used."""
-    lines = [*_heading(study), ""]
-    lines += textwrap.wrap(printable(verdict(study)), width)
+    lines = [line for long in _heading(study) for line in _wrapped(long, width)]
+    lines += ["", *_wrapped(printable(verdict(study)), width)]
     lines += ["", *_layouts(study, width)]
     shown = shown_choice(study)
     if shown is not None:
@@ -28,8 +28,14 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     if study.unused:
         lines += ["", *_unused(study, width, verbose)]
     if study.best is not None:
-        lines += ["", "To paste into the layout:", "", *zorder_block(study.best).splitlines()]
+        lines += ["", "To paste into the layout:", "", *map(printable, zorder_block(study.best).splitlines())]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """The line, cut between words where it can be, the rest below it and a little to the right."""
+    start = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, width, subsequent_indent=start, drop_whitespace=True, break_on_hyphens=False)
 
 
 def _heading(study: Study) -> Iterator[str]:
@@ -70,7 +76,7 @@ def _marked(choice: Choice, study: Study) -> str:
 
 def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
     found = changes(study, shown.costs)
-    yield f"Query by query, with {printable(shown.title)}"
+    yield from _wrapped(f"Query by query, with {printable(shown.title)}", width)
     names = {place: printable(name) for place, name in place_names(study).items()}
     places = [names[c.place] for c in found]
     room = min(max(map(len, places), default=5), width - 52)
@@ -100,8 +106,8 @@ def _steps(study: Study, width: int) -> Iterator[str]:
     """What one more column costs the others: a row for each column, a column for each number of columns."""
     names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
     names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
-    yield "What one more column costs the others: files that an equality query on each opens"
-    room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 4)
+    yield "What one more column costs the others: files that `column = value` opens"
+    room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
     best = {c.name for c in study.best.layout.columns} if study.best else set()
     heads = [f"{n}{'*' if set(step.touched) == best else ''}" for n, step in enumerate(study.steps, 1)]
     yield f"  {'':<{room}} {''.join(f'{head:>9}' for head in heads)}  columns"
@@ -117,10 +123,10 @@ def _steps(study: Study, width: int) -> Iterator[str]:
 def _columns(study: Study, width: int) -> Iterator[str]:
     yield "Columns of the workload"
     notes = list(column_notes(study))
-    room = max(len(printable(name)) for name, _ in notes)
+    room = min(max(len(printable(name)) for name, _ in notes), width // 2)
     for name, note in notes:
         lines = textwrap.wrap(note, max(width - room - 4, 30))
-        yield f"  {printable(name):<{room}}  {lines[0]}"
+        yield f"  {_short(printable(name), room):<{room}}  {lines[0]}"
         yield from (f"  {'':<{room}}  {line}" for line in lines[1:])
 
 

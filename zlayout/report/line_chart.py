@@ -26,7 +26,7 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: st
             "mark": {"type": "line", "point": {"filled": True, "size": 50}, "strokeWidth": 2, "aria": False},
             "encoding": {
                 "x": {"field": "x", "type": "ordinal", "axis": {"title": _ACROSS, "grid": False}},
-                "y": {"field": "y", "type": "quantitative", "scale": {"type": "log"}}
+                "y": {"field": "y", "type": "quantitative", "scale": {"type": "log", "nice": False}}
                 | {"axis": {"title": _UP, "format": "~s", "tickCount": 5}},
                 "color": {"field": "s", "type": "nominal", "scale": color, "legend": legend},
             },
