@@ -18,8 +18,8 @@ from zlayout.rewrite.gate import Gate
 
 OPTIONS = PlanOptions()
 
-# in the order of a run: the snapshot is pinned; files are written; the gate is passed; the very last look; committed
-POINTS = ("before write", "before gate", "before commit", "before send", "after commit")
+# in the order of a run: files are chosen; the snapshot is pinned; files are written; the gate is passed; the last look
+POINTS = ("after plan", "before write", "before gate", "before commit", "before send", "after commit")
 _STAGES = {"before write": "rewriting", "before commit": "committing"}
 _CALLS = {"before gate": ((Gate, "check"),), "before send": ((DeltaJvm, "require_files"), (Staged, "require_files"))}
 
@@ -36,6 +36,11 @@ class Pause:
     @property
     def reached(self) -> bool:
         return not self._waiting
+
+    def start(self) -> None:
+        """The run has its plan."""
+        if self._point == "after plan":
+            self._act()
 
     def notify(self, progress: Progress) -> None:
         if self._point in _STAGES and progress.stage.startswith(_STAGES[self._point]):
@@ -78,6 +83,7 @@ def run_with(
     applied = new_run(planned)
     with patch.context() as during:
         pause = Pause(point, action, during)
+        pause.start()
         apply_table(planned, table.backend, OPTIONS, applied, pause.notify, pause.announce, verify)
     assert pause.reached, f"the run never came to the point {point!r}: {applied}"
     return applied

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
@@ -41,7 +43,13 @@ ICEBERG = {
     "iceberg-3-merge-on-read": (3, "merge-on-read"),
     "iceberg-3-copy-on-write": (3, "copy-on-write"),
 }
-VARIANTS = (*DELTA, *ICEBERG)
+# one of each format with all that a rewrite must keep, then others for the long run
+SOME_VARIANTS = (
+    "delta-all",
+    "iceberg-3-merge-on-read",
+    pytest.param("delta-plain", marks=pytest.mark.long),
+    pytest.param("iceberg-2-copy-on-write", marks=pytest.mark.long),
+)
 
 
 def row(id: int) -> tuple[int, str, int]:
@@ -185,6 +193,11 @@ class Iceberg(Table):
         return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def files(self) -> list[tuple[Path, int]]:
-        live = load_table(self.catalog, self.name).inspect.files()
-        paths = [Path(path.removeprefix("file:")) for path in live["file_path"].to_pylist()]
-        return list(zip(paths, live["file_size_in_bytes"].to_pylist(), strict=True))
+        inspect = load_table(self.catalog, self.name).inspect
+        vectors = set(_paths_and_sizes(inspect.delete_files()))  # a file may hold many of them
+        return [*_paths_and_sizes(inspect.data_files()), *vectors]
+
+
+def _paths_and_sizes(files: pa.Table) -> list[tuple[Path, int]]:
+    paths = [Path(path.removeprefix("file:")) for path in files["file_path"].to_pylist()]
+    return list(zip(paths, files["file_size_in_bytes"].to_pylist(), strict=True))
