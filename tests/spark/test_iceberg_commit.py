@@ -260,7 +260,7 @@ def test_groups_changed_since_the_plan_are_not_even_written(
     assert isinstance(failed, GroupFailed)
     assert failed.groups == (group[(1,)],)
     assert "ZL320" in str(failed.error)
-    assert "rewriting 1 groups" in stages
+    assert "rewriting" in stages
     assert isinstance(done, Commit)
     assert done.groups == (group[(0,)],)
     assert ids(spark, iceberg_table) == before

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from zlayout.applying import Applied
 from zlayout.backends.base import GroupFailed, Notice, Outcome
 from zlayout.cli.console import Console
+from zlayout.report.text import wrapped
 from zlayout.report.words import plural, printable, size
 
 if TYPE_CHECKING:
@@ -97,9 +98,12 @@ class Bars:
     def __init__(self) -> None:
         import rich.console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        self._bars = Progress(*columns, TimeElapsedColumn(), console=rich.console.Console(stderr=True))
+        # Where the terminal is narrow it is the name that gives way, not the bar.
+        what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+        columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
         self._task: rich.progress.TaskID | None = None
 
     def open(self) -> None:
@@ -110,17 +114,21 @@ class Bars:
 
     def moved(self, moment: Moment) -> None:
         if self._task is not None:
-            self._bars.update(
-                self._task, description=_described(moment), completed=moment.done, total=moment.total or None
-            )
+            self._bars.update(self._task, description=_described(moment))
+            if moment.total:
+                self._bars.update(self._task, completed=moment.done, total=moment.total)
 
     def happened(self, table: str, outcome: Outcome) -> None:
-        self._bars.console.print(f"      {printable(table)}: {describe(outcome)}", markup=False, highlight=False)
+        line = f"      {printable(table)}: {describe(outcome)}"
+        for piece in wrapped(line, self._bars.console.width, 8):
+            self._bars.console.print(piece, markup=False, highlight=False)
 
     def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar has its own clock
         if self._task is not None:
-            text = f"{printable(applied.table)}: {_state(applied)}"
-            self._bars.update(self._task, total=1, completed=1, description=text)
+            state, task = _state(applied), self._bars.tasks[self._task]
+            self._bars.update(self._task, description=f"{state}: {printable(applied.table)}")
+            if state == "done":
+                self._bars.update(self._task, completed=task.total or 1, total=task.total or 1)
             self._bars.stop_task(self._task)
             self._task = None
 
@@ -129,7 +137,7 @@ class Bars:
 
 
 def _described(moment: Moment) -> str:
-    return f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}"
+    return f"[{moment.number}/{moment.tables}] {moment.stage}: {printable(moment.table)}"
 
 
 def _state(applied: Applied) -> str:
@@ -144,8 +152,8 @@ def describe(outcome: Outcome) -> str:
         return f"{plural(len(outcome.groups), 'group')} dropped: {printable(str(outcome.error))}"
     if outcome.kind == "rewrite":
         return (
-            f"version {outcome.version}: {outcome.files_removed:,} -> {outcome.files_added:,} files, "
+            f"commit {outcome.version}: {outcome.files_removed:,} -> {outcome.files_added:,} files, "
             f"{size(outcome.bytes_added)}"
         )
     what = "settings changed" if outcome.kind == "settings" else "layout recorded"
-    return f"version {outcome.version}: {what}"
+    return f"commit {outcome.version}: {what}"

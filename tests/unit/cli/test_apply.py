@@ -77,7 +77,7 @@ class TestViews:
         assert capsys.readouterr().err.splitlines() == [
             "[1/2] a.b: starting Spark, run r1",
             "      a.b: rewriting, 60s, 3 of 8 tasks",
-            "      a.b: version 5: 4 -> 2 files, 1 KiB",
+            "      a.b: commit 5: 4 -> 2 files, 1 KiB",
             "      a.b: done in 61s",
         ]
 
@@ -89,8 +89,21 @@ class TestViews:
         view.moved(Moment("a.b", 1, 1, "rewriting", 3, 8, 1.0))
         view.close()
         err = capsys.readouterr().err
-        assert "[1/1] a.b: rewriting" in err
+        assert "[1/1] rewriting: a.b" in err
         assert "3/8" in err
+
+    def test_a_long_name_leaves_room_for_the_bar(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        view = Bars()
+        view.open()
+        view.started(Moment("a." + 80 * "b", 1, 1, "rewriting"), "r1")
+        view.moved(Moment("a." + 80 * "b", 1, 1, "rewriting", 113, 1230, 1.0))
+        view.close()
+        (line,) = capsys.readouterr().err.splitlines()[-1:]
+        assert line.startswith("[1/1] rewriting: a.bbbb")
+        assert "113/1230" in line
 
 
 class TestInterrupts:

@@ -49,7 +49,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     if not work.groups:
         return
     with staged(jvm, table, work) as pinned:
-        notify(Progress(str(work.table), f"rewriting {len(work.groups)} groups"))
+        notify(Progress(str(work.table), "rewriting"))
         new = write_groups(pinned, work)
         notify(Progress(str(work.table), "committing"))
         yield from commit_groups(pinned, catalog, work, new)

@@ -66,7 +66,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
 
     Raises CommitUnknown when nothing of the run is in the table though its commit may still be under way.
     """
-    notify(Progress(str(work.table), f"rewriting {len(work.groups)} groups with Iceberg's {_order(work.layout)}"))
+    notify(Progress(str(work.table), f"rewriting with Iceberg's {_order(work.layout)}"))
     failure: EngineError | None = None
     earlier = run_snapshots(catalog, work.table, work.run_id)
     doing = f"rewriting {work.table} in run {work.run_id}"
