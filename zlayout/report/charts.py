@@ -123,7 +123,7 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 def _short(label: str) -> str:
     """A label of a histogram; of a plan file's only the characters that ours have."""
-    return re.sub(r"[^ -;=?-~]", "?", label[:MOST_TITLE]).replace("<= ", "≤").replace("> ", ">")
+    return re.sub(r"[^ -;=-~≤]", "?", label[:MOST_TITLE].replace("<= ", "≤").replace("> ", ">"))
 
 
 def heat(excess: float) -> int:

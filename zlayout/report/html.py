@@ -12,8 +12,17 @@ from zlayout.errors import SpecError
 from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.plan.picture import Boxes, Picture
 from zlayout.report import charts
-from zlayout.report.text import decay_text, declared, last_line, left_over_text, reasons_text, result_text, rewrite_text
-from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, setting, share, size
+from zlayout.report.text import (
+    decay_text,
+    declared,
+    last_line,
+    layout_text,
+    left_over_text,
+    reasons_text,
+    result_text,
+    rewrite_text,
+)
+from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, setting, share, size, version_word
 
 if TYPE_CHECKING:
     import jinja2
@@ -91,6 +100,7 @@ def _environment() -> jinja2.Environment:
         "size": size,
         "number": number,
         "plural": plural,
+        "version_word": version_word,
         "setting": setting,
         "declared": declared,
         "share": share,
@@ -112,6 +122,7 @@ def _table(index: int, table: TablePlan) -> dict[str, Any]:
         "plan": table,
         "state": OUTCOMES[result.outcome] if result else STATES[table.status],
         "kind": "unchanged" if not table.is_open else "error" if result else table.status,
+        "first": layout_text(table) if table.is_first else "",
         "rewrite": rewrite_text(table) if table.groups else "",
         "reasons": reasons_text(table.groups) if table.groups else "",
         "left_over": left_over_text(table.left_over) if table.left_over else "",

@@ -13,7 +13,7 @@ from lxml import html as parser
 from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import SpecError
-from zlayout.plan.model import Plan
+from zlayout.plan.model import FIRST, Plan
 from zlayout.plan.picture import Boxes, Picture, StripCell
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
@@ -110,3 +110,14 @@ def test_without_its_packages_the_way_out_is_said(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SpecError, match=r"ZL062 .*vl_convert.*zlayout\[report\]"):
         check_available("html")
     check_available("sarif")
+
+
+def test_a_histogram_has_its_labels() -> None:
+    texts = page(Plan("0.1.0", (DRAWN,))).xpath("//*[local-name()='svg']//*[local-name()='text']/text()")
+    assert {"≤1"} <= set(texts)
+    assert not [t for t in texts if "?" in t]
+
+
+def test_a_first_layout_says_how() -> None:
+    first = replace(DRAWN, drift=(), groups=tuple(replace(g, reason=FIRST) for g in DRAWN.groups))
+    assert "First layout kd by [a]." in page(Plan("0.1.0", (first,))).text_content()
