@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zlayout.advise.columns import following_pairs
 from zlayout.advise.costs import costs, lowest
 from zlayout.advise.model import Choice, KeySample, TableQuery, Target
 from zlayout.advise.queries import column_shares, table_queries
@@ -71,7 +72,8 @@ class Bench:
         return self.choice(replace(self.base, columns=chosen, curve=curve))
 
     def search(self) -> Search:
-        found = Search(self.choice, self.base, float("inf"), lambda _progress: None)
+        pairs = following_pairs(self.ranks)
+        found = Search(self.choice, self.base, float("inf"), lambda _progress: None, pairs)
         found.run(column_shares(self.queries), all_curves(None))
         return found
 

@@ -28,6 +28,17 @@ def rank_correlation(left: Int64, right: Int64) -> float:
     return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread else 0.0
 
 
+def following_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
+    """All pairs of columns that order the rows alike, up or down."""
+    names = list(ranks.columns)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
+    return frozenset(
+        frozenset((a, b))
+        for a, b in pairs
+        if abs(rank_correlation(ranks.columns[a].ordinals, ranks.columns[b].ordinals)) >= FOLLOWS
+    )
+
+
 def _mean_ranks(ordinals: Int64) -> Float64:
     counts = np.bincount(ordinals)
     ranks: Float64 = (np.cumsum(counts) - (counts - 1) / 2.0)[ordinals]

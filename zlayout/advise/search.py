@@ -1,15 +1,16 @@
 """Which columns, weights and curve serve a workload best: greedy forward selection over simulated layouts.
 
-Columns come one at a time, each time the one whose layout leaves the fewest files to open; what is left is then refined
-by weights, by taking columns out again, and by the other curves. A layout of d columns starts from the weights p of
-`zlayout.curve.kd`: b_i = log2(N)/d + log2(p_i) - mean log2(p_j) bits, held within 0..log2(NDV_i), p_i the share of
-the queries that filter on column i. Those are the best for equality queries; ranges want others, so weights are tried.
+Columns come one at a time, each time the one whose layout leaves the fewest bytes to read. A layout of d columns starts
+from the weights p of `zlayout.curve.kd`: b_i = log2(N)/d + log2(p_i) - mean log2(p_j) bits, held within
+0..log2(NDV_i), p_i the share of the queries that filter on column i. Those are best where queries ask for single
+values; wide ranges gain less from slices, so equal weights are tried beside them. The best few are then refined:
+weights up and down, columns taken out, in and exchanged, and the other curves.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zlayout.advise.model import Choice
@@ -20,7 +21,11 @@ MOST_COLUMNS = 6
 WORTH = 0.01
 # Another weight or curve must save this: less is chance in the sample.
 REFINES = 0.005
+# A column that follows one of the layout's (`zlayout.advise.columns`) must save this: one of them is mostly enough.
+WORTH_FOLLOWING = 0.10
 FACTORS = (2.0, 0.5, 4.0, 0.25)
+# So many of the steps are refined, the best first: the best one of d columns may not lead to the best of all.
+STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,16 @@ class Progress:
 
 @dataclass(slots=True)
 class Search:
-    """The best layout found; steps: the best one with 1, 2, ... columns, also beyond what is worth it."""
+    """The best layout found. steps: the best one with 1, 2, ... columns, also beyond what is worth it.
+
+    following: pairs of columns of which one is enough.
+    """
 
     try_layout: Callable[[Layout], Choice]
     base: Layout
     deadline: float
     tell: Callable[[Progress], None]
+    following: frozenset[frozenset[str]] = frozenset()
     known: dict[Layout, Choice] = field(default_factory=dict)
     steps: list[Choice] = field(default_factory=list)
     best: Choice | None = None
@@ -48,35 +57,55 @@ class Search:
     def run(self, shares: Mapping[str, float], curves: Sequence[str]) -> None:
         """Fill `steps` and `best`. shares: candidates and how often they are asked for. curves: allowed ones."""
         self._forward(shares, curves[0])
-        if self.best is not None:
-            self._refine(curves)
+        for start in sorted(self.steps, key=_cost)[:STARTS]:
+            found = self._refine(start, shares, curves)
+            if self.best is None or self._better(found, self.best):
+                self.best = found
 
     def _forward(self, shares: Mapping[str, float], curve: str) -> None:
         chosen: tuple[str, ...] = ()
         while len(chosen) < min(MOST_COLUMNS, len(shares)):
             self._say(f"{len(chosen) + 1} columns" if chosen else "one column")
             left = [name for name in shares if name not in chosen]
-            offers = [c for name in left if (c := self._try(_layout(self.base, (*chosen, name), shares, curve)))]
+            layouts = [
+                _layout(self.base, (*chosen, name), weights, curve)
+                for name in left
+                for weights in (shares, dict.fromkeys(shares, 1.0))
+            ]
+            offers = [choice for layout in layouts if (choice := self._try(layout))]
             if not offers:
                 break
             step = min(offers, key=_cost)
             chosen = tuple(c.name for c in step.layout.columns)
             self.steps.append(step)
             # the path goes on past the best, which shows what one more column costs
-            if self.best is None or _cost(step) < (1 - WORTH) * _cost(self.best):
+            if self.best is None or self._better(step, self.best):
                 self.best = step
 
-    def _refine(self, curves: Sequence[str]) -> None:
-        """Weights up and down, a column less, another curve, until nothing helps."""
-        changed = True
-        while changed and self.best is not None:
-            self._say("weights")
-            before = self.best
-            for offer in _neighbours(before.layout, curves):
+    def _refine(self, start: Choice, shares: Mapping[str, float], curves: Sequence[str]) -> Choice:
+        """The best layout that is reached from `start` by steps that each save something."""
+        best = start
+        while not self.hurried:
+            self._say("refining")
+            before = best
+            for offer in _neighbours(before.layout, shares, curves):
                 choice = self._try(offer)
-                if choice is not None and _cost(choice) < (1 - REFINES) * _cost(self.best):
-                    self.best = choice
-            changed = self.best is not before and not self.hurried
+                if choice is not None and self._better(choice, best):
+                    best = choice
+            if best is before:
+                break
+        return best
+
+    def _better(self, new: Choice, old: Choice) -> bool:
+        """Whether it saves what such a change must save."""
+        pairs, before = self._pairs(new.layout), self._pairs(old.layout)
+        more = len(new.layout.columns) > len(old.layout.columns)
+        worth = WORTH_FOLLOWING if pairs > before else WORTH if more else REFINES
+        return _cost(new) < (1 - worth) * _cost(old)
+
+    def _pairs(self, layout: Layout) -> int:
+        names = {c.name for c in layout.columns}
+        return sum(pair <= names for pair in self.following)
 
     def _try(self, layout: Layout) -> Choice | None:
         if layout not in self.known:
@@ -102,18 +131,23 @@ def _layout(base: Layout, names: Sequence[str], shares: Mapping[str, float], cur
     return _plain(replace(base, columns=tuple(ordered), curve=curve))
 
 
-def _neighbours(layout: Layout, curves: Sequence[str]) -> list[Layout]:
-    offers = []
-    if layout.curve in ("kd", "zorder") and len(layout.columns) > 1:
-        for i, column in enumerate(layout.columns):
+def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str]) -> Iterator[Layout]:
+    """Layouts that differ in one weight, one column or the curve."""
+    columns = layout.columns
+    others = [ZorderColumn(n) for n in names if n not in {c.name for c in columns}]
+    for i, column in enumerate(columns):
+        before, after = columns[:i], columns[i + 1 :]
+        if layout.curve in ("kd", "zorder") and len(columns) > 1:
             for factor in FACTORS:
-                changed = replace(column, weight=column.weight * factor)
-                offers.append(_scaled(layout, (*layout.columns[:i], changed, *layout.columns[i + 1 :])))
-    if len(layout.columns) > 1:
-        for i in range(len(layout.columns)):
-            offers.append(_scaled(layout, (*layout.columns[:i], *layout.columns[i + 1 :])))
-        offers += [_plain(replace(layout, curve=c)) for c in curves if c != layout.curve]
-    return offers
+                yield _scaled(layout, (*before, replace(column, weight=column.weight * factor), *after))
+        for other in others:
+            yield _scaled(layout, (*before, replace(other, weight=column.weight), *after))
+        if len(columns) > 1:
+            yield _scaled(layout, (*before, *after))
+    if len(columns) < MOST_COLUMNS:
+        yield from (_scaled(layout, (*columns, other)) for other in others)
+    if len(columns) > 1:
+        yield from (_plain(replace(layout, curve=c)) for c in curves if c != layout.curve)
 
 
 def _scaled(layout: Layout, columns: Sequence[ZorderColumn]) -> Layout:

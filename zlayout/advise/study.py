@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.advise.columns import column_uses
+from zlayout.advise.columns import column_uses, following_pairs
 from zlayout.advise.costs import costs, lowest
 from zlayout.advise.model import Choice, FileSet, KeySample, Study, TableQuery, Target
 from zlayout.advise.queries import column_shares
@@ -78,8 +78,9 @@ def study(
     tried, hurried = len(choices), False
     if question.search and shares:
         few = _thinned(sample, int(target.files.sum()))
-        quick = measure if few is sample else _measure_on(few, rank_sample(few, cut), queries, target)
-        search = Search(quick, question.base, started + question.seconds, tell)
+        few_ranks = ranks if few is sample else rank_sample(few, cut)
+        quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
+        search = Search(quick, question.base, started + question.seconds, tell, following_pairs(few_ranks))
         search.run(shares, all_curves(question.curve))
         steps = tuple(measure(step.layout) for step in search.steps)
         tried, hurried = tried + len(search.known), search.hurried
