@@ -29,7 +29,7 @@ from zlayout.backends.delta.run_history import MARK, RUN
 from zlayout.backends.delta.tags import GROUP, LAYOUT_ID
 from zlayout.errors import EngineError
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.state import TableState
+from zlayout.table.state import FileTable, TableState
 
 
 class StandIn:
@@ -154,8 +154,18 @@ def chosen_adds(delta: StandIn, snapshot: Snapshot, paths: Sequence[str]) -> Seq
 @contextmanager
 def stand_in() -> Iterator[None]:
     """Replace what needs a JVM; the rest of `zlayout.backends.delta` stays as it is."""
+    identities: dict[int, tuple[FileTable, Any]] = {}
+    identity = FileTable.identity
+
+    def identity_once(files: FileTable) -> Any:
+        """Files are the same objects in all runs of a search, and Arrow is slow for so few."""
+        if id(files) not in identities:
+            identities[id(files)] = files, identity(files)
+        return identities[id(files)][1]
+
     with ExitStack() as stack:
         for module, name, value in (
+            (FileTable, "identity", identity_once),
             (product, "fallback_reason", lambda *_: None),
             (jvm, "DeltaJvm", StandIn),
             (commit, "_rewrite", write_groups),

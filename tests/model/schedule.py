@@ -178,8 +178,11 @@ class Explored:
     runs: int = 0
 
 
-def explore(begin: Callable[[], Run], finish: Callable[[Run], None]) -> Explored:
-    """Try all schedules from `begin`, and check the end of each with `finish`. Raises the first Violation, traced."""
+def explore(begin: Callable[[], Run], finish: Callable[[Run], None], *, remember: bool = True) -> Explored:
+    """Try all schedules from `begin`, and check the end of each with `finish`. Raises the first Violation, traced.
+
+    remember: go on only once from equal states; without it every schedule is executed to its end.
+    """
     known: dict[Hashable, int] = {}
     result = Explored()
     path: list[Choice] = []
@@ -194,7 +197,7 @@ def explore(begin: Callable[[], Run], finish: Callable[[Run], None]) -> Explored
 
     def visit(run: Run) -> int:
         key = run.key()
-        if key in known:
+        if remember and key in known:
             return known[key]
         choices = run.choices()
         if not choices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ from model.schedule import Violation
 from model.worlds import SCENARIOS, Scenario, search, stand_ins
 from reliability import count
 
-LONG = bool(os.environ.get("ZLAYOUT_LONG"))
+CASES = [pytest.param(s, marks=pytest.mark.long) if s.long else s for s in SCENARIOS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,7 +18,7 @@ def _stand_ins() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if LONG or not s.long], ids=str)
+@pytest.mark.parametrize("scenario", CASES, ids=str)
 def test_no_schedule_breaks_a_promise(scenario: Scenario) -> None:
     try:
         found = search(scenario)
