@@ -14,30 +14,29 @@ from urllib.parse import unquote
 MASK = "***"
 # Shorter ones are no secrets, and too many other words.
 LEAST = 4
-_NAMES = (
+_SECRET_NAME = re.compile(
     r"secret|passw(?:or)?d|passphrase|pwd|token|credential|signature|authorization"
-    r"|(?:access|account|api|private|storage|master|shared)[._-]?key|(?<![a-z])(?:sas|sig)(?![a-z])"
+    r"|(?:access|account|api|private|storage|master|shared)[._-]?key|(?<![a-z])(?:sas|sig)(?![a-z])",
+    re.IGNORECASE,
 )
-_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
 # Names of classes, endpoints and files are no secrets, whatever they serve.
 _OPEN_NAME = re.compile(r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I)
 # scheme://user:password@host; a number and a slash after the colon are a port. With http the user alone is a token.
+# All repeats are bounded or give nothing back, so that no text takes more than one pass.
 _USER = re.compile(
-    r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:'"]*:(?!\d+(?:/|\Z))(?P<password>[^\s'"]*)@"""
-    r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]+)@)"""
+    r"""://(?:[^\s/@:'"]{0,200}+:(?!\d+(?:/|\Z))(?P<password>[^\s'"]{0,300})@"""
+    r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]{1,300}+)@)"""
 )
-_ASSIGNED = re.compile(
-    rf"""(?P<name>[\w.-]*(?:{_NAMES})[\w.-]*\s?=\s?)["']?(?P<value>[^\s&;,'"<>()\[\]]+)""", re.IGNORECASE
-)
+_ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]{1,200}+)(?P<sign>\s?=\s?)["']?(?P<value>[^\s&;,'"<>()\[\]]++)""")
 _known: set[str] = set()
 
 
 def remember(named: Iterable[tuple[str, str]]) -> None:
     """Take note of the secrets among a project's settings: (name, value) pairs, their names say which."""
     for name, value in named:
-        found = {value} if _SECRET_NAME.search(name) and not _OPEN_NAME.search(name) else set()
+        found = {value} if _is_secret(name) else set()
         found |= {m["password"] or m["token"] or "" for m in _USER.finditer(value)}
-        found |= {m["value"] for m in _ASSIGNED.finditer(value)}
+        found |= {m["value"] for m in _ASSIGNED.finditer(value) if _is_secret(m["name"])}
         _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= LEAST)
 
 
@@ -45,5 +44,9 @@ def without_secrets(text: str) -> str:
     """The text with *** in the place of each secret."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
-    text = _USER.sub(lambda m: f"{m['scheme']}{MASK}@", text)
-    return _ASSIGNED.sub(lambda m: f"{m['name']}{MASK}", text)
+    text = _USER.sub(f"://{MASK}@", text)
+    return _ASSIGNED.sub(lambda m: f"{m['name']}{m['sign']}{MASK}" if _is_secret(m["name"]) else m[0], text)
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _OPEN_NAME.search(name)

@@ -59,7 +59,8 @@ class Console:
         sys.stdout.flush()
 
     def say(self, line: str, kind: str = "") -> None:
-        """A line for the person watching, on stderr."""
+        """A line for the person watching, on stderr, safe for a terminal; a path may be called anything."""
+        line = "\n".join(map(printable, line.split("\n")))
         sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
         sys.stderr.flush()
 

@@ -14,6 +14,7 @@ from zlayout.plan.coherent import incoherence
 from zlayout.plan.model import FORMAT_VERSION, Plan, summary
 from zlayout.plan.typed import MismatchError, typed
 from zlayout.reading import read_at_most
+from zlayout.spec.yaml import printable
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_NUMBER = 2**63
@@ -60,9 +61,10 @@ def from_json(text: str, path: str) -> Plan:
     try:
         plan: Plan = typed(document, Plan)
     except MismatchError as error:
-        raise SpecError.of("ZL041", f"not a plan file: {error}", hint=HINT, location=Location(path)) from None
+        message = f"not a plan file: {printable(str(error))}"
+        raise SpecError.of("ZL041", message, hint=HINT, location=Location(path)) from None
     if wrong := incoherence(plan):
-        raise SpecError.of("ZL041", f"not a plan file: {wrong}", hint=HINT, location=Location(path))
+        raise SpecError.of("ZL041", f"not a plan file: {printable(wrong)}", hint=HINT, location=Location(path))
     return plan
 
 

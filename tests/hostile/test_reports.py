@@ -1,0 +1,104 @@
+"""Names that would do harm in a terminal, HTML, XML, Markdown, JSON or a workflow command, in every place of a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import markdown_it
+import pytest
+from hostile.asking import ask, broken_promises_count, escapes
+from hostile.mutants import NAMES
+from reliability import count
+from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
+
+from zlayout.plan import document
+from zlayout.plan.model import Plan
+from zlayout.report import html as page
+from zlayout.report.formats import REPORTERS
+from zlayout.report.text import TextOptions, render
+
+ANY = dataclasses.replace(HOSTILE, requires=ORDERS.requires)
+BODY = document.to_json(Plan("0.1.0", (*PLAN.tables, *APPLIED.tables, ANY)))
+FREE = {f.name for f in dataclasses.fields(Plan)} | {"status", "severity", "outcome", "measure"}
+
+
+def plan_of(name: str) -> Plan:
+    """A plan in which every text that can be anything is this one."""
+    body = json.loads(BODY)
+    body["tables"] = [_named(t, name, n) for n, t in enumerate(body["tables"])]
+    return document.from_json(json.dumps(body), "plan.json")
+
+
+def _named(node: Any, name: str, number: int, key: str = "") -> Any:
+    if isinstance(node, dict):
+        return {k: _named(v, name, number, k) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_named(v, name, number, key) for v in node]
+    return f"{name}{number}" if isinstance(node, str) and key not in FREE else node
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if len(n) < 500])
+def test_every_format_holds_any_name(name: str) -> None:
+    plan = plan_of(name)
+    with broken_promises_count():
+        for format in REPORTERS:
+            if format == "html":
+                continue
+            count("bad_inputs")
+            assert escapes(REPORTERS[format](plan)) == set(), format
+        json.loads(REPORTERS["json"](plan))
+        json.loads(REPORTERS["sarif"](plan))
+        ElementTree.fromstring(REPORTERS["junit"](plan).encode())
+        for line in REPORTERS["github"](plan).splitlines():
+            assert line.startswith(("::error ", "::notice "))
+        assert escapes(render(plan, TextOptions(verbose=True), heading=name)) == set()
+        assert_inert(markdown_it.MarkdownIt("gfm-like", {"linkify": False}).parse(REPORTERS["markdown"](plan)))
+
+
+def assert_inert(tokens: list[Any]) -> None:
+    """Names are in code; the only HTML is ours."""
+    for token in tokens:
+        if token.type in ("html_block", "html_inline"):
+            inner = token.content.replace("<details>", "").replace("</details>", "").replace("<summary>", "")
+            assert "<" not in inner.replace("</summary>", "").replace("<!-- zlayout-report -->", ""), token.content
+        assert token.type not in ("link_open", "image"), token.content
+        assert_inert(token.children or [])
+
+
+class Page(html.parser.HTMLParser):
+    """Elements and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] = self.elements.get(tag, 0) + 1
+        for name, value in attrs:
+            assert not name.startswith("on"), (name, value)
+            assert name not in ("src", "srcdoc", "action", "formaction"), (name, value)
+            assert name != "href" or (value or "").startswith("#"), (name, value)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if len(n) < 500][::4])
+def test_a_page_holds_any_name(name: str) -> None:
+    count("bad_inputs")
+    with broken_promises_count():
+        text = page.render(plan_of(name))
+        assert escapes(text) <= {"\t"}
+        read = Page()
+        read.feed(text)
+        assert read.elements["script"] == read.elements["style"] == 1
+        assert {"img", "iframe", "object", "form", "base", "link"} & set(read.elements) == set()
+
+
+def test_the_terminal_gets_no_escape_of_a_plan_file(tmp_path: Any) -> None:
+    for number, name in enumerate(NAMES):
+        path = tmp_path / f"{number}.json"
+        path.write_text(document.to_json(plan_of(name)))
+        ask("show", str(path), "-v", "--color", "never")
+        ask("show", str(path), "--report", "github=-", "--show-values")
