@@ -73,8 +73,11 @@ SampleRowsOption = Annotated[
     int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 a file, at most a million.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Another seed draws other rows.")]
+AllQueriesOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="List all queries, and all conditions that were not used.")
+]
 AdviceOutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Write the result there.", show_default=False)
+    Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
 ]
 HERE = Path()
 
@@ -307,7 +310,7 @@ def simulate(
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
-    verbose: VerboseOption = False,
+    verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """What given layouts would do for a workload's queries. Draws one sample on Spark; writes nothing."""
@@ -334,7 +337,7 @@ def advise(
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
-    verbose: VerboseOption = False,
+    verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Which columns, weights and curve serve a workload best, and which queries get slower. Writes nothing."""
