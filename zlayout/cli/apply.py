@@ -70,7 +70,7 @@ def apply_command(
     for diagnostic in (d for applied in done for d in result_of(applied).problems):
         console.diagnose(diagnostic)
     finished = with_results(plan, done)
-    return shown.end(finished, max(code, plan.exit_code), _outcomes(done))
+    return shown.end(finished, max(code, plan.exit_code), _outcomes(done, console.text_options().width))
 
 
 def _is_plan_file(request: PlanRequest) -> bool:
@@ -135,6 +135,6 @@ def cancel_jobs(runtime: SparkRuntime, progress: ApplyProgress, pause: float = 0
         time.sleep(pause)
 
 
-def _outcomes(done: Sequence[Applied]) -> str:
-    results = ((applied.table, result_of(applied)) for applied in done)
-    return "\n" + "".join(f"{printable(table)}  {result_text(result)}\n" for table, result in results)
+def _outcomes(done: Sequence[Applied], width: int) -> str:
+    lines = (f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in done)
+    return "\n" + "".join(f"{piece}\n" for line in lines for piece in text.wrapped(line, width, 6))
