@@ -23,7 +23,6 @@ Rows = Mapping[int, tuple[int, str, int]]  # a, b, p by id
 
 COLUMNS = "id BIGINT, a INT, b STRING, p INT"
 COUNT = 240
-DELETED = "id % 10 = 3"
 TARGET_SIZE = 1500  # bytes: two files for each partition
 
 _CHANGE_FEED = {"delta.enableInCommitTimestamps": "true", "delta.enableChangeDataFeed": "true"}
@@ -63,9 +62,17 @@ def values_of(start: int, stop: int) -> str:
     return f"SELECT {columns} FROM RANGE({start}, {stop}, 1, 2)"
 
 
+# the second half comes after the delete, so that no partition is left with a single file, which nothing would improve
+FIRST_STATEMENTS = (
+    f"INSERT INTO {{t}} {values_of(0, COUNT // 2)}",
+    "DELETE FROM {t} WHERE id % 10 = 3",
+    f"INSERT INTO {{t}} {values_of(COUNT // 2, COUNT)}",
+)
+
+
 def first_rows() -> Rows:
     """What a fresh table holds."""
-    return {id: row(id) for id in range(COUNT) if id % 10 != 3}
+    return {id: row(id) for id in range(COUNT) if id % 10 != 3 or id >= COUNT // 2}
 
 
 def quoted(properties: Mapping[str, str]) -> str:
@@ -148,8 +155,8 @@ class Delta(Table):
             self.spark.sql(
                 f"CREATE TABLE {name} ({COLUMNS}) USING delta PARTITIONED BY (p) TBLPROPERTIES ({quoted(properties)})"
             )
-            self.spark.sql(f"INSERT INTO {name} {values_of(0, COUNT)}")
-            self.spark.sql(f"DELETE FROM {name} WHERE {DELETED}")
+            for statement in FIRST_STATEMENTS:
+                self.spark.sql(statement.format(t=name))
         shutil.copytree(made, self.folder, dirs_exist_ok=True)
 
     def rows_elsewhere(self) -> list[tuple[Any, ...]]:
@@ -184,9 +191,8 @@ class Iceberg(Table):
         self.sql(
             f"CREATE TABLE {{t}} ({COLUMNS}) USING iceberg PARTITIONED BY (p) TBLPROPERTIES ({quoted(properties)})"
         )
-        self.sql(f"INSERT INTO {{t}} {values_of(0, COUNT // 2)}")
-        self.sql(f"INSERT INTO {{t}} {values_of(COUNT // 2, COUNT)}")
-        self.sql(f"DELETE FROM {{t}} WHERE {DELETED}")
+        for statement in FIRST_STATEMENTS:
+            self.sql(statement)
 
     def rows_elsewhere(self) -> list[tuple[Any, ...]]:
         found = load_table(self.catalog, self.name).scan().to_arrow().select(["id", "a", "b", "p"])
