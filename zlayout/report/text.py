@@ -213,15 +213,18 @@ def result_text(result: TableResult) -> str:
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
     """One line where it fits, else one line a column with the numbers below each other."""
     cells = [(printable(c.column), number(c.touched), _predicted(c), f"(floor {number(c.floor)})") for c in columns]
-    line = _labelled("", "touched", "   ".join(f"{name} {now}{after} {floor}" for name, now, after, floor in cells))
-    if not cells or len(line) <= width:
-        yield from [line] if cells else []
+    if not cells:
+        return
+    line = "   ".join(f"{name} {now}{after and ' -> '}{after} {floor}" for name, now, after, floor in cells)
+    if len(line) + _TEXT <= width:
+        yield _labelled("", "touched", line)
         return
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    arrow = " -> " if wide[2] else ""
     for at, (name, now, after, floor) in enumerate(cells):
-        text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{after:<{wide[2]}} {floor}"
+        text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{arrow}{after:>{wide[2]}} {floor:>{wide[3]}}"
         yield _labelled("", "" if at else "touched", text)
 
 
 def _predicted(column: ColumnForecast) -> str:
-    return f" -> ~{number(column.predicted)}" if column.predicted is not None else ""
+    return f"~{number(column.predicted)}" if column.predicted is not None else ""

@@ -53,6 +53,8 @@ def setting(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(setting(v) for v in value) + "]"
     if isinstance(value, dict):

@@ -31,5 +31,5 @@ def test_share(value: float, text: str) -> None:
 
 
 def test_settings_read_as_in_a_spec() -> None:
-    assert setting(["a", {"name": "b", "weight": 2.0}]) == "[a, {name: b, weight: 2.0}]"
+    assert setting(["a", {"name": "b", "weight": 2.0}]) == "[a, {name: b, weight: 2}]"
     assert [setting(v) for v in (None, True, False, 1000, "kd")] == ["none", "true", "false", "1000", "kd"]
