@@ -9,8 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 from model import iceberg_backend
-from model.iceberg_backend import Rewrite, StandIn, Task
 from model.iceberg_catalog import Change, Metadata
+from model.iceberg_java import Rewrite, StandIn, Task
 from model.mutant import Mutant, patched
 from model.rows import Row
 from model.schedule import step

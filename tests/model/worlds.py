@@ -1,4 +1,10 @@
-"""A table of one format, rewriters and writers: what one exploration is about, and what must hold at its end."""
+"""A table of one format, rewriters and writers: what one exploration is about, and what must hold at its end.
+
+The models satisfy the same Protocol as the product's backends, and more: they are the product's Delta and Iceberg
+backends, with stand-ins for the JVM, the log or catalog, and the Spark job. So what the schedules try is the code that
+commits to real tables, not a copy of it. That is why they live beside the tests and not in
+`zlayout.backends.memory`, which has a protocol of its own and would ship with the product.
+"""
 
 from __future__ import annotations
 

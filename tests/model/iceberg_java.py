@@ -1,0 +1,156 @@
+"""Stand-ins for the Java objects of an Iceberg table that a rewrite talks to: table, transaction, rewrite, session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from model.delta_log import ANSWER_LOST, COMMIT_FAULTS, KILLED_AFTER, REQUEST_LOST, SELF_CONFLICT
+from model.iceberg_catalog import Change, DataFile, DeleteFile, IcebergTable, Metadata, Snapshot, invalid, state_unknown
+from model.java import Seq, no_answer
+from model.rows import Row
+from model.schedule import Killed, learned, step
+
+from zlayout.spec.model import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A scan task: a data file of a snapshot, with the deletes that apply to it and its live rows."""
+
+    data: DataFile
+    applied: tuple[DeleteFile, ...]
+    live: tuple[Row, ...]
+
+    def file(self) -> DataFile:
+        return self.data
+
+    def deletes(self) -> tuple[DeleteFile, ...]:
+        return self.applied
+
+
+class Loaded:
+    """An Iceberg table as one client has loaded it; also its operations and its file IO."""
+
+    def __init__(self, table: IcebergTable, base: Metadata, client: StandIn) -> None:
+        self.table, self.base, self.client = table, base, client
+
+    def currentSnapshot(self) -> Snapshot:
+        return self.base.current
+
+    def snapshot(self, number: int) -> Snapshot | None:
+        return next((s for s in self.base.history if s.number == number), None)
+
+    def operations(self) -> Any:
+        return SimpleNamespace(current=lambda: self.base)
+
+    def newTransaction(self) -> Transaction:
+        return Transaction(self)
+
+    def io(self) -> Loaded:
+        return self
+
+    def newInputFile(self, path: str) -> Any:
+        return SimpleNamespace(exists=lambda: path in self.table.storage, getLength=lambda: 1)
+
+
+class Transaction:
+    """BaseTransaction: a rewrite and an update of properties, sent as one."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded, self._now = loaded, loaded.base
+        loaded.client.changes += 1
+        self.change = Change(loaded.table.number(loaded.client.name, loaded.client.changes))
+
+    def newRewrite(self) -> Rewrite:
+        return Rewrite(self)
+
+    def updateProperties(self) -> Update:
+        return Update(self)
+
+    def table(self) -> Loaded:
+        return Loaded(self._loaded.table, self._now, self._loaded.client)
+
+    def apply(self) -> None:
+        """Validate against what was loaded, and show the result."""
+        self.change.validate(self._loaded.base)
+        self._now = self._loaded.table.prepared(self._loaded.base, self.change)
+
+    def commitTransaction(self) -> None:
+        fault = step("commit", COMMIT_FAULTS, reads=False)
+        if fault == REQUEST_LOST:
+            raise no_answer()
+        self._loaded.table.commit(self.change)
+        learned("committed")
+        if fault == ANSWER_LOST:
+            raise state_unknown()
+        if fault == SELF_CONFLICT:
+            raise invalid("its own files are missing")
+        if fault == KILLED_AFTER:
+            raise Killed
+
+
+class Rewrite:
+    """RewriteFiles."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self.change = transaction.change
+
+    def validateFromSnapshot(self, number: int) -> Rewrite:
+        self.change.start = number
+        return self
+
+    def dataSequenceNumber(self, sequence: int) -> Rewrite:
+        self.change.data_sequence = sequence
+        return self
+
+    def deleteFile(self, file: DataFile | DeleteFile) -> None:
+        if isinstance(file, DataFile):
+            self.change.removed.append(file)
+        else:
+            self.change.removed_deletes.append(file)
+
+    def addFile(self, file: DataFile) -> None:
+        self.change.added.append(file)
+
+    def set(self, key: str, value: str) -> None:
+        self.change.summary[key] = value
+
+    def commit(self) -> None:
+        self._transaction.apply()
+
+
+class Update:
+    """UpdateProperties."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def set(self, key: str, value: str) -> Update:
+        self._transaction.change.properties[key] = value
+        return self
+
+    def commit(self) -> None:
+        pass
+
+
+class StandIn:
+    """The methods of `zlayout.backends.iceberg.jvm.IcebergJvm` that a rewrite uses."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.table: IcebergTable = session.table
+        self.name: str = session.name
+        self.changes = self.written = 0
+        kinds = SimpleNamespace(isFileScoped=lambda delete: bool(delete.target), isDV=lambda delete: delete.vector)
+        self.iceberg = SimpleNamespace(util=SimpleNamespace(ContentFileUtil=kinds))
+
+    def load(self, name: TableName) -> Loaded:  # noqa: ARG002
+        step("load")
+        return Loaded(self.table, self.table.current, self)
+
+    def list(self, values: Iterable[Any]) -> Seq:
+        return Seq(values)
