@@ -28,14 +28,9 @@ sys.exit(code)
 MANY = 260_000
 LARGE_YAML = {
     "brackets": "[" * MANY,
-    "dashes": "- " * (MANY // 2),
     "bad_columns": LAYOUT + "[" + "1," * 85_000 + "1]",
-    "bad_maps": LAYOUT + "[" + "{a: 1}," * 30_000 + "a]",
-    "tags_not_alike": LAYOUT + "[a]\ntags: [" + ",".join(f"{n:x}" for n in range(40_000)) + "]",
     "lists_as_tags": LAYOUT + "[a]\ntags: [" + "[]," * 60_000 + "a]",
-    "unknown_keys": LAYOUT + "[a]\n" + "".join(f"k{n:x}: 1\n" for n in range(24_000)),
     "one_key": "a" * MANY + ": 1",
-    "escapes": 'a: "' + "\\x41" * 60_000 + '"',
     "digits": LAYOUT + "[a]\nfiles: {target_size: " + "9" * 200_000 + "}",
     "where": LAYOUT + "[a]\nwhere: " + "(" * 9_990,
     "where_power": LAYOUT + "[a]\nwhere: a = 1e999999999BD",
@@ -44,13 +39,9 @@ LARGE_PLANS = {
     "brackets": "[" * 10_000_000,
     "lists": '{"format_version":1,"x":[' + "[]," * 3_300_000 + "1]}",
     "numbers": '{"format_version":1,"x":[' + "12345671234567," * 690_000 + "1]}",
-    "small_numbers": '{"format_version":1,"x":[' + "1," * 5_000_000 + "1]}",
     "keys": '{"format_version":1,' + ",".join(f'"{n:012x}":1' for n in range(580_000)) + "}",
-    "tables": '{"format_version":1,"zlayout_version":"1","tables":[' + "{}," * 14_000 + "{}]}",
     "strings": '{"format_version":1,"x":[' + '"abcdefghijkl",' * 690_000 + "1]}",
-    "one_string": '{"format_version":1,"zlayout_version":"' + "x" * 10_000_000 + '","tables":[]}',
     "one_number": '{"format_version":' + "9" * 10_000_000 + "}",
-    "spaces": " " * 60_000_000,
     "deep": '{"format_version":1,"x":' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}",
 }
 
@@ -146,3 +137,5 @@ def test_what_is_no_file_of_the_project(kind: str, folder: Path, monkeypatch: py
     ODD[kind](folder / "zlayout.yaml")
     said += ask("validate", "--project", "zlayout.yaml").err
     assert "root:" not in said
+    if kind in ("a link out", "a link up"):
+        assert said.count("ZL026") >= 2
