@@ -20,7 +20,7 @@ from zlayout.table.state import TableState
 # A layout must save this share of the bytes that are read now, or a rewrite is not worth it.
 BETTER = 0.05
 # The search looks at fewer rows of the sample; the layouts that it ends with are then measured on all.
-SEARCH_ROWS = 100_000
+SEARCH_ROWS = 30_000
 SEARCH_ROWS_A_FILE = 200
 
 
