@@ -25,7 +25,7 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/pytest tests/unit
 
 test: check  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
-	$(BIN)/pytest tests/model tests/browser tests/editor tests/sequences tests/spark
+	$(BIN)/pytest tests/hostile tests/model tests/browser tests/editor tests/sequences tests/spark
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests
