@@ -55,8 +55,19 @@ def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, capsys: pyt
     assert run(["import", "lake.db.orders"]) == 0
     assert "OPTIMIZE ZORDER BY at version 2" in capsys.readouterr().err
     assert (the_layout().column_names, the_layout().layout.curve) == (("b", "a"), "zorder")
+    assert run(["inspect", "lake.db.orders"]) == 0
+    assert "  ordered by      OPTIMIZE ZORDER BY at version 2: zorder [b, a]\n" in capsys.readouterr().out
     run(["plan", "--output", "json"])
     assert json.loads(capsys.readouterr().out)["tables"][0]["drift"] == []
+
+
+def test_a_history_that_makes_no_sense_says_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = root / "tables" / "db" / "orders" / "_delta_log"
+    info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": "[b"}}
+    (log / "00000000000000000002.json").write_text(json.dumps({"commitInfo": info}) + "\n")
+    Path("layouts/orders.yaml").unlink()
+    assert run(["import", "lake.db.orders"]) == 1
+    assert "ZL065" in capsys.readouterr().err
 
 
 def test_the_newest_optimize_with_an_order_counts() -> None:
