@@ -21,6 +21,8 @@ MOST_COLUMNS = 6
 WORTH = 0.01
 # Another weight or curve must save this: less is chance in the sample.
 REFINES = 0.005
+# So many of all layouts tried are measured again at the end: what is best on few rows may be so by chance.
+FINALISTS = 5
 # A column that follows one of the layout's (`zlayout.advise.columns`) must save this: one of them is mostly enough.
 WORTH_FOLLOWING = 0.10
 FACTORS = (2.0, 0.5, 4.0, 0.25)
@@ -61,6 +63,21 @@ class Search:
             found = self._refine(start, shares, curves)
             if self.best is None or self._better(found, self.best):
                 self.best = found
+
+    def finalists(self) -> list[Layout]:
+        """The best layout, the steps and the next best few, to be measured again on more rows."""
+        if self.best is None:
+            return []
+        few = sorted(self.known.values(), key=_cost)[:FINALISTS]
+        layouts = dict.fromkeys(c.layout for c in (self.best, *self.steps, *few))
+        # whether a pair of columns that follow each other is worth it has been decided
+        return [layout for layout in layouts if self._pairs(layout) <= self._pairs(self.best.layout)]
+
+    def choose(self, measured: Sequence[Choice]) -> Choice:
+        """Of the finalists, measured: the simplest of those that are as good as the best."""
+        least = min(map(_cost, measured))
+        good = [c for c in measured if _cost(c) <= (1 + REFINES) * least]
+        return min(good, key=lambda c: (self._pairs(c.layout), len(c.layout.columns), _cost(c)))
 
     def _forward(self, shares: Mapping[str, float], curve: str) -> None:
         chosen: tuple[str, ...] = ()

@@ -84,8 +84,9 @@ def study(
         search.run(shares, all_curves(question.curve))
         steps = tuple(measure(step.layout) for step in search.steps)
         tried, hurried = tried + len(search.known), search.hurried
-        if search.best is not None:
-            choices.append(measure(search.best.layout))
+        finals = [measure(layout) for layout in search.finalists()]
+        if finals:
+            choices.append(search.choose(finals))
     now = costs(queries, present_files(state))
     best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     if best is not None and best.costs.mean_bytes > (1 - BETTER) * now.mean_bytes:
