@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, log2
 
 import numpy as np
@@ -84,7 +85,11 @@ class _Job:
     cells: tuple[Cell, ...]
     forest: Forest
     gate: Gate
-    partitions: int
+    group_of: Int32
+
+    @property
+    def partitions(self) -> int:
+        return len(self.group_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +142,14 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     sample = take_sample(source, columns, groups, index)
     cells = tuple(_cells(sample, layout, groups))
     forest = plant([c.map for c in cells])
-    gate = Gate(source.frame, sum(g.rows for g in groups))
+    gate = Gate(
+        source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
+    )
     file_group = np.repeat([c.group for c in cells], [c.map.files for c in cells])
     overflow = np.arange(len(groups) if source.partition else 0)
     group_of = np.concatenate((file_group, overflow)).astype(np.int32)
     return Placed(
-        frame=_frame(_Job(source, columns, index, cells, forest, gate, len(group_of))),
+        frame=_frame(_Job(source, columns, index, cells, forest, gate, group_of)),
         gate=gate,
         group_of=group_of,
         overflow=tuple(range(forest.files, len(group_of))),
@@ -184,7 +191,10 @@ def _frame(job: _Job) -> DataFrame:
         "cell": pa.array(by_key.astype(np.int32)),
     }
     arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
-    constants = Constants(source.frame.sparkSession, arrays)
+    group_of_ordinal = np.empty(len(job.index), np.int32)
+    group_of_ordinal[job.index.ordinal] = job.index.group
+    groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
+    constants = Constants(source.frame.sparkSession, arrays | groups)
     frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
@@ -192,10 +202,20 @@ def _frame(job: _Job) -> DataFrame:
         # a cell that the sample missed: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
-    names, (file, order) = partition_names(source), _order(job)
-    frame = job.gate.watch_source(frame, *map(F.col, names), *[c.alias(name) for name, c in order.items()])
-    frame = frame.repartitionById(job.partitions, file).sortWithinPartitions(*names, *order)
-    return job.gate.watch_result(frame)
+    names, order = partition_names(source), _order(job)
+    several = len(np.unique(job.group_of)) > 1
+    left = constants.at("group_of_ordinal", order.ordinal) if several else None
+    came = constants.at("group_of_partition", F.spark_partition_id()) if several else None
+    carried = [column.alias(name) for name, column in order.carried.items()]
+    frame = job.gate.watch_source(frame, *map(F.col, names), *carried, group=left)
+    frame = frame.repartitionById(job.partitions, order.partition).sortWithinPartitions(*names, *order.carried)
+    return job.gate.watch_result(frame, came)
+
+
+def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
+    """The source's rows with the group of the file that each is in."""
+    constants = Constants(source.frame.sparkSession, index_arrays(index))
+    return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
 def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
@@ -208,21 +228,29 @@ def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFr
     return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0}).drop(found)
 
 
-def _order(job: _Job) -> tuple[Column, dict[str, Column]]:
-    """The row's Spark partition, from the columns that also sort a file's rows: along the curve, then as they stood
-    in the source. The columns are named as the shuffle carries them.
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What the shuffle carries beside a row, by name, which also sorts a file's rows: along the curve, then as they
+    stood in the source. partition, ordinal: of the row, from the carried columns."""
 
-    One long where that fits: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort.
-    """
+    carried: Mapping[str, Column]
+    partition: Column
+    ordinal: Column
+
+
+def _order(job: _Job) -> _Order:
+    """One long where that fits: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort."""
     parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())
     if bits[POSITION] < POSITION_BITS:
-        return F.col(FILE_ID), {name: F.col(name) for name in bits}
+        return _Order({name: F.col(name) for name in bits}, F.col(FILE_ID), F.col(ORDINAL))
     name, packed = f"{PREFIX}order", F.col(FILE_ID).cast("bigint")
     for lower in (LEAF, ORDINAL, POSITION):
         packed = F.shiftleft(packed, bits[lower]).bitwiseOR(F.col(lower).cast("bigint"))
-    return F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int"), {name: packed}
+    partition = F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int")
+    ordinal = F.shiftright(name, bits[POSITION]).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
+    return _Order({name: packed}, partition, ordinal)
 
 
 def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:

@@ -4,13 +4,15 @@ A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, 
 and, unlike an XOR, sees paired duplicates. Both sides are observed while the rows flow, so the gate costs no scan.
 
 A row travels as one struct, so that Spark has it as one run of bytes (`UnsafeRow`), which are hashed as they are:
-every type, every null and every bit counts, at a fifth of what `xxhash64` over the columns costs.
+every type, every null and every bit counts, at a fifth of what `xxhash64` over the columns costs. Groups may be
+committed apart, so that each must have its own rows again: its number is the seed of its rows' hashes, on one side by
+the file that a row was in, on the other by the file that it is written to.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from zlayout.rewrite.rows import PREFIX, quoted
 from zlayout.rewrite.scala import scala_object, scala_seq, static_call
 
 ROW = f"{PREFIX}row"
+NUMBER = f"{PREFIX}number"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 SEED = -0x61C8864680B583EB  # any long that py4j does not send as an int
 WAIT_SECONDS = 60.0
@@ -39,25 +42,32 @@ class Content:
 class Gate:
     """Watches one rewrite: `watch_source` before the shuffle, `watch_result` after it, `check` after the write."""
 
-    def __init__(self, source: DataFrame, expected_rows: int) -> None:
-        """source: the frame to rewrite, without anything added. expected_rows: live rows that the metadata promises."""
+    def __init__(
+        self, source: DataFrame, expected_rows: int, grouped: Callable[[], tuple[DataFrame, Column]] | None = None
+    ) -> None:
+        """source: the frame to rewrite, without anything added. expected_rows: live rows that the metadata promises.
+
+        grouped: for several groups, the source with more columns, and the group's number (int) in it.
+        """
         self._source = source
+        self._grouped = grouped
         self._expected_rows = expected_rows
         self._before = Observation()
         self._after = Observation()
 
-    def watch_source(self, frame: DataFrame, *carried: Column) -> DataFrame:
+    def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
         """Count what goes into the shuffle: a frame of ROW, with the source's columns, and what is `carried` beside.
 
-        frame: the source's columns and maybe more. An observation ends Spark's generated loop and copies each row:
-        directly below the shuffle, which wants whole rows anyway, that costs nothing.
+        frame: the source's columns and maybe more. group: of a row, from what is carried. An observation ends Spark's
+        generated loop and copies each row: directly below the shuffle, which wants whole rows anyway, that costs
+        nothing.
         """
         packed = frame.select(_row(self._source.columns), *carried)
-        return packed.observe(self._before, *_content_columns(packed))
+        return packed.observe(self._before, *_content_columns(packed, group))
 
-    def watch_result(self, frame: DataFrame) -> DataFrame:
-        """Count what comes out of the shuffle, and give the source's columns back. frame: has ROW."""
-        return frame.observe(self._after, *_content_columns(frame)).select(f"{ROW}.*")
+    def watch_result(self, frame: DataFrame, group: Column | None = None) -> DataFrame:
+        """Count what comes out of the shuffle, and give the source's columns back. frame: has ROW. group: of a row."""
+        return frame.observe(self._after, *_content_columns(frame, group)).select(f"{ROW}.*")
 
     def check(self) -> Content:
         """What was written, once the write is done.
@@ -68,7 +78,7 @@ class Gate:
         before, after = _observed(self._before), _observed(self._after)
         if before != after:
             # a stage that ran again after a lost executor is counted twice before the shuffle: count once more
-            before = content_of(self._source)
+            before = self._count_again()
         if before != after:
             raise _differs("rewriting changed the rows", before, after)
         if after.rows != self._expected_rows:
@@ -85,23 +95,33 @@ class Gate:
         Raises EngineError ZL310 when they differ from what was sent to the writer.
         """
         written = written.select(*[quoted(c) for c in self._source.columns])
-        sent, found = _observed(self._after), content_of(written)
+        # what was written does not say its group; the hashes that were sent have it in them
+        sent = content_of(self._source) if self._grouped else _observed(self._after)
+        found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not what they mean
         if sent != found and content_of(_meaning(self._source)) != content_of(_meaning(written)):
             raise _differs("the files that were written hold other rows", sent, found)
         return found
 
+    def _count_again(self) -> Content:
+        if self._grouped is None:
+            return content_of(self._source)
+        frame, group = self._grouped()
+        return content_of(frame, self._source.columns, group)
 
-def content_of(frame: DataFrame) -> Content:
-    """The content of a frame by a scan of it."""
+
+def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Column | None = None) -> Content:
+    """The content of a frame by a scan of it. columns: which make up a row, None for all. group: of a row."""
     seen = Observation()
-    packed = frame.select(_row(frame.columns))
-    packed.observe(seen, *_content_columns(packed)).write.format("noop").mode("overwrite").save()
+    number = () if group is None else (group.alias(NUMBER),)
+    packed = frame.select(_row(frame.columns if columns is None else columns), *number)
+    metrics = _content_columns(packed, F.col(NUMBER) if number else None)
+    packed.observe(seen, *metrics).write.format("noop").mode("overwrite").save()
     return _observed(seen)
 
 
 def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
-    """The gate sees all groups as one, and they may be committed apart: so each must have its own rows again.
+    """Each group must have as many rows in the files that it is committed with as it had.
 
     groups: by id the live rows that it had and those in its new files. Raises EngineError ZL310 where they differ.
     """
@@ -130,12 +150,14 @@ def _meaning(frame: DataFrame) -> DataFrame:
     return frame.select(*map(of, frame.schema.fields))
 
 
-def _row(columns: list[str]) -> Column:
+def _row(columns: Sequence[str]) -> Column:
     return F.struct(*[F.col(quoted(c)) for c in columns]).alias(ROW)
 
 
-def _content_columns(frame: DataFrame) -> list[Column]:
-    """Row count and sum of the hashes of a frame with ROW. The sum wraps round, whatever `spark.sql.ansi.enabled` says.
+def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
+    """Row count and sum of the hashes of a frame with ROW, seeded with the row's group where given.
+
+    The sum wraps round, whatever `spark.sql.ansi.enabled` says.
 
     The rows are counted by the last column, so that Spark does not drop it below the observation: that costs a copy.
     """
@@ -144,15 +166,17 @@ def _content_columns(frame: DataFrame) -> list[Column]:
     expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
     wrapping = scala_object(expressions, "EvalMode").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
-    total = expressions.aggregate.Sum(_bytes_hash(jvm, convert.expression(F.col(ROW)._jc)), context)
+    seed = F.lit(SEED) if group is None else group.cast("bigint")
+    hashed = _bytes_hash(jvm, convert.expression(F.col(ROW)._jc), convert.expression(seed._jc))
+    total = expressions.aggregate.Sum(hashed, context)
     return [
         F.count(frame.columns[-1]).alias("rows"),
         Column(convert.column(total.toAggregateExpression())).alias("hash"),
     ]
 
 
-def _bytes_hash(jvm: Any, row: Any) -> Any:
-    """`XXH64` of the bytes of a struct, as a Catalyst expression of calls that stay in generated code.
+def _bytes_hash(jvm: Any, row: Any, seed: Any) -> Any:
+    """`XXH64` of the bytes of a struct with a seed (bigint): Catalyst calls that stay in generated code.
 
     What is observed has left a projection, so that a struct in it is an UnsafeRow.
     """
@@ -173,7 +197,7 @@ def _bytes_hash(jvm: Any, row: Any) -> Any:
         call(bytes_of, "getBaseObject", kind("java.lang.Object")),  # null for memory off the heap
         call(bytes_of, "getBaseOffset", long),
         call(bytes_of, "getSizeInBytes", integer),
-        catalyst.Literal(SEED, long),
+        seed,
     )
     return static_call(jvm, f"{_EXPRESSIONS}.XXH64", "hashUnsafeWords", long, where, nulls=False)
 

@@ -173,6 +173,8 @@ class _Committer:
         """One commit for all of `rewritten`. Raises CommitConflict ZL321, CommitUnknown ZL331, EngineError ZL316."""
         added = [file for each in rewritten for file in each.added]
         removed = [file for each in rewritten for file in each.removed]
+        with spark_errors(str(self._work.table), "committing"):
+            size = sum(file.size() for file in added)  # once it is committed nothing may fail, were the JVM to die
         return Commit(
             kind="rewrite",
             version=self._version(transaction, added, removed),
@@ -180,7 +182,7 @@ class _Committer:
             files_removed=len(removed),
             files_added=len(added),
             bytes_removed=sum(int(each.group.files.bytes.sum()) for each in rewritten),
-            bytes_added=sum(file.size() for file in added),
+            bytes_added=size,
             rows=sum(int(each.group.files.live_rows.sum()) for each in rewritten),
         )
 
