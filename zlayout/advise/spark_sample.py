@@ -16,9 +16,11 @@ from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 FILE = "__zlayout_file"
+DRAW = "__zlayout_draw"
+HASH_BITS = 31
 # A few more are drawn than wanted, since each row is drawn by itself.
 MARGIN = 1.05
 
@@ -34,8 +36,9 @@ def draw_sample(
 ) -> KeySample:
     """About `rows` rows (never more) of the table's pinned version, with the partition that each is in.
 
-    The same seed draws the same rows from the same files, as long as Spark splits them alike. Types are those of
-    the bounds. Raises EngineError ZL301 to ZL306, ZL314.
+    The same seed draws the same rows from the same files; on Delta as long as Spark splits them alike, since a row's
+    position is not to be had of every Delta table. Types are those of the bounds.
+    Raises EngineError ZL301 to ZL306, ZL314.
     """
     from pyspark.sql import functions as F
 
@@ -44,20 +47,17 @@ def draw_sample(
 
     session = runtime.session
     with spark_errors(str(table), "drawing a sample"):
-        frame, file = _frame(runtime, catalog, table, state.version)
+        frame, file, draw = _frame(runtime, catalog, table, state.version, seed)
         known = int(state.files.live_rows.sum())
         share = min(1.0, MARGIN * rows / max(known, 1))
         wanted = {name: f"key{i}" for i, name in enumerate(columns)}
         picked = [key_column(frame, name).alias(alias) for name, alias in wanted.items()]
         where = [F.col(file).alias(FILE)] if len(state.files.partitions) > 1 else []
-        drawn = frame.select(*picked, *where)
-        if share < 1:
-            drawn = drawn.sample(withReplacement=False, fraction=share, seed=seed)
-        data = drawn.toArrow()
+        drawn = frame.select(*picked, *where, draw.alias(DRAW))
+        data = drawn.where(F.col(DRAW) < share).toArrow()
         paths = _paths(session, state, catalog, table) if where else None
-    if len(data) > rows:
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(data))[:rows])
-        data = data.take(pa.array(chosen))
+    # in the order of the draw, which does not depend on the order in which Spark reads files
+    data = data.take(pc.sort_indices(data[DRAW])[:rows])
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
     partition = np.zeros(len(data), np.int32)
     if paths is not None:
@@ -66,14 +66,20 @@ def draw_sample(
     return KeySample(keys, partition, seed)
 
 
-def _frame(runtime: SparkRuntime, catalog: CatalogConfig, table: TableName, version: int) -> tuple[DataFrame, str]:
-    """The live rows at the version, and the name of the column that has each row's file."""
+def _frame(
+    runtime: SparkRuntime, catalog: CatalogConfig, table: TableName, version: int, seed: int
+) -> tuple[DataFrame, str, Column]:
+    """The live rows at the version, the name of the column that has a row's file, and a number from 0 to 1 for each."""
+    from pyspark.sql import functions as F
+
     session = runtime.session
     if catalog.format == "delta":
         reader = session.read.format("delta").option("versionAsOf", str(version))
-        return reader.load(delta_location(catalog, table)), "_metadata.file_path"
+        return reader.load(delta_location(catalog, table)), "_metadata.file_path", F.rand(seed)
     name = ".".join("`" + part.replace("`", "``") + "`" for part in (table.catalog, *table.identifier))
-    return session.read.option("versionAsOf", str(version)).table(name), "_file"
+    frame = session.read.option("versionAsOf", str(version)).table(name)
+    low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << HASH_BITS) - 1)
+    return frame, "_file", low_bits / float(1 << HASH_BITS)
 
 
 def _paths(session: object, state: TableState, catalog: CatalogConfig, table: TableName) -> pa.Array:

@@ -1,0 +1,141 @@
+"""What advise predicts is what a real rewrite leaves, and what Spark itself then reads, on both formats."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from demo import scanned_files
+from spark.arenas import SparkArena
+
+from zlayout.advise.costs import costs
+from zlayout.advise.cut import cuts
+from zlayout.advise.model import KeySample, Study
+from zlayout.advise.queries import table_queries
+from zlayout.advise.spark_sample import draw_sample
+from zlayout.advise.study import Question, present_files, rewrite_target, study
+from zlayout.applying import apply_table, new_run
+from zlayout.errors import Location
+from zlayout.plan.diff import PlanOptions
+from zlayout.plan.forecast import promises
+from zlayout.planning import plan_table
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.state import TableState
+from zlayout.workload import read_workload
+
+ROWS, FILES = 24_000, 24
+CONDITIONS = [
+    "day = DATE '1995-03-04'",
+    "day >= DATE '1995-06-01' AND day < DATE '1995-07-01' AND piece < 3000",
+    "piece = 4711",
+    "piece BETWEEN 100 AND 400 OR piece > 19800",
+    "mode IN ('MAIL', 'SHIP') AND day > DATE '1995-11-01'",
+    "name LIKE 'a-prefix-of-more-than-16-characters-07%'",
+    "price < 12.5 AND NOT (piece > 5000)",
+]
+COLUMNS = ("day", "piece", "mode", "name", "price")
+
+
+def make_lines() -> pa.Table:
+    rng = np.random.default_rng(11)
+    piece = rng.integers(0, 20_000, ROWS)
+    return pa.table(
+        {
+            "id": pa.array(np.arange(ROWS)),
+            "day": pa.array(rng.integers(9131, 9496, ROWS), pa.int32()).cast(pa.date32()),
+            "piece": pa.array(piece),
+            "mode": pa.array(["AIR", "MAIL", "RAIL", "SHIP"]).take(pa.array(rng.integers(0, 4, ROWS))),
+            "name": pa.array([f"a-prefix-of-more-than-16-characters-{p // 2000:02}" for p in piece.tolist()]),
+            "price": pa.array(np.round(rng.random(ROWS) * 100 + piece / 200, 2)),
+        }
+    )
+
+
+LINES = make_lines()
+
+
+def observe(arena: SparkArena) -> TableState:
+    return arena.backend.observe(arena.table, COLUMNS)
+
+
+def sample_of(arena: SparkArena, state: TableState, rows: int, seed: int = 0) -> KeySample:
+    catalog = arena.project.catalogs[arena.table.catalog]
+    return draw_sample(arena.runtime, catalog, arena.table, state, COLUMNS, rows, seed)
+
+
+def base_layout(state: TableState) -> Layout:
+    return Layout((), "kd", 1000, False, int(state.files.bytes.sum()) // FILES, True, "zlayout")
+
+
+def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
+    path = folder / "q.sql"
+    path.write_text(";\n".join(f"SELECT count(*) FROM {arena.table.name} WHERE {c}" for c in CONDITIONS))
+    queries, _ = table_queries(read_workload([path]), arena.table, state)
+    base = base_layout(state)
+    spec = LayoutSpec(arena.table, base, Location("test"))
+    target = rewrite_target(state, base.target_size, FILES)
+    sample = sample_of(arena, state, ROWS // 2)
+    return study(state, queries, sample, target, cuts(spec, state, COLUMNS), Question((), None, base, True))
+
+
+def apply(arena: SparkArena, layout: Layout) -> LayoutSpec:
+    spec = LayoutSpec(arena.table, layout, Location("test"))
+    planned = plan_table(spec, arena.backend, PlanOptions())
+    applied = new_run(planned)
+    apply_table(planned, arena.backend, PlanOptions(), applied, lambda _p: None, lambda _t, _o: None)
+    assert applied.error is None
+    return spec
+
+
+def read_by_spark(arena: SparkArena) -> list[int]:
+    session = arena.runtime.session
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    found = []
+    for condition in CONDITIONS:
+        query = arena.read().where(condition).selectExpr("count(*)", "max(id)")
+        query.collect()
+        found.append(scanned_files(query._jdf.queryExecution().executedPlan()))
+    session.conf.unset("spark.sql.adaptive.enabled")
+    return found
+
+
+def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_path: Path) -> None:
+    arena.create(LINES, FILES)
+    before = observe(arena)
+    found = studied(arena, before, tmp_path)
+    assert found.best is not None
+    assert found.now.files.tolist() == read_by_spark(arena)
+    spec = apply(arena, found.best.layout)
+    after = observe(arena)
+    measured = costs(found.queries, present_files(after))
+    assert len(after.files) == pytest.approx(found.best.files, abs=1)
+    assert found.best.costs.mean_files == pytest.approx(measured.mean_files, rel=0.15)
+    assert measured.mean_files < 0.6 * found.now.mean_files
+    # and bounds are pruned by as Spark prunes by them
+    assert measured.files.tolist() == read_by_spark(arena)
+    kept, partitions = promises(after.files, spec)
+    assert partitions == 1
+    assert all(0.5 < p.predicted / p.measured < 2 for p in kept)
+
+
+def test_the_sample_knows_partitions_and_is_the_same_for_a_seed(arena: SparkArena) -> None:
+    arena.create(LINES, 6, ("mode",))
+    arena.append(LINES.slice(0, 10).set_column(3, "mode", pa.array(["B ä/%"] * 10)))
+    state = observe(arena)
+    one, same, other = (sample_of(arena, state, 3_000, seed) for seed in (1, 1, 2))
+    assert 2_500 < len(one) <= 3_000
+    assert rows(one) == rows(same) != rows(other)
+    whole = sample_of(arena, state, 10**6)
+    assert len(whole) == ROWS + 10
+    values = [p.values[0] for p in state.files.partitions]
+    assert whole.keys["mode"].to_pylist() == [values[p] for p in whole.partition.tolist()]
+    assert {k: v.type for k, v in whole.keys.items()} == {k: state.column(k).type for k in COLUMNS}  # type: ignore[union-attr]
+    assert min(d for d in whole.keys["day"].to_pylist()) == date(1995, 1, 1)
+
+
+def rows(sample: KeySample) -> list[Any]:
+    return sorted(zip(*(sample.keys[c].to_pylist() for c in ("day", "piece")), strict=True))
