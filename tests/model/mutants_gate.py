@@ -28,8 +28,15 @@ def first_content(groups: Any) -> gate.Content:
     return gate.Content(sum(map(len, groups.values())), 0)
 
 
+def groups_as_one(groups: Any) -> gate.Content:
+    """The sum of hashes that do not know their group."""
+    rows = [row for group in groups.values() for row in group]
+    return gate.Content(len(rows), sum(map(spark_job.hash_of, rows)))
+
+
 def mutants(format: str) -> tuple[Mutant, ...]:
     jobs = Scenario(format, ("append",), rewriters=1, faults=1, jobs_fail=True)
+    mixed = Scenario(format, ("update",), rewriters=1, faults=1, jobs_fail=True)
     plain = Scenario(format, ("append",), rewriters=1, faults=1, jobs_fail=True, lineage=False)
     return (
         Mutant(
@@ -52,5 +59,12 @@ def mutants(format: str) -> tuple[Mutant, ...]:
             jobs,
             {"rows changed"},
             patched((spark_job, "content", first_content)),
+        ),
+        Mutant(
+            "groups-as-one",
+            "compares the rows of all groups together, though one of them may be committed without the other",
+            mixed,
+            {"rows lost", "rows doubled", "rows changed"},
+            patched((spark_job, "content", groups_as_one)),
         ),
     )

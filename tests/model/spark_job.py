@@ -1,7 +1,8 @@
 """The Spark job of a rewrite, without Spark: rows of groups into one new file for each group, past the real gate.
 
-The job itself may go wrong: a row is dropped, doubled, changed, or a pair of equal rows becomes another pair of equal
-rows, as a broken shuffle, reader or writer would have it. What then happens is up to `zlayout.rewrite.gate`.
+The job itself may go wrong: a row is dropped, doubled, changed, a pair of equal rows becomes another pair, or two
+groups each get a row of the other, as a broken shuffle, reader or writer would have it. What then happens is up to
+`zlayout.rewrite.gate`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from zlayout.rewrite import gate
 Rows = tuple[Row, ...]
 Groups = Mapping[str, Rows]
 VACUUM = "new files are removed"
+MIXED = "two groups exchange a row"
 _MASK = (1 << 64) - 1
 
 
@@ -30,9 +32,9 @@ def hash_of(row: Row) -> int:
 
 
 def content(groups: Groups) -> gate.Content:
-    """Rows and the sum of their hashes, as `zlayout.rewrite.gate` has Spark compute it."""
-    rows = [row for group in groups.values() for row in group]
-    return gate.Content(len(rows), sum(map(hash_of, rows)) & _MASK)
+    """Rows and the sum of their hashes, seeded by their group, as `zlayout.rewrite.gate` has Spark compute it."""
+    hashes = [hash((name, hash_of(row))) for name, rows in groups.items() for row in rows]
+    return gate.Content(len(hashes), sum(hashes) & _MASK)
 
 
 def dropped(rows: Rows) -> Rows:
@@ -57,6 +59,15 @@ def other_pair(rows: Rows) -> Rows:
     return rows
 
 
+def mixed(groups: Groups) -> Groups:
+    """The first rows of the first two groups change places."""
+    filled = [name for name, rows in groups.items() if rows][:2]
+    if len(filled) < 2:
+        return groups
+    one, other = filled
+    return {**groups, one: (groups[other][0], *groups[one][1:]), other: (groups[one][0], *groups[other][1:])}
+
+
 FAULTS: Mapping[str, Callable[[Rows], Rows]] = {
     "a row is dropped": dropped,
     "a row is doubled": doubled,
@@ -71,9 +82,9 @@ def rewrite(source: Groups, expected: Mapping[str, int], *, may_fail: bool) -> t
     expected: live rows of each group by the metadata. may_fail: whether the job itself can go wrong. Raises what the
     gate raises, EngineError ZL310 and ZL311.
     """
-    fault = step("write", (*FAULTS, VACUUM) if may_fail else (), visible=False)
+    fault = step("write", (*FAULTS, MIXED, VACUUM) if may_fail else (), visible=False)
     break_rows = FAULTS.get(fault)
-    new = dict(source)
+    new = dict(mixed(source) if fault == MIXED else source)
     if break_rows is not None:
         name = max(source, key=lambda group: (len(source[group]), group))
         new[name] = break_rows(source[name])

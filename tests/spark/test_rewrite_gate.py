@@ -92,6 +92,31 @@ def test_a_source_that_was_counted_twice_is_counted_again(spark, tmp_path):
     assert spark.read.parquet(str(tmp_path / "written")).columns == ["id"]
 
 
+def test_two_rows_that_change_groups_are_refused(spark, tmp_path):
+    frame = spark.range(10).withColumn("group", (F.col("id") % 2).cast("int"))
+    rows, left = frame.select("id"), F.col("group")
+    swapped = F.when(column("id") < 2, 1 - left).otherwise(left)
+    for name, came in (("same", left), ("swapped", swapped)):
+        gate = Gate(rows, 10, lambda: (frame, left))
+        gate.watch_result(gate.watch_source(frame, left, group=left), came).write.parquet(str(tmp_path / name))
+        if name == "same":
+            assert gate.check().rows == 10
+            assert gate.verify(spark.read.parquet(str(tmp_path / name))).rows == 10
+        else:
+            with pytest.raises(EngineError, match=r"ZL310.*with other content"):
+                gate.check()
+
+
+def test_groups_that_were_counted_twice_are_counted_again(spark, tmp_path):
+    frame = spark.range(10).withColumn("group", (F.col("id") % 2).cast("int"))
+    gate = Gate(frame.select("id"), 10, lambda: (frame, F.col("group")))
+    twice = gate.watch_source(frame.unionAll(frame), F.col("group"), group=F.col("group"))
+    twice.write.format("noop").mode("overwrite").save()
+    sent = frame.select(F.struct("id").alias(module.ROW), "group")
+    gate.watch_result(sent, F.col("group")).write.parquet(str(tmp_path / "written"))
+    assert gate.check().rows == 10
+
+
 def test_a_write_that_never_ran_is_refused(spark, monkeypatch):
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
     gate = Gate(spark.range(1), 1)
