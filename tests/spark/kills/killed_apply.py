@@ -25,7 +25,7 @@ from zlayout.backends.delta.outcome import Log
 from zlayout.backends.iceberg import commit as iceberg_commit
 from zlayout.backends.iceberg import settings as iceberg_settings
 from zlayout.backends.iceberg.staging import Staged
-from zlayout.cli.main import run
+from zlayout.cli.main import main as zlayout
 from zlayout.rewrite import engine
 from zlayout.rewrite.gate import Gate
 
@@ -59,11 +59,11 @@ POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
 }
 
 
-def main(point: str, victim: str, folder: Path) -> int:
+def main(point: str, victim: str, folder: Path) -> None:
     targets, moment, at_call = POINTS[point]
     for owner, name in targets:
         setattr(owner, name, _deadly(getattr(owner, name), moment, at_call, victim, folder))
-    return run(["apply", "--auto-approve", "--output", "json"])
+    zlayout(["apply", "--auto-approve", "--output", "json"])
 
 
 def _deadly(call: Callable[..., Any], moment: Moment, at_call: int, victim: str, folder: Path) -> Callable[..., Any]:
@@ -110,4 +110,4 @@ def _kill(victim: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

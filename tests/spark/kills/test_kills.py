@@ -142,8 +142,9 @@ def test_a_killed_run_leaves_whole_commits_only(
     assert "Traceback" not in err, err[-3000:]
     if victim == "jvm":
         last = json.loads(out.splitlines()[-1])
-        assert (code, last["type"]) == (1, "change_summary"), out[-2000:]
-        assert "ZL3" in out, "the error has a code"
+        assert last["type"] == "change_summary", out[-2000:]
+        # looking at a table needs no JVM: a run that has committed all ends well without it
+        assert (code, "ZL3" in out) == ((0, False) if COMMITTED[point] == {2} else (1, True)), out[-2000:]
     else:
         assert code == -9
 
@@ -162,7 +163,7 @@ def test_a_killed_run_leaves_whole_commits_only(
     again = _apply(case, spark)
     assert again.error is None
     assert again.after is not None
-    assert again.after.status == "unchanged"
+    assert again.after.status == "unchanged", (again.after.decay, again.after.groups, again.failures)
     assert case.rewrites() == 2
     assert case.project.rows(table).equals(ROWS)
     left = find_orphans(project.catalogs[table.partition(".")[0]], project.layouts[0].table)
@@ -182,5 +183,10 @@ def _apply(case: Case, spark: SparkSession) -> Applied:
     backend = backend_for(project.catalogs[spec.table.catalog], runtime)
     planned = plan_table(spec, backend, PlanOptions())
     applied = new_run(planned)
-    apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
+    active = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    active.setActiveSession(session._jsparkSession)  # Spark loads a catalog by the conf of the active session
+    try:
+        apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
+    finally:
+        active.setActiveSession(spark._jsparkSession)
     return applied
