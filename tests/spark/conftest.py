@@ -33,6 +33,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ),
     }
     conf = {
+        # tests run much code a few times: the second compiler takes half of the time and never pays
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.databricks.delta.snapshotPartitions": "2",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,18 @@ from zlayout.spec.load import load_project
 
 ROWS = make_events(40_000)
 AT_ONCE = 2  # processes, each with a JVM
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"  # a JVM that lives for seconds
 VICTIMS = ("jvm", "python", "both")
-# Every point has every victim in one format or the other, but one.
-CASES = [
+# Ten points in `make test`; these and each point with all victims in `make test-long`.
+MORE = ("before settings", "placed", "after the gate", "1 ms into the commit", "80 ms into the commit", "looking again")
+DAILY = {
     (table, point, VICTIMS[(number + shift) % 3])
     for table, shift in ((DELTA, 0), (ICEBERG, 1))
-    for number, point in enumerate(POINTS)
+    for number, point in enumerate(point for point in POINTS if point not in MORE)
+}
+CASES = [
+    pytest.param(*case, marks=() if case in DAILY else pytest.mark.long)
+    for case in product((DELTA, ICEBERG), POINTS, VICTIMS)
 ]
 # How many of its two rewrites a run may have committed when it was killed. Its settings are one commit more.
 COMMITTED = {point: {0, 1} if "into the commit" in point else {0} for point in POINTS} | {
@@ -114,7 +121,7 @@ def _start(case: tuple[str, str, str], root: Path, pool: ThreadPoolExecutor) -> 
 
 def _run(project: DiskProject, point: str, victim: str, folder: Path) -> tuple[int, str, str]:
     entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / 'killed_apply.py')!r}, run_name='__main__')"
-    process = project.run(point, victim, str(folder), entry=entry)
+    process = project.run(point, victim, str(folder), entry=entry, JDK_JAVA_OPTIONS=QUICK)
     try:
         found = project.finished(process)
         _wait_for_the_end(int((project.root / "jvm.pid").read_text()))
