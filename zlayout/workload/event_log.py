@@ -10,13 +10,15 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from zlayout.errors import Location, SpecError
+from zlayout.reading import open_file
 from zlayout.spec.predicate import And, IsNull, Not, Predicate
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import Scan, Unused
@@ -37,9 +39,9 @@ def is_event_log(path: Path) -> bool:
     """Whether the file, or a folder of a rolling log, begins as Spark begins its event logs."""
     try:
         parts = _parts(path)
-        with closing(_open(parts[0])) as stream:
+        with _open(parts[0]) as stream:
             return _FIRST.match(stream.read(64)) is not None
-    except (OSError, EOFError, IndexError):
+    except (OSError, ValueError, EOFError, IndexError, zlib.error):
         return False
 
 
@@ -71,8 +73,14 @@ def _parts(path: Path) -> list[Path]:
     return sorted(files, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)[:1]])
 
 
-def _open(path: Path) -> BinaryIO | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    with open_file(path) as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield unpacked
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -80,7 +88,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         for part in _parts(path):
-            with closing(_open(part)) as stream:
+            with _open(part) as stream:
                 while line := stream.readline(LONGEST_LINE):
                     number += 1
                     if START.encode() not in line[:200] or not line.endswith(b"\n"):
@@ -93,8 +101,8 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                         yield number, event
     except EOFError:
         return
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError, zlib.error) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None
 
 

@@ -38,7 +38,7 @@ VICTIMS = ("jvm", "python", "both")
 MORE = ("before settings", "placed", "after the gate", "1 ms into the commit", "80 ms into the commit", "looking again")
 DAILY = {
     (table, point, VICTIMS[(number + shift) % 3])
-    for table, shift in ((DELTA, 0), (ICEBERG, 1))
+    for table, shift in ((DELTA, 2), (ICEBERG, 1))
     for number, point in enumerate(point for point in POINTS if point not in MORE)
 }
 CASES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,19 @@ def test_other_files_are_no_event_logs(tmp_path: Path) -> None:
     assert not is_event_log(tmp_path)
     assert not is_event_log(tmp_path / "missing")
     assert is_event_log(REAL)
+
+
+def test_what_is_no_log_is_none_whatever_it_is(tmp_path: Path) -> None:
+    cut = gzip.compress(b'{"Event":"SparkListenerLogStart"}\n' * 100)
+    for name, content in {
+        "empty": b"",
+        "text.sql": b"select 1",
+        "bad.gz": cut[:12] + b"\xff" * 20,
+        "no.gz": b"x",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert not is_event_log(tmp_path / name)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_event_log(tmp_path / "pipe"), "and nobody waited for it"
+    assert not is_event_log(tmp_path / "none")
+    assert not is_event_log(Path("a\0b"))
