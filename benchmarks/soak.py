@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
 
 from zlayout.applying import apply_table, new_run
 from zlayout.backends.iceberg.catalog import load_table
@@ -45,6 +46,7 @@ spark: {{master: "local[2]", conf: {{spark.sql.shuffle.partitions: "2"}}}}
 LAYOUT = "version: 1\ntable: {name}\nzorder: {{columns: [a, b]}}\nfiles: {{target_size: 64KiB}}\n"
 TABLES = ("lake.db.t", "ice.db.t")
 BATCH = 2_000  # rows of an append
+DELETE_EACH = 5  # appends
 MODULUS = 37  # a delete takes about one row in so many
 OPTIONS = PlanOptions()
 
@@ -56,6 +58,7 @@ class Soaked:
     spec: LayoutSpec
     project: Project
     runtime: SparkRuntime
+    writer: SparkSession  # of its own, as another program would have: settings of a session are not for two
     ids: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -99,7 +102,7 @@ class Soaked:
         """A writer that loses a race writes again; a statement that failed has written nothing."""
         while True:
             try:
-                self.runtime.session.sql(statement).collect()
+                self.writer.sql(statement).collect()
             except Exception as error:
                 if not any(word in str(error) for word in ("Concurrent", "conflict", "stale", "DELTA_CONCURRENT")):
                     raise
@@ -148,12 +151,13 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=10)
     options.add_argument("--every", type=float, default=3, help="seconds between two applies of a table")
+    options.add_argument("--pause", type=float, default=2, help="seconds between two writes of a writer")
     options.add_argument("--out", type=Path, default=OUT)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tables = _tables(Path(folder))
         try:
-            results = _soak(tables, given.minutes * 60, given.every)
+            results = _soak(tables, given.minutes * 60, given.every, given.pause)
         finally:
             tables[0].runtime.stop()
     given.out.write_text(json.dumps(results, indent=1) + "\n")
@@ -173,7 +177,8 @@ def _tables(root: Path) -> list[Soaked]:
     runtime = SparkRuntime(project)
     runtime.session.sql("CREATE NAMESPACE ice.db")
     tables = [
-        Soaked(spec, project, runtime) for spec in sorted(project.layouts, key=lambda s: str(s.table), reverse=True)
+        Soaked(spec, project, runtime, runtime.session.newSession())
+        for spec in sorted(project.layouts, key=lambda s: str(s.table), reverse=True)
     ]
     for table in tables:
         table.create()
@@ -181,7 +186,7 @@ def _tables(root: Path) -> list[Soaked]:
     return tables
 
 
-def _soak(tables: list[Soaked], seconds: float, every: float) -> dict[str, Any]:
+def _soak(tables: list[Soaked], seconds: float, every: float, pause: float) -> dict[str, Any]:
     end = time.monotonic() + seconds
     stopped: list[BaseException] = []
     longest: Counter[str] = Counter()
@@ -190,8 +195,9 @@ def _soak(tables: list[Soaked], seconds: float, every: float) -> dict[str, Any]:
         try:
             while time.monotonic() < end:
                 table.append()
-                if table.counts["appends"] % 3 == 0:
+                if table.counts["appends"] % DELETE_EACH == 0:
                     table.delete()
+                time.sleep(pause)
         except BaseException as error:
             stopped.append(error)
 

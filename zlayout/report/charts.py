@@ -122,8 +122,8 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 
 def _short(label: str) -> str:
-    """A label of a histogram; of a plan file's only the characters that ours have."""
-    return re.sub(r"[^ -;=-~≤]", "?", label[:MOST_TITLE].replace("<= ", "≤").replace("> ", ">"))
+    """A label of a histogram; of a plan file's only the characters that ours have, for some words end the drawing."""
+    return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MOST_TITLE].replace("<= ", "≤").replace("> ", ">"))
 
 
 def heat(excess: float) -> int:
