@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +10,7 @@ from zlayout.advise.model import Study
 from zlayout.report import charts
 from zlayout.report.html import check_available
 from zlayout.report.line_chart import lines
+from zlayout.report.pages import environment, source_hash
 from zlayout.report.words import number, plural, printable, size
 
 WORKLOAD = "the workload"
@@ -20,22 +19,14 @@ WORKLOAD = "the workload"
 def render(study: Study) -> str:
     """The whole page. Raises SpecError ZL062 when a package of the extra `report` is not installed."""
     check_available()
-    import jinja2
     import markupsafe
 
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
-    )
-    environment.filters |= {"size": lambda n: size(round(n)), "number": number, "plural": plural}
+    pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural})
     style = files("zlayout.report").joinpath("page").joinpath("page.css").read_text(encoding="utf-8")
     text = files("zlayout.advise").joinpath("page.html.jinja").read_text(encoding="utf-8")
     shown = shown_choice(study)
     found = changes(study, shown.costs) if shown else ()
-    return environment.from_string(text).render(
+    return pages.from_string(text).render(
         study=study,
         verdict=verdict(study),
         shown=shown,
@@ -47,7 +38,7 @@ def render(study: Study) -> str:
         steps=markupsafe.Markup(_steps(study)),
         columns=_step_columns(study),
         style=markupsafe.Markup(style),
-        style_hash="sha256-" + base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        style_hash=source_hash(style),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from zlayout.errors import SpecError
 from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.plan.picture import Boxes, Picture
 from zlayout.report import charts
+from zlayout.report.pages import environment, source_hash
 from zlayout.report.text import (
     decay_text,
     declared,
@@ -22,14 +21,25 @@ from zlayout.report.text import (
     result_text,
     rewrite_text,
 )
-from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, setting, share, size, version_word
+from zlayout.report.words import OUTCOMES, STATES, number, plural, setting, share, size, version_word
 
 if TYPE_CHECKING:
-    import jinja2
     import markupsafe
 
 # Names of partitions, groups and so on: a page is for reading, the JSON report has all of them.
 MOST_ROWS = 200
+
+
+_FILTERS: dict[str, Callable[..., Any]] = {
+    "size": size,
+    "number": number,
+    "plural": plural,
+    "version_word": version_word,
+    "setting": setting,
+    "declared": declared,
+    "share": share,
+    "decay": decay_text,
+}
 
 
 def check_available() -> None:
@@ -50,7 +60,7 @@ def render(plan: Plan) -> str:
     check_available()
     page = files("zlayout.report").joinpath("page")
     style, script = (page.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    template = _environment().from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
+    template = environment(_FILTERS).from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
     return template.render(
         plan=plan,
         title="zlayout: what apply did" if any(t.result for t in plan.tables) else "zlayout: plan",
@@ -59,8 +69,8 @@ def render(plan: Plan) -> str:
         tables=[_table(n, t) for n, t in enumerate(plan.tables, 1)],
         style=style,
         script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=source_hash(style),
+        script_hash=source_hash(script),
         most_rows=MOST_ROWS,
     )
 
@@ -82,36 +92,6 @@ def _counts(plan: Plan) -> list[tuple[str, int, str]]:
         ("refused", counts.refused, "refused"),
         ("error", counts.failed, "with errors"),
     ]
-
-
-def _environment() -> jinja2.Environment:
-    import jinja2
-    import markupsafe
-
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Whatever is put into the page; markup is ours, made from what was put through here or `charts` before.
-        finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
-    )
-    environment.filters |= {
-        "size": size,
-        "number": number,
-        "plural": plural,
-        "version_word": version_word,
-        "setting": setting,
-        "declared": declared,
-        "share": share,
-        "decay": decay_text,
-    }
-    return environment
-
-
-def _hash(text: str) -> str:
-    """The source expression of a Content-Security-Policy that allows just this inline text."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _table(index: int, table: TablePlan) -> dict[str, Any]:
