@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import combinations, product
 from typing import cast
 from unittest.mock import patch
 
@@ -33,8 +34,15 @@ def hash_of(row: Row) -> int:
 
 def content(groups: Groups) -> gate.Content:
     """Rows and the sum of their hashes, seeded by their group, as `zlayout.rewrite.gate` has Spark compute it."""
-    hashes = [hash((name, hash_of(row))) for name, rows in groups.items() for row in rows]
+    hashes = [avalanche(hash((name, hash_of(row)))) for name, rows in groups.items() for row in rows]
     return gate.Content(len(hashes), sum(hashes) & _MASK)
+
+
+def avalanche(number: int) -> int:
+    """The end of XXH64. Python's hash of a tuple is nearly linear in its parts, so that sums of them may agree."""
+    number = ((number & _MASK) ^ ((number & _MASK) >> 33)) * 0xC2B2AE3D27D4EB4F & _MASK
+    number = (number ^ (number >> 29)) * 0x165667B19E3779F9 & _MASK
+    return number ^ (number >> 32)
 
 
 def dropped(rows: Rows) -> Rows:
@@ -60,12 +68,14 @@ def other_pair(rows: Rows) -> Rows:
 
 
 def mixed(groups: Groups) -> Groups:
-    """The first rows of the first two groups change places."""
-    filled = [name for name, rows in groups.items() if rows][:2]
-    if len(filled) < 2:
-        return groups
-    one, other = filled
-    return {**groups, one: (groups[other][0], *groups[one][1:]), other: (groups[one][0], *groups[other][1:])}
+    """A row of one group and a row of another that looks otherwise change places."""
+    for one, other in combinations(groups, 2):
+        for row, came in product(groups[one], groups[other]):
+            if hash_of(row) != hash_of(came):
+                left = tuple(came if r == row else r for r in groups[one])
+                right = tuple(row if r == came else r for r in groups[other])
+                return {**groups, one: left, other: right}
+    return groups
 
 
 FAULTS: Mapping[str, Callable[[Rows], Rows]] = {
