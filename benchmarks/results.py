@@ -8,6 +8,22 @@ from pathlib import Path
 from typing import Any
 
 SECTION = "## Rewrite"
+TOUCHED = "## Files touched, without times"
+
+
+def write_touched(folder: Path, results: list[dict[str, Any]], label: str) -> None:
+    """results/touched.json and a section of RESULTS.md, for runs in which nothing was timed."""
+    kept = ("arm", "format", "keys", "curve", "files", "bytes", "rows_cv", "touched", "touched_mean", "floor_mean")
+    chosen = [{key: r[key] for key in (*kept, "ranges")} for r in results]
+    (folder / "results" / "touched.json").write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
+    lines = [f"{TOUCHED}: TPC-H lineitem, {label}", "", "Made by `benchmarks/rewrite.py --untimed`: each arm once."]
+    for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
+        lines += [
+            "",
+            f"### {', '.join(keys)}, files",
+            *_touched([r for r in results if tuple(r["keys"]) == keys], keys),
+        ]
+    _replace_section(folder / "RESULTS.md", TOUCHED, "\n".join(lines) + "\n")
 
 
 def write_results(folder: Path, results: list[dict[str, Any]], machine: str) -> None:
@@ -15,9 +31,14 @@ def write_results(folder: Path, results: list[dict[str, Any]], machine: str) -> 
     (folder / "results").mkdir(exist_ok=True)
     (folder / "results" / "rewrite.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     section = "\n".join(_section(results, machine)) + "\n"
-    path = folder / "RESULTS.md"
+    _replace_section(folder / "RESULTS.md", SECTION, section)
+
+
+def _replace_section(path: Path, heading: str, section: str) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else "# Benchmark results\n\n"
-    before, found, after = text.partition(SECTION)
+    before, found, after = text.partition(heading)
+    if not found:
+        before = f"{text.rstrip()}\n\n"
     rest = after.partition("\n## ")[2] if found else ""
     path.write_text(before + section + (f"\n## {rest}" if rest else ""), encoding="utf-8")
 

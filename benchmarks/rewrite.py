@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from arms import ARMS, Arm, Keys
 from lineitem import DELTA, ICEBERG, Bench, open_bench
-from results import write_results
+from results import write_results, write_touched
 from touched import key_columns, lowest, mean_touched
 
 HERE = Path(__file__).parent
@@ -57,16 +57,21 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=56, help="files in every table, before and after")
     parser.add_argument("--key-sets", type=int, nargs="*", default=range(len(KEY_SETS)), help="which key sets")
+    parser.add_argument("--untimed", action="store_true", help="files touched only, each arm once; nothing is timed")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "bench")
     arguments = parser.parse_args()
     bench = open_bench(arguments.folder.resolve(), arguments.scale, arguments.files)
     results: list[Result] = []
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
+    sizes = f"scale {arguments.scale:g}, {arguments.files} files"
     for number in arguments.key_sets:
+        if arguments.untimed:
+            results += touched_only(bench, KEY_SETS[number])
+            write_touched(HERE, [asdict(r) for r in results], f"{sizes}, {date.today().isoformat()}")
+            continue
         results += run_key_set(bench, KEY_SETS[number], arguments.rounds)
         rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
-        machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
-        label = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
-        write_results(HERE, [asdict(r) for r in results], label)
+        write_results(HERE, [asdict(r) for r in results], f"{sizes}, {rounds}, {machine}")
     bench.runtime.stop()
     return 0
 
@@ -90,6 +95,20 @@ def run_key_set(bench: Bench, keys: Keys, rounds: int) -> list[Result]:
         result.wall_median_s = round(statistics.median(walls[name]), 2)
         result.wall_min_s, result.wall_max_s = round(min(walls[name]), 2), round(max(walls[name]), 2)
     return list(results.values())
+
+
+def touched_only(bench: Bench, keys: Keys) -> list[Result]:
+    """Every arm that orders rows, once: what it leaves does not depend on what else the machine does."""
+    data = key_columns(bench.root, keys)
+    floors = lowest(data, keys, bench.files)
+    results = []
+    for arm in (arm for arm in ARMS if arm.laid_out):
+        result = Result(arm.name, arm.format, list(keys), arm.curve)
+        timed(bench, arm, keys)
+        measure(bench, arm, keys, result, data, floors)
+        say(f"{', '.join(keys)}  {arm.name:<22} touched {result.touched_mean}, floor {result.floor_mean}")
+        results.append(result)
+    return results
 
 
 def timed(bench: Bench, arm: Arm, keys: Keys) -> float:

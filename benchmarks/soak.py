@@ -48,6 +48,8 @@ TABLES = ("lake.db.t", "ice.db.t")
 BATCH = 2_000  # rows of an append
 DELETE_EACH = 5  # appends
 MODULUS = 37  # a delete takes about one row in so many
+# What the formats say to a writer whose files another commit has replaced: it writes again.
+LOST_RACE = ("DELTA_CONCURRENT", "ConcurrentModification", "ValidationException", "CommitFailedException")
 OPTIONS = PlanOptions()
 
 
@@ -104,7 +106,7 @@ class Soaked:
             try:
                 self.writer.sql(statement).collect()
             except Exception as error:
-                if not any(word in str(error) for word in ("Concurrent", "conflict", "stale", "DELTA_CONCURRENT")):
+                if not any(word in str(error) for word in LOST_RACE):
                     raise
                 self.counts["writer_retries"] += 1
             else:

@@ -26,6 +26,9 @@ def key_columns(root: Path, keys: tuple[str, ...]) -> pa.Table:
     if "l_quantity" in keys:
         at = table.schema.get_field_index("l_quantity")
         table = table.set_column(at, "l_quantity", table["l_quantity"].cast(pa.float64()).cast(pa.int64()))
+    for at, field in enumerate(table.schema):
+        if pa.types.is_binary_view(field.type) or pa.types.is_string_view(field.type):  # which Arrow does not sort
+            table = table.set_column(at, field.name, table[field.name].cast(pa.string()))
     return table.combine_chunks()
 
 
