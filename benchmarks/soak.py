@@ -162,6 +162,7 @@ def main() -> int:
             results = _soak(tables, given.minutes * 60, given.every, given.pause)
         finally:
             tables[0].runtime.stop()
+    results["minutes"] = given.minutes
     given.out.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
     broken = [name for name in TABLES if any(results[name][key] for key in ("lost", "revived", "doubled", "failed"))]
