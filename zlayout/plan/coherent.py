@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
-from zlayout.plan.model import Plan, TablePlan
+from zlayout.plan.model import Plan, TablePlan, summary
 from zlayout.plan.picture import Boxes
 
+MAX_NUMBER = 2**63
 MOST_BOXES = 10_000
 MOST_CELLS = 10_000
 MOST_LABELS = 100
@@ -17,7 +19,10 @@ def incoherence(plan: Plan) -> str:
     names = [table.table for table in plan.tables]
     if len(set(names)) < len(names):
         return "a table is in it twice"
-    return next((f"{table.table}: {wrong}" for table in plan.tables for wrong in _wrong(table)), "")
+    if wrong := next((f"{table.table}: {wrong}" for table in plan.tables for wrong in _wrong(table)), ""):
+        return wrong
+    # each number fits, and what the plan is written with are their sums
+    return "counts that add up to more than 64 bits" if max(astuple(summary(plan.tables))) >= MAX_NUMBER else ""
 
 
 def _wrong(table: TablePlan) -> Iterator[str]:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, Refused, SpecError
-from zlayout.plan.coherent import incoherence
+from zlayout.plan.coherent import MAX_NUMBER, incoherence
 from zlayout.plan.model import FORMAT_VERSION, Plan, summary
 from zlayout.plan.typed import MismatchError, typed
 from zlayout.reading import read_at_most
 from zlayout.spec.yaml import printable
 
 MAX_BYTES = 10 * 1024 * 1024
-MAX_NUMBER = 2**63
 # A value takes more memory than its text. So many may be in any file, and above that one for each so many characters,
 # an object counted as four; the densest part of a plan, its groups, has fewer.
 FREE_VALUES, CHARACTERS_A_VALUE = 60_000, 15
