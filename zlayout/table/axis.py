@@ -40,15 +40,19 @@ class Axis:
     def __len__(self) -> int:
         return len(self.words[0])
 
-    def width(self, start: Int64, stop: Int64) -> NDArray[np.float64]:
+    def at(self, rank: Int64) -> Axis:
+        """The values at each `rank`, in that order and with repetitions."""
+        return Axis(tuple(word[rank] for word in self.words), self.point, self.countable)
+
+    def width(self, start: Int64 | slice, stop: Int64 | slice) -> NDArray[np.float64]:
         """float64: the distance from the values at ranks `start` to those at `stop` (start <= stop), never below 0.
 
         Differences are taken word by word before rounding, so neighbours near 10^18 keep their distance.
         """
-        total = np.zeros(len(start))
-        for place, word in enumerate(self.words):
+        total = _difference(self.words[0][start], self.words[0][stop])
+        for place, word in enumerate(self.words[1:], 1):
             total += _difference(word[start], word[stop]) / WORD_SPAN**place
-        return np.maximum(total, 0.0)
+        return np.maximum(total, 0.0, out=total)
 
 
 def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
@@ -56,7 +60,9 @@ def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
         span = np.finfo(np.float64).max / 4
         distance: NDArray[np.float64] = np.clip(high, -span, span) - np.clip(low, -span, span)
         return distance
-    unsigned = high.view(np.uint64) - low.view(np.uint64)  # exact modulo 2^64; high >= low in the leading word
+    unsigned = high.view(np.uint64) - low.view(np.uint64)  # exact modulo 2^64
+    if (high >= low).all():  # as in the leading word
+        return unsigned.astype(np.float64)
     return np.where(high >= low, unsigned.astype(np.float64), -((~unsigned + np.uint64(1)).astype(np.float64)))
 
 
@@ -71,8 +77,11 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
         return _bytes_axis(values)
     words = _decimal_words(values) if pt.is_decimal(kind) else (_number_word(values),)
     floating = words[0].dtype.kind == "f"
+    if len(words) == 1:
+        ranks, distinct = dense_values(words[0])
+        return Axis((distinct,), 0.0 if floating else 1.0, not floating), ranks
     ranks, first = dense(words)
-    return Axis(tuple(w[first] for w in words), 0.0 if floating else WORD_SPAN ** (1 - len(words)), not floating), ranks
+    return Axis(tuple(w[first] for w in words), WORD_SPAN ** (1 - len(words)), True), ranks
 
 
 def dense(words: Words) -> tuple[Int64, Int64]:
@@ -81,26 +90,60 @@ def dense(words: Words) -> tuple[Int64, Int64]:
         return counted
     order = order_of(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
     fresh = np.zeros(len(order), bool)
-    fresh[:1] = True
     for word in words:
-        ordered = word[order]
-        fresh[1:] |= ordered[1:] != ordered[:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(fresh) - 1
-    return ranks, order[fresh]
+        fresh |= _fresh(word[order])
+    return _ranks(order, fresh), order[fresh]
+
+
+def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
+    """int64[M] dense ranks of the rows, and the distinct values in ascending order."""
+    if (counted := _dense_by_counting(word)) is not None:
+        return counted[0], word[counted[1]]
+    order, ordered = _sorted(word)
+    fresh = _fresh(ordered)
+    return _ranks(order, fresh), ordered[fresh]
+
+
+def _fresh(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[M]: where another value begins."""
+    fresh = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return fresh
+
+
+def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
+    """int64[M]: the dense rank of each row, from the rows in order and where another value begins among them."""
+    rank: Int64 = np.cumsum(fresh)
+    rank -= 1
+    ranks = np.empty_like(rank)
+    ranks[order] = rank
+    return ranks
 
 
 def order_of(word: NDArray[Any]) -> Int64:
-    """int64[M]: as argsort. Integers are sorted with their places in one word where both fit, twice as fast."""
+    """int64[M]: as argsort."""
+    return _sorted(word)[0]
+
+
+def _sorted(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
+    """argsort, and the values in that order. Integers are sorted with their places in one word where both fit.
+
+    That takes half the time, and the values need not be gathered.
+    """
     if word.dtype == np.int64 and len(word) > 1:
         low, high = int(word.min()), int(word.max())
         bits = (len(word) - 1).bit_length()
         if (high - low).bit_length() + bits <= 63:
-            packed = ((word - low) << bits) | np.arange(len(word))
+            packed = word - low
+            packed <<= bits
+            packed |= np.arange(len(word))
             packed.sort()
+            ordered = packed >> bits
+            ordered += low
             packed &= (1 << bits) - 1
-            return packed
-    return np.argsort(word)
+            return packed, ordered
+    order = np.argsort(word)
+    return order, word[order]
 
 
 def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:

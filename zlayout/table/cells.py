@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.table.axis import Axis, dense, order_of
+from zlayout.table.axis import Axis, dense_values, order_of
 from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
@@ -23,6 +23,7 @@ class Cells:
     lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
     which is several times faster for a million files). file: int64[M], its row in the ranked column.
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
+    begun, ended: int32[R], how many files begin and how many end at a point or before it.
     bounded: bool[2, M], whether the lower and the upper end are bounds that the metadata gave.
     measure: float64[2R], how many values (or how much width) each cell holds. span: float64[M], the same for files.
     extent: float64[P], the distance from the first to the last point of each partition.
@@ -33,17 +34,34 @@ class Cells:
     file: Int64
     partition: Int64
     start: Int64
+    begun: Int32
+    ended: Int32
     bounded: NDArray[np.bool_]
     measure: Float64
     span: Float64
     extent: Float64
 
-    def cover(self, amount: Float64 | None = None) -> Float64:
-        """float64[2R]: the sum of `amount` over the files whose interval holds the cell; None counts the files."""
-        size = len(self.measure) + 1
-        change = np.bincount(2 * self.lo, amount, size).astype(np.float64, copy=False)
-        change -= np.bincount(2 * self.hi + 1, amount, size)
-        return np.cumsum(change, out=change)[:-1]
+    @property
+    def depth(self) -> Int32:
+        """int32[R]: how many files hold each point."""
+        depth = self.begun.copy()
+        depth[1:] -= self.ended[:-1]
+        return depth
+
+    def coverage(self) -> Float64:
+        """float64[2R]: how many files hold each cell."""
+        coverage = np.empty(len(self.measure))
+        coverage[0::2] = self.depth
+        np.subtract(self.begun, self.ended, out=coverage[1::2])
+        return coverage
+
+    def cover(self, amount: Float64) -> Float64:
+        """float64[2R]: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
+        points = len(self.measure) // 2
+        change = np.empty(2 * points)
+        change[0::2] = np.bincount(self.lo, amount, points)
+        np.negative(np.bincount(self.hi, amount, points), out=change[1::2])  # gone from the gap behind it
+        return np.cumsum(change, out=change)
 
     def per_partition(self, cell_values: Float64) -> Float64:
         """float64[P]: sums of a float64[2R] cell array over each partition's cells."""
@@ -57,21 +75,34 @@ class Cells:
 def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Cells:
     """Cut a ranked column into cells; `partition` int32[N] < `partitions` (None: all files are in one)."""
     file = np.flatnonzero(~ranked.empty)
-    owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
+    lo, hi, axis = ranked.lo[file], ranked.hi[file], ranked.axis
+    start, files = np.array([0, max(len(axis), 1)]), np.array([len(file)])
+    if partitions > 1:
+        owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
+        files = np.bincount(owner, minlength=partitions)
+        lo, hi, axis, start = _apart(ranked, file, lo, hi, owner, partitions)
+    if (lo[1:] < lo[:-1]).any():
+        order = order_of(lo)
+        lo, hi, file = lo[order], hi[order], file[order]
+    begun, ended = (np.cumsum(np.bincount(ends, minlength=start[-1]), dtype=np.int32) for ends in (lo, hi))
+    bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
+    measure, span, extent = _measures(axis, start, lo, hi)
+    owner = np.repeat(np.arange(partitions), files)  # points, and so lo, rise from partition to partition
+    return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span, extent)
+
+
+def _apart(
+    ranked: Ranked, file: Int64, lo: Int64, hi: Int64, owner: Int64, partitions: int
+) -> tuple[Int64, Int64, Axis, Int64]:
+    """lo and hi as points that no two partitions share, the values of the points, and where each partition's begin."""
     open_lo, open_hi = ranked.open_lo[file], ranked.open_hi[file]
     width = max(len(ranked.axis), 1)
-    lo, hi, point_key = ranked.lo[file], ranked.hi[file], np.arange(width)
-    start = np.array([0, width])
-    if partitions > 1:
-        point_key, lo, hi = _points(owner, width, np.where(open_lo, -1, lo), np.where(open_hi, -1, hi))
-        start = np.searchsorted(point_key, np.arange(partitions + 1) * width)
-        lo = np.where(open_lo, start[owner], lo)
-        hi = np.where(open_hi, start[owner + 1] - 1, hi)
-    order = order_of(lo) if len(lo) and (np.diff(lo) < 0).any() else np.arange(len(lo))
-    lo, hi, file, owner = lo[order], hi[order], file[order], owner[order]
-    rank = point_key % width
-    measure, span, extent = _measures(ranked.axis, rank, start, lo, hi)
-    return Cells(lo, hi, file, owner, start, np.stack((~open_lo[order], ~open_hi[order])), measure, span, extent)
+    key, lo, hi = _points(owner, width, np.where(open_lo, -1, lo), np.where(open_hi, -1, hi))
+    start = np.searchsorted(key, np.arange(partitions + 1) * width)
+    lo = np.where(open_lo, start[owner], lo)
+    hi = np.where(open_hi, start[owner + 1] - 1, hi)
+    rank = key - np.repeat(np.arange(partitions) * width, np.diff(start))
+    return lo, hi, ranked.axis.at(rank) if len(ranked.axis) else ranked.axis, start
 
 
 def _points(owner: Int64, width: int, lo: Int64, hi: Int64) -> tuple[Int64, Int64, Int64]:
@@ -84,22 +115,26 @@ def _points(owner: Int64, width: int, lo: Int64, hi: Int64) -> tuple[Int64, Int6
     size = int(owner.max(initial=0)) + 1
     bare = np.flatnonzero((np.bincount(owner, minlength=size) > 0) & (np.bincount(both[given], minlength=size) == 0))
     keys = np.concatenate((both[given] * width + rank[given], bare * width))
-    ranks, first = dense((keys,))
+    ranks, distinct = dense_values(keys)
     place = np.full(len(rank), -1)
     place[given] = ranks[: len(given)]
-    return keys[first], place[: len(lo)], place[len(lo) :]
+    return distinct, place[: len(lo)], place[len(lo) :]
 
 
-def _measures(axis: Axis, rank: Int64, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64, Float64]:
-    measure = np.zeros(2 * len(rank))
+def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64, Float64]:
+    """measure, span and extent of `Cells`; `axis` holds the values of the points."""
+    measure = np.zeros(2 * start[-1])
     measure[0::2] = axis.point
     if len(axis) == 0:
         return measure, np.full(len(lo), axis.point), np.zeros(len(start) - 1)
-    gap = np.maximum(axis.width(rank[:-1], rank[1:]) - axis.point, 0.0)
+    gap = axis.width(slice(None, -1), slice(1, None))
+    gap -= axis.point
     filled = np.diff(start) > 0
     first, last = start[:-1][filled], start[1:][filled] - 1
     gap[first[1:] - 1] = 0.0  # between two partitions
-    measure[1:-1:2] = gap
+    np.maximum(gap, 0.0, out=measure[1:-1:2])
     extent = np.zeros(len(filled))
-    extent[filled] = axis.width(rank[first], rank[last])
-    return measure, axis.width(rank[lo], rank[hi]) + axis.point, extent
+    extent[filled] = axis.width(first, last)
+    span = axis.width(lo, hi)
+    span += axis.point
+    return measure, span, extent

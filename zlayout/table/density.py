@@ -21,45 +21,62 @@ MANY = 250_000
 def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int | None = None) -> Float64:
     """float64[2R]: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
 
-    coverage: float64[2R], `cells.cover()`. `steps` steps of O(M + R) (None: 4, or 2 for very many files). Their number
-    does not depend on how the estimate moves, so that one partition's result never depends on another's files.
+    coverage: float64[2R], `cells.coverage()`. `steps` steps of O(M + R) (None: 4, or 2 for very many files).
+    Their number does not depend on how the estimate moves, so that one partition's result never depends on another's
+    files.
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY else STEPS_OF_MANY
     anchored, free = _anchor(cells, weights)
     active = free > 0
-    files, free = replace(cells, lo=cells.lo[active], hi=cells.hi[active], span=cells.span[active]), free[active]
+    files = cells
+    if not active.all():
+        files = replace(cells, lo=cells.lo[active], hi=cells.hi[active], span=cells.span[active])
+        free = free[active]
     most = files.cover(free)
-    rows = anchored + _spread(files, free, most)
+    rows = _spread(files, free, most)
+    rows[0::2] += anchored
     shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
     for _ in range(steps if shared else 0):
-        rows = anchored + _respread(files, free, rows, most)
+        rows = _respread(files, free, rows, most)
+        rows[0::2] += anchored
     return rows
 
 
 def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
-    """Rows whose place is known: all of a file whose bounds are equal, else one on each bound. And the rest."""
+    """Rows whose place is known, by point: all of a file whose bounds are equal, else one on each bound.
+
+    And the rest, by file.
+    """
+    half = weights / 2
+    low, high = np.minimum(cells.bounded[0], half), np.minimum(cells.bounded[1], half)
+    flat = ~(cells.span > 0)  # an interval without measure: half on either end
+    low[flat], high[flat] = half[flat], half[flat]
     single = cells.lo == cells.hi
-    flat = ~single & ~(cells.span > 0)  # an interval without measure: half on either end
-    low = np.where(single, weights, np.where(flat, weights / 2, np.minimum(cells.bounded[0], weights / 2)))
-    high = np.where(single, 0.0, np.where(flat, weights / 2, np.minimum(cells.bounded[1], weights / 2)))
-    size = len(cells.measure)
-    anchored = np.bincount(2 * cells.lo, low, size) + np.bincount(2 * cells.hi, high, size)
-    free: Float64 = np.maximum(weights - low - high, 0.0)
-    return anchored.astype(np.float64, copy=False), free
+    low[single], high[single] = weights[single], 0.0
+    points = len(cells.measure) // 2
+    anchored = np.bincount(cells.lo, low, points) + np.bincount(cells.hi, high, points)
+    free = weights - low
+    free -= high
+    return anchored.astype(np.float64, copy=False), np.maximum(free, 0.0, out=free)
 
 
 def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
     """By measure. Sums of rates lose digits beside much larger ones; no cell gets more rows than its files have."""
-    return np.clip(files.cover(free / files.span) * files.measure, 0.0, most)
+    rows = files.cover(free / files.span)
+    rows *= files.measure
+    return np.clip(rows, 0.0, most, out=rows)
 
 
 def _respread(files: Cells, free: Float64, rows: Float64, most: Float64) -> Float64:
     before = np.zeros(len(rows) + 1)
     np.cumsum(rows, out=before[1:])
-    inside = np.maximum(before[2 * files.hi + 1] - before[2 * files.lo], free)
-    rate = files.cover(free / inside)
-    return np.clip(_level(rate) * rows, 0.0, most)
+    inside = before[1::2][files.hi]
+    inside -= before[0::2][files.lo]
+    np.maximum(inside, free, out=inside)
+    spread = _level(files.cover(np.divide(free, inside, out=inside)))
+    spread *= rows
+    return np.clip(spread, 0.0, most, out=spread)
 
 
 def _level(rate: Float64) -> Float64:

@@ -187,25 +187,22 @@ def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
 
 def _touched(cells: Cells, weights: Float64) -> Float64:
     """float64[P]"""
-    coverage = cells.cover()
+    coverage = cells.coverage()
     estimate = estimate_in_partitions(cells, weights, coverage)
     met = cells.per_partition(estimate * coverage)
     return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
 
 
 def _overlaps(cells: Cells) -> Int64:
-    points = len(cells.measure) // 2
-    begun = np.cumsum(np.bincount(cells.lo, minlength=points))
-    ended = np.concatenate(([0], np.cumsum(np.bincount(cells.hi, minlength=points))))
-    others: Int64 = begun[cells.hi] - ended[cells.lo] - 1
-    return others
+    ended_before = np.concatenate((np.zeros(1, np.int32), cells.ended))
+    others = cells.begun[cells.hi] - ended_before[cells.lo]
+    others -= 1
+    return others.astype(np.int64)
 
 
 def _depth(cells: Cells) -> Int64:
     """The largest coverage over each file's points; with closed intervals it is always reached at a point."""
-    points = len(cells.measure) // 2
-    change = np.bincount(cells.lo, minlength=points + 1) - np.bincount(cells.hi + 1, minlength=points + 1)
-    highest = np.cumsum(change[:-1]).astype(np.int32)  # over windows of 2^level points, level 0 first
+    highest = cells.depth  # over windows of 2^level points, level 0 first
     level = (np.frexp((cells.hi - cells.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
     by_level = np.argsort(level, kind="stable")
     last = np.cumsum(np.bincount(level, minlength=1))

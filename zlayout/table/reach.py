@@ -46,7 +46,7 @@ def reach(files: FileTable, column: str, weights: Float64, partition: Int32, par
     Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
     """
     cells = cut_cells(rank_bounds(files.bounds[column], files.rows), partition, partitions)
-    estimate = estimate_in_partitions(cells, weights, cells.cover())
+    estimate = estimate_in_partitions(cells, weights, cells.coverage())
     before = np.zeros(len(estimate) + 1)
     np.cumsum(estimate, out=before[1:])
     lo, hi = np.full(len(files), NOWHERE, np.int64), np.full(len(files), NOWHERE, np.int64)
