@@ -82,10 +82,11 @@ def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
 
 def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutColumn, ...]:
     """The columns of the files about to be rewritten (int64 indices) whose new bounds should be longer."""
-    if not chosen:
+    columns = [column.name for column in _columns(spec, state) if column.longer_bounds]
+    if not chosen or not columns:
         return ()
     files = state.files.take(np.concatenate(chosen))
-    found = (examine(files, column.name) for column in _columns(spec, state) if column.longer_bounds)
+    found = (examine(files, name) for name in columns)
     return tuple(cut for cut in found if cut is not None)
 
 

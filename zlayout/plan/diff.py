@@ -59,7 +59,7 @@ def decide(
     if too_much and not full:
         most = min(budget or 0, spec.max_group_size or budget or 0)
         selection = ordered.select(spec, state, fields, now, blind, most)
-    pinned = tuple(state.files.take(chosen.files) for chosen in selection.groups)
+    pinned = state.files.split([chosen.files for chosen in selection.groups])
     digests = tuple(files.digest() for files in pinned)
     groups = tuple(_group(spec, files, digest) for files, digest in zip(pinned, digests, strict=True))
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])

@@ -38,11 +38,11 @@ def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
     deepest = int(depths.max()) if len(depths) else 0
     while borders[-1] < deepest:
         borders.append(borders[-1] * 2)
-    slot = np.searchsorted(borders, depths[depths > 0], side="left")
-    files = np.bincount(slot, minlength=len(borders))
+    up_to = np.cumsum(np.bincount(depths, minlength=1))  # files of each depth and below
+    files = np.diff(up_to[np.minimum(borders, deepest)]).tolist()
     return tuple(
-        DepthBucket(str(high) if high == low + 1 else f"{low + 1}-{high}", low + 1, high, int(files[i + 1]))
-        for i, (low, high) in enumerate(pairwise(borders))
+        DepthBucket(str(high) if high == low + 1 else f"{low + 1}-{high}", low + 1, high, count)
+        for (low, high), count in zip(pairwise(borders), files, strict=True)
     )
 
 

@@ -7,8 +7,9 @@ Files are columns, never objects: a table may have a million of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from zlayout.table.partition import PartitionField as PartitionField
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
+ArrowGather = Callable[[pa.Array], pa.Array]
+NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 # Characters that a bound must be able to have for zlayout to call it long: URLs and paths differ well before.
@@ -76,13 +79,10 @@ class ColumnBounds:
     null_count: Int64
     truncated: NDArray[np.bool_]
 
-    def take(self, index: NDArray[np.int64]) -> ColumnBounds:
-        return ColumnBounds(
-            self.lower.take(pa.array(index)),
-            self.upper.take(pa.array(index)),
-            self.null_count[index],
-            self.truncated[index],
-        )
+    def gathered(self, from_arrow: ArrowGather, from_numpy: NumpyGather) -> ColumnBounds:
+        """The bounds of other files, as the two functions gather them from each Arrow and each numpy column."""
+        lower, upper = from_arrow(self.lower), from_arrow(self.upper)
+        return ColumnBounds(lower, upper, from_numpy(self.null_count), from_numpy(self.truncated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,39 @@ class FileTable:
 
     def take(self, index: NDArray[np.int64]) -> FileTable:
         """The files at `index` (int64), in that order; `partitions` and `layouts` stay whole."""
+        if len(index) == len(self) and (index == np.arange(len(self))).all():
+            return self
         rows = pa.array(index)
+        return self._gathered(lambda column: column.take(rows), lambda column: column[index])
+
+    def split(self, parts: Sequence[NDArray[np.int64]]) -> tuple[FileTable, ...]:
+        """The files at each of the `parts` (int64 indices), in that order.
+
+        They are gathered once and for all, and each table is a view of its part, so that a thousand cost what one does.
+        """
+        if not parts:
+            return ()
+        together = self.take(np.concatenate(parts))
+        stops = np.cumsum([len(part) for part in parts]).tolist()
+        return tuple(together._between(start, stop) for start, stop in pairwise([0, *stops]))
+
+    def _between(self, start: int, stop: int) -> FileTable:
+        length = stop - start
+        return self._gathered(lambda column: column.slice(start, length), lambda column: column[start:stop])
+
+    def _gathered(self, from_arrow: ArrowGather, from_numpy: NumpyGather) -> FileTable:
         return FileTable(
-            path=self.path.take(rows),
-            version_key=self.version_key.take(rows),
-            rows=self.rows[index],
-            deleted=self.deleted[index],
-            bytes=self.bytes[index],
-            partition=self.partition[index],
+            path=from_arrow(self.path),
+            version_key=from_arrow(self.version_key),
+            rows=from_numpy(self.rows),
+            deleted=from_numpy(self.deleted),
+            bytes=from_numpy(self.bytes),
+            partition=from_numpy(self.partition),
             partitions=self.partitions,
-            layout=self.layout[index],
+            layout=from_numpy(self.layout),
             layouts=self.layouts,
-            group=self.group[index],
-            bounds={name: b.take(index) for name, b in self.bounds.items()},
+            group=from_numpy(self.group),
+            bounds={name: b.gathered(from_arrow, from_numpy) for name, b in self.bounds.items()},
         )
 
     def identity(self) -> pa.Array:
@@ -150,9 +170,18 @@ def digest_of(parts: Iterable[FileTable]) -> str:
     keys = pa.concat_arrays([pa.array([], pa.large_string()), *(part.identity() for part in parts)])
     ordered = keys.take(pc.sort_indices(keys))
     sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
-    whole = hashlib.sha256(sizes.tobytes())
-    whole.update("".join(ordered.to_pylist()).encode())
+    whole = hashlib.sha256(sizes)
+    whole.update(_text(ordered))
     return whole.hexdigest()
+
+
+def _text(values: pa.Array) -> memoryview:
+    """The bytes of all values (large_string, none null), one after the other."""
+    _, offsets, data = values.buffers()
+    if not len(values) or data is None:
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int64)[[values.offset, values.offset + len(values)]]
+    return memoryview(data)[ends[0] : ends[1]]
 
 
 @dataclass(frozen=True, slots=True)
