@@ -11,6 +11,7 @@ from zlayout.plan.model import ColumnForecast
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.floor import floor
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
+from zlayout.table.reach import Reach
 from zlayout.table.state import FileTable
 
 Floats = NDArray[np.float64]
@@ -40,11 +41,17 @@ class Measured:
     files: Index
     targets: Index
 
+    @property
+    def reaches(self) -> tuple[Reach, ...]:
+        """One for each column, or none: they are kept only of tables that zlayout laid out at least in part."""
+        return tuple(m.reach for m in self.metrics if m.reach is not None)
+
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     """Measure the spec's columns; partitions are measured apart."""
     weights = {c.name: c.weight for c in spec.layout.columns}
-    metrics = layout_metrics(files, weights)
+    ours = [record.layout_id == spec.layout.layout_id for record in files.layouts]
+    metrics = layout_metrics(files, weights, with_reach=any(ours))
     count = max(len(files.partitions), 1)
     number = np.bincount(files.partition, minlength=count)
     rows = np.bincount(files.partition, weights=files.rows, minlength=count)

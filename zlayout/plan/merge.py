@@ -6,9 +6,11 @@ an array operation over all candidates, so that a hundred thousand decayed parti
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zlayout.plan.forecast import best_touched, ideal_touched
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
@@ -31,33 +33,27 @@ class Decayed:
     """The files of the partitions to look at, measured.
 
     files: their partitions are numbered 0..P - 1 in `partition` (int32[N]); facts: of the same files.
-    reaches: one for each z-order column. achievable: float64[P, d], touched at best if the partition were rewritten
-    whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what theory promises, 1 where it
-    is near. targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
+    live_bytes: float64[N], what a rewrite leaves of each file's bytes.
+    reaches: one for each z-order column. touched: float64[P, d], now. achievable: float64[P, d], touched at best if the
+    partition were rewritten whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what
+    theory promises, 1 where it is near. targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
     """
 
     files: FileTable
     partition: Index
     facts: FileFacts
+    live_bytes: Floats
     reaches: tuple[Reach, ...]
+    touched: Floats
     achievable: Floats
     calibration: Floats
     targets: Index
     distinct: Floats
 
     @property
-    def live_bytes(self) -> Floats:
-        """float64[N]: what a rewrite leaves of each file's bytes."""
-        files = self.files
-        live = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
-        return np.asarray(files.bytes * live)
-
-    @property
     def ratio(self) -> Floats:
         """float64[P]: touched beside what is achievable, mean over the columns."""
-        count = len(self.targets)
-        touched = [np.bincount(self.partition, r.share, count) for r in self.reaches]
-        ratio: Floats = (np.stack(touched, axis=1) / self.achievable).mean(axis=1)
+        ratio: Floats = (self.touched / self.achievable).mean(axis=1)
         return ratio
 
 
@@ -71,21 +67,38 @@ class Merge:
 
 
 def measure_decayed(
-    files: FileTable, facts: FileFacts, spec: LayoutSpec, targets: Index, distinct: Floats, partition: Index
+    files: FileTable,
+    facts: FileFacts,
+    spec: LayoutSpec,
+    targets: Index,
+    distinct: Floats,
+    partition: Index,
+    reaches: tuple[Reach, ...] = (),
 ) -> Decayed:
     """Measure the files, and what a rewrite can achieve: no more than the largest one of the partition did.
 
     Columns that hang together, have few values or heavy ones make a layout that falls short of theory. What a finished
     rewrite left says so; without it, each append would ask for a rewrite of the whole that cannot help.
+    reaches: of the columns in these files, where they are known already.
     """
-    names = spec.column_names
-    count = len(targets)
-    owner = partition.astype(np.int32)
-    measure = lambda c: reach(files, c, rows_with_value(files, c), owner, count)  # noqa: E731
-    reaches = tuple(each_column(measure, names, len(files)))
+    reaches = reaches or tuple(each_column(_reach(files, partition, len(targets)), spec.column_names, len(files)))
+    touched = _touched(reaches, partition, len(targets))
+    live: Floats = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
+    live *= files.bytes
     best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
     calibration = _calibration(files, facts, spec, partition, distinct)
-    return Decayed(files, partition, facts, reaches, best * calibration, calibration, targets, distinct)
+    return Decayed(files, partition, facts, live, reaches, touched, best * calibration, calibration, targets, distinct)
+
+
+def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str], Reach]:
+    owner = partition.astype(np.int32)
+    return lambda column: reach(files, column, rows_with_value(files, column), owner, partitions)
+
+
+def _touched(reaches: Sequence[Reach], partition: Index, partitions: int) -> Floats:
+    """float64[P, d]"""
+    touched: Floats = np.stack([np.bincount(partition, r.share, partitions) for r in reaches], axis=1)
+    return touched
 
 
 def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats) -> Floats:
@@ -104,13 +117,8 @@ def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition
     part, own = files.take(base), partition[base]
     number = np.bincount(own, minlength=len(distinct))
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
-
-    def touched(name: str) -> Floats:
-        measured = reach(part, name, rows_with_value(part, name), own.astype(np.int32), len(distinct))
-        return np.bincount(own, measured.share, len(distinct)).astype(np.float64)
-
-    reached: Floats = np.stack(each_column(touched, spec.column_names, len(part)), axis=1)
-    short = reached / ideal
+    reaches = each_column(_reach(part, own, len(distinct)), spec.column_names, len(part))
+    short = _touched(reaches, own, len(distinct)) / ideal
     # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: that is no falling short.
     return np.where(short.mean(axis=1, keepdims=True) > SHORT, np.maximum(short, 1.0), 1.0)
 
@@ -228,32 +236,32 @@ def _candidates(
     files, partitions = decayed.files, len(decayed.targets)
     member = pending | eligible
     row = np.where(pending, units.start[decayed.partition], units.unit + 1) + decayed.partition
+    member_row = row[member]
     total = len(units.partition) + partitions
     first = units.start[:-1] + np.arange(partitions)
     owner = np.repeat(np.arange(partitions), np.diff(units.start) + 1)
     step = np.arange(total) - first[owner]
 
-    def along(values: Floats, among: Bools) -> Floats:
+    def along(values: NDArray[np.generic]) -> Floats:
         """float64[total]: sums over the files of each candidate."""
-        sums = np.cumsum(np.bincount(row[among], values[among], total))
+        sums = np.cumsum(np.bincount(member_row, values[member], total))
         before = np.where(first > 0, sums[first - 1], 0.0)
         return np.asarray(sums - before[owner], np.float64)
 
-    size, kept_size = along(files.bytes.astype(np.float64), member), along(decayed.live_bytes, member)
-    number = along(np.ones(len(files)), member)
+    size, kept_size = along(files.bytes), along(decayed.live_bytes)
+    number = along(np.ones(len(files)))
     written = np.where(number > 0, np.maximum(np.rint(kept_size / spec.layout.target_size), 1), 0).astype(np.int64)
     whole = np.bincount(decayed.partition, minlength=partitions)
     after = (whole[owner] - number).astype(np.int64) + written
     small_now = np.bincount(decayed.partition, decayed.facts.small, partitions)
-    small = small_now[owner] - along(decayed.facts.small.astype(np.float64), member)
+    small = small_now[owner] - along(decayed.facts.small)
     small += (written == 1) & (kept_size < SMALL * spec.layout.target_size)
     fresh = _fresh(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
-        now = np.bincount(decayed.partition, measured.share, partitions)
         lo, hi = _growing_hull(measured, row, member, owner, total)
         inside = measured.between(owner, lo, hi)
-        touched[:, column] = now[owner] - along(measured.share, member) + fresh[:, column] * inside
+        touched[:, column] = decayed.touched[owner, column] - along(measured.share) + fresh[:, column] * inside
     ratio = (touched / decayed.achievable[owner]).mean(axis=1)
     # with nothing pending, one group alone would be rewritten as it is
     waiting = np.bincount(decayed.partition[pending], minlength=partitions) > 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.select import matches
+from zlayout.table.axis import dense
 from zlayout.table.state import FileTable, PartitionField, TableState
 
 Bools = NDArray[np.bool_]
@@ -72,8 +73,8 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     if laid.any():
         width = int(files.group.max()) + 2
         key = files.partition[laid].astype(np.int64) * width + files.group[laid] + 1
-        _, group[laid], counts = np.unique(key, return_inverse=True, return_counts=True)
-        several[laid] = counts[group[laid]] > 1
+        group[laid], _ = dense((key,))
+        several[laid] = (np.bincount(group[laid]) > 1)[group[laid]]
     small = (files.bytes < SMALL * spec.layout.target_size) & ~several
     return FileFacts(laid, (files.layout >= 0) & ~laid, group, small)
 
@@ -85,12 +86,13 @@ def partition_facts(
     files = state.files
     count = len(files.partitions)
     in_scope, straddling = scope(spec, state)
+    partition = files.partition.astype(np.int64)  # once for all sums
 
     def total(weights: NDArray[np.generic]) -> Floats:
-        sums: Floats = np.bincount(files.partition, weights=weights.astype(np.float64), minlength=count).astype(float)
+        sums: Floats = np.bincount(partition, weights=weights, minlength=count).astype(float)
         return sums
 
-    number, rows = np.bincount(files.partition, minlength=count), total(files.rows)
+    number, rows = np.bincount(partition, minlength=count), total(files.rows)
     owner = np.zeros(int(facts.group.max(initial=-1)) + 1, np.int64)
     owner[facts.group[facts.laid]] = files.partition[facts.laid]
     found = PartitionFacts(

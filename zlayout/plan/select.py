@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.plan.forecast import Measured
-from zlayout.plan.merge import measure_decayed, merge, saved
+from zlayout.plan.merge import Decayed, measure_decayed, merge, saved
 from zlayout.plan.model import FIRST, Decay, Measure
 from zlayout.plan.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.plan.partitions import partition_facts as facts_of
@@ -119,12 +119,10 @@ def _choose(
     choice = _Choice(whole[files.partition], touched, after, now.ratio.copy())
     if not suspect.any():
         return choice
-    index = np.flatnonzero(suspect[files.partition])
-    partitions, partition = np.unique(files.partition[index], return_inverse=True)
-    part, inside = files.take(index), _take(each, index)
-    decayed = measure_decayed(part, inside, spec, now.targets[partitions], now.distinct[partitions], partition)
+    index, decayed = _measured(spec, files, each, suspect, now)
+    partitions, partition = np.flatnonzero(suspect), decayed.partition
     choice.ratio[partitions] = decayed.ratio
-    pending = ~inside.laid | (deleted[part.partition] & _much_deleted(part, spec))
+    pending = ~decayed.facts.laid | (deleted[suspect][partition] & _much_deleted(decayed.files, spec))
     waiting = np.bincount(partition[pending], minlength=len(partitions)) > 0
     decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting))
     if spec.layout.engine != "zlayout":
@@ -149,12 +147,19 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
         of_file[group.files] = number
     concerned = np.zeros(len(now.files), bool)
     concerned[files.partition[of_file >= 0]] = True
-    index = np.flatnonzero(concerned[files.partition])
-    partitions, partition = np.unique(files.partition[index], return_inverse=True)
-    part = files.take(index)
-    each = file_facts(spec, part)
-    measured = measure_decayed(part, each, spec, now.targets[partitions], now.distinct[partitions], partition)
-    return saved(measured, of_file[index], len(groups), spec)
+    index, decayed = _measured(spec, files, file_facts(spec, files), concerned, now)
+    return saved(decayed, of_file[index], len(groups), spec)
+
+
+def _measured(
+    spec: LayoutSpec, files: FileTable, each: FileFacts, inside: Bools, now: Measured
+) -> tuple[Index, Decayed]:
+    """The files (int64 index) of the partitions `inside` (bool[P], each with files in it), and what they measure."""
+    index = np.flatnonzero(inside[files.partition])
+    partition = (np.cumsum(inside) - 1)[files.partition[index]]
+    known = now.reaches if inside.all() else ()
+    part, facts = files.take(index), _take(each, index)
+    return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition, known)
 
 
 def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
@@ -177,9 +182,11 @@ def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
 def _take(facts: FileFacts, index: Index) -> FileFacts:
     """The facts of some files, with the groups among them numbered from 0."""
     group = facts.group[index]
-    known = group >= 0
-    group[known] = np.unique(group[known], return_inverse=True)[1]
-    return FileFacts(facts.laid[index], facts.stale[index], group, facts.small[index])
+    present = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
+    present[group] = True  # -1, of no group, comes last
+    number = np.cumsum(present) - 1
+    number[-1] = -1
+    return FileFacts(facts.laid[index], facts.stale[index], number[group], facts.small[index])
 
 
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:

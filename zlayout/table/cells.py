@@ -80,7 +80,7 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     if partitions > 1:
         owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
         files = np.bincount(owner, minlength=partitions)
-        lo, hi, axis, start = _apart(ranked, file, lo, hi, owner, partitions)
+        lo, hi, axis, start = _apart(ranked, file, owner, partitions)
     if (lo[1:] < lo[:-1]).any():
         order = order_of(lo)
         lo, hi, file = lo[order], hi[order], file[order]
@@ -91,34 +91,24 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span, extent)
 
 
-def _apart(
-    ranked: Ranked, file: Int64, lo: Int64, hi: Int64, owner: Int64, partitions: int
-) -> tuple[Int64, Int64, Axis, Int64]:
-    """lo and hi as points that no two partitions share, the values of the points, and where each partition's begin."""
-    open_lo, open_hi = ranked.open_lo[file], ranked.open_hi[file]
-    width = max(len(ranked.axis), 1)
-    key, lo, hi = _points(owner, width, np.where(open_lo, -1, lo), np.where(open_hi, -1, hi))
-    start = np.searchsorted(key, np.arange(partitions + 1) * width)
-    lo = np.where(open_lo, start[owner], lo)
-    hi = np.where(open_hi, start[owner + 1] - 1, hi)
-    rank = key - np.repeat(np.arange(partitions) * width, np.diff(start))
-    return lo, hi, ranked.axis.at(rank) if len(ranked.axis) else ranked.axis, start
+def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
+    """lo and hi as points that no two partitions share, the values of the points, and where each partition's begin.
 
-
-def _points(owner: Int64, width: int, lo: Int64, hi: Int64) -> tuple[Int64, Int64, Int64]:
-    """Distinct keys (owner * width + rank) of the given bounds in order, and each file's first and last among them.
-
-    A rank of -1 is an open side: its place is -1 too. A partition without any bound still gets its first key.
+    A point is a distinct key owner * width + rank. A partition without any bound has its first key as its only point.
     """
-    rank, both = np.concatenate((lo, hi)), np.tile(owner, 2)
-    given = np.flatnonzero(rank >= 0)
-    size = int(owner.max(initial=0)) + 1
-    bare = np.flatnonzero((np.bincount(owner, minlength=size) > 0) & (np.bincount(both[given], minlength=size) == 0))
-    keys = np.concatenate((both[given] * width + rank[given], bare * width))
-    ranks, distinct = dense_values(keys)
-    place = np.full(len(rank), -1)
-    place[given] = ranks[: len(given)]
-    return distinct, place[: len(lo)], place[len(lo) :]
+    lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
+    bound = np.zeros(partitions, np.int64)
+    bound[owner[~open_lo]] = lo[~open_lo]
+    bound[owner[~open_hi]] = hi[~open_hi]
+    lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]  # there anyway: an open side adds no point
+    width = max(len(ranked.axis), 1)
+    point, key = dense_values(np.concatenate((owner * width + lo, owner * width + hi)))
+    first_key = np.arange(partitions + 1) * width
+    start = np.searchsorted(key, first_key)
+    lo, hi = point[: len(file)], point[len(file) :]
+    lo[open_lo], hi[open_hi] = start[owner[open_lo]], start[owner[open_hi] + 1] - 1
+    rank = key - np.repeat(first_key[:-1], np.diff(start))
+    return lo, hi, ranked.axis.at(rank) if len(ranked.axis) else ranked.axis, start
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64, Float64]:

@@ -14,7 +14,7 @@ from zlayout.table.cells import Cells, Float64, cut_cells
 from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
-from zlayout.table.reach import estimate_in_partitions
+from zlayout.table.reach import Reach, estimate_in_partitions, reach_of
 from zlayout.table.side_by_side import each_column
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
@@ -54,7 +54,7 @@ class ColumnMetrics:
     touched, floor: files opened by an equality query on this column, summed over partitions. depth, overlaps: mean
     over the files that hold a value. distinct: estimated distinct values, the largest over partitions (infinity:
     unknown). unbounded: files without a bound on a side; all_null: files without any value; truncated: files with
-    a cut bound.
+    a cut bound. reach: what each file's interval holds, where it was asked for.
     """
 
     column: str
@@ -70,6 +70,7 @@ class ColumnMetrics:
     all_null: int
     truncated: int
     by_partition: ByPartition
+    reach: Reach | None = None
 
 
 def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, partitions: int = 1) -> float:
@@ -77,7 +78,9 @@ def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, pa
 
     weights: float64[N], rows of each file that hold a value. partition: int32[N] below `partitions`, None for one.
     """
-    return float(_touched(cut_cells(ranked, partition, partitions), weights).sum())
+    cells = cut_cells(ranked, partition, partitions)
+    coverage = cells.coverage()
+    return float(_touched(cells, estimate_in_partitions(cells, weights, coverage), coverage).sum())
 
 
 def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
@@ -123,22 +126,24 @@ def layout_metrics(
     weights: Mapping[str, float],
     distinct: Mapping[str, float] | None = None,
     heavy: Mapping[str, Sequence[float]] | None = None,
+    with_reach: bool = False,
 ) -> tuple[ColumnMetrics, ...]:
     """Metrics of all z-order columns (name -> weight), each with its floor in a layout by all of them.
 
     distinct, heavy: distinct values and shares of heavy values by column, where known better than from bounds.
+    with_reach: keep the `Reach` of each column, which takes memory for every file.
     """
     known, shares = distinct or {}, heavy or {}
     if not weights:
         return ()
-    measured = each_column(lambda column: _measure(files, column), tuple(weights), len(files))
+    measured = each_column(lambda column: _measure(files, column, with_reach), tuple(weights), len(files))
     limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
     shares_by_column = [shares.get(c, ()) for c in weights]
     floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)
     return tuple(replace(m, floor=float(lowest)) for (m, _), lowest in zip(measured, floors, strict=True))
 
 
-def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
+def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[ColumnMetrics, Float64]:
     """The column's metrics, floor still unknown, and its estimated distinct values by partition."""
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
@@ -146,7 +151,9 @@ def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
     cells = cut_cells(ranked, files.partition, len(counts))
     depths = _depth(cells)
     distinct = _distinct(ranked, cells)
-    touched_inside = _touched(cells, rows_with_value(files, column))
+    coverage = cells.coverage()
+    estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
+    touched_inside = _touched(cells, estimate, coverage)
     measured = ColumnMetrics(
         column=column,
         files=len(files),
@@ -161,6 +168,7 @@ def _measure(files: FileTable, column: str) -> tuple[ColumnMetrics, Float64]:
         all_null=int(ranked.empty.sum()),
         truncated=int(bounds.truncated.sum()),
         by_partition=ByPartition(touched_inside, distinct),
+        reach=reach_of(cells, estimate, len(files)) if with_reach else None,
     )
     return measured, distinct
 
@@ -185,10 +193,8 @@ def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
     return whole
 
 
-def _touched(cells: Cells, weights: Float64) -> Float64:
-    """float64[P]"""
-    coverage = cells.coverage()
-    estimate = estimate_in_partitions(cells, weights, coverage)
+def _touched(cells: Cells, estimate: Float64, coverage: Float64) -> Float64:
+    """float64[P], from float64[2R] rows and files of each cell."""
     met = cells.per_partition(estimate * coverage)
     return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
 

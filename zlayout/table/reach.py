@@ -46,12 +46,16 @@ def reach(files: FileTable, column: str, weights: Float64, partition: Int32, par
     Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
     """
     cells = cut_cells(rank_bounds(files.bounds[column], files.rows), partition, partitions)
-    estimate = estimate_in_partitions(cells, weights, cells.coverage())
+    return reach_of(cells, estimate_in_partitions(cells, weights, cells.coverage()), len(files))
+
+
+def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
+    """estimate: float64[2R], rows in each cell. files: N, of which the cells have those that hold a value."""
     before = np.zeros(len(estimate) + 1)
     np.cumsum(estimate, out=before[1:])
-    lo, hi = np.full(len(files), NOWHERE, np.int64), np.full(len(files), NOWHERE, np.int64)
+    lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
     lo[cells.file], hi[cells.file] = cells.lo, cells.hi
-    found = Reach(lo, hi, np.zeros(len(files)), len(estimate) // 2, before, cells.per_partition(estimate))
+    found = Reach(lo, hi, np.zeros(files), len(estimate) // 2, before, cells.per_partition(estimate))
     found.share[cells.file] = found.between(cells.partition, cells.lo, cells.hi)
     return found
 
