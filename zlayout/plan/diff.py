@@ -28,7 +28,7 @@ from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.histogram import size_histogram
-from zlayout.table.state import FileTable, PartitionField, TableState, digest_of
+from zlayout.table.state import FileTable, PartitionField, TableState, digests_of
 
 
 def decide(
@@ -60,8 +60,8 @@ def decide(
         most = min(budget or 0, spec.max_group_size or budget or 0)
         selection = ordered.select(spec, state, fields, now, blind, most)
     pinned = state.files.split([chosen.files for chosen in selection.groups])
-    digests = tuple(files.digest() for files in pinned)
-    groups = tuple(_group(spec, files, digest) for files, digest in zip(pinned, digests, strict=True))
+    digests, digest = digests_of(pinned)
+    groups = tuple(_group(spec, *part) for part in zip(pinned, digests, strict=True))
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups) or too_much
@@ -75,7 +75,7 @@ def decide(
         spec,
         state,
         status,
-        requires=_requires(spec, state, digests[0] if len(pinned) == 1 else digest_of(pinned)),
+        requires=_requires(spec, state, digest),
         drift=_drift(spec, state, selection),
         properties=properties,
         partitioning=_partition_change(spec, state, fields, full) if repartition else None,

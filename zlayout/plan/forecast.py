@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.plan.model import ColumnForecast
+from zlayout.plan.partitions import laid_out
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.floor import floor
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
@@ -50,8 +51,7 @@ class Measured:
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     """Measure the spec's columns; partitions are measured apart."""
     weights = {c.name: c.weight for c in spec.layout.columns}
-    ours = [record.layout_id == spec.layout.layout_id for record in files.layouts]
-    metrics = layout_metrics(files, weights, with_reach=any(ours))
+    metrics = layout_metrics(files, weights, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
     number = np.bincount(files.partition, minlength=count)
     rows = np.bincount(files.partition, weights=files.rows, minlength=count)
@@ -111,7 +111,7 @@ def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], i
     The prediction is made again from metadata, by the same rule and for as many files as there are, so that nothing
     has to be kept. Also how many partitions there are of that kind.
     """
-    ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False])[files.layout]
+    ours = laid_out(spec, files)
     count = max(len(files.partitions), 1)
     number, laid = (np.bincount(files.partition, weights=w, minlength=count) for w in (np.ones(len(files)), ours))
     low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)

@@ -61,13 +61,19 @@ class FileFacts:
     small: Bools
 
 
+def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
+    """bool[N]: the files that carry the spec's layout id."""
+    ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
+    laid: Bools = ours[files.layout]
+    return laid
+
+
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """What each file is beside the spec.
 
     A small file counts unless it is one of several of its rewrite: that rewrite knew the target and could do no better.
     """
-    ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
-    laid = ours[files.layout]
+    laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
     several = np.zeros(len(files), bool)
     if laid.any():

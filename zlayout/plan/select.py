@@ -201,8 +201,9 @@ def _by_partition(
     if not len(index):
         return []
     order = index[np.argsort(files.partition[index], kind="stable")]
-    partitions, starts = np.unique(files.partition[order], return_index=True)
-    parts = np.split(order, starts[1:])
+    number = np.bincount(files.partition[order])
+    partitions = np.flatnonzero(number)
+    parts = np.split(order, np.cumsum(number[partitions])[:-1])
     return [Selected(p, _reason(int(k), facts, spec, cut)) for k, p in zip(partitions, parts, strict=True)]
 
 

@@ -38,7 +38,7 @@ def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int 
     rows[0::2] += anchored
     shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
     for _ in range(steps if shared else 0):
-        rows = _respread(files, free, rows, most)
+        _respread(files, free, rows, most)
         rows[0::2] += anchored
     return rows
 
@@ -49,7 +49,7 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     And the rest, by file.
     """
     half = weights / 2
-    low, high = np.minimum(cells.bounded[0], half), np.minimum(cells.bounded[1], half)
+    low, high = (np.where(bounded, np.minimum(half, 1.0), 0.0) for bounded in cells.bounded)
     flat = ~(cells.span > 0)  # an interval without measure: half on either end
     low[flat], high[flat] = half[flat], half[flat]
     single = cells.lo == cells.hi
@@ -68,15 +68,16 @@ def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
     return np.clip(rows, 0.0, most, out=rows)
 
 
-def _respread(files: Cells, free: Float64, rows: Float64, most: Float64) -> Float64:
+def _respread(files: Cells, free: Float64, rows: Float64, most: Float64) -> None:
+    """In place: `rows` in proportion to what is there."""
     before = np.zeros(len(rows) + 1)
     np.cumsum(rows, out=before[1:])
     inside = before[1::2][files.hi]
     inside -= before[0::2][files.lo]
     np.maximum(inside, free, out=inside)
-    spread = _level(files.cover(np.divide(free, inside, out=inside)))
-    spread *= rows
-    return np.clip(spread, 0.0, most, out=spread)
+    del before  # as large as what `cover` makes next
+    rows *= _level(files.cover(np.divide(free, inside, out=inside)))
+    np.clip(rows, 0.0, most, out=rows)
 
 
 def _level(rate: Float64) -> Float64:

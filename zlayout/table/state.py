@@ -167,7 +167,18 @@ class FileTable:
 
 def digest_of(parts: Iterable[FileTable]) -> str:
     """SHA-256 (hex) of a set of files that is given in parts, in any order (see `FileTable.digest`)."""
-    keys = pa.concat_arrays([pa.array([], pa.large_string()), *(part.identity() for part in parts)])
+    return _digest([part.identity() for part in parts])
+
+
+def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
+    """The digest of each of the parts, and `digest_of` them all."""
+    keys = [part.identity() for part in parts]
+    each = tuple(_digest([key]) for key in keys)
+    return each, each[0] if len(each) == 1 else _digest(keys)
+
+
+def _digest(parts: Sequence[pa.Array]) -> str:
+    keys = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
     ordered = keys.take(pc.sort_indices(keys))
     sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
     whole = hashlib.sha256(sizes)
