@@ -64,4 +64,7 @@ def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) ->
     """float64[2R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
     rows = weights[cells.file]
     total = np.bincount(cells.partition, rows, len(cells.start) - 1)
-    return estimate_rows(cells, np.where(total[cells.partition] > 0, rows, 1.0), coverage)
+    empty = ~(total > 0)
+    if empty.any():
+        rows[empty[cells.partition]] = 1.0
+    return estimate_rows(cells, rows, coverage)
