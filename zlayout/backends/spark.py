@@ -91,6 +91,8 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+        # where in our code a column was made is no help to a user, and finding that takes a tenth of a second
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -68,6 +68,15 @@ SETTINGS = {
 }
 
 
+# Tasks of one scan for each core: Spark's own fewest, one a core, leaves cores idle behind the largest task.
+TASKS_A_CORE = 4
+
+
+def least_tasks(session: SparkSession) -> int:
+    """How many tasks should read the source, where it is large enough to be split into so many."""
+    return TASKS_A_CORE * session.sparkContext.defaultParallelism
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """The rows of one group (its number) that go to one output partition. key: `zlayout.rewrite.rows.cell_key`."""
@@ -118,9 +127,10 @@ class Placed:
 @contextmanager
 def settings(session: SparkSession) -> Iterator[None]:
     """The Spark settings that the placed frame must be planned, run and written under; the old ones come back."""
-    before = {key: session.conf.get(key, None) for key in SETTINGS}
+    wanted = SETTINGS | {"spark.sql.files.minPartitionNum": str(least_tasks(session))}
+    before = {key: session.conf.get(key, None) for key in wanted}
     try:
-        for key, value in SETTINGS.items():
+        for key, value in wanted.items():
             session.conf.set(key, value)
         yield
     finally:
@@ -225,7 +235,7 @@ def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFr
     found = f"{PREFIX}found"
     frame = frame.withColumn(found, constants.search("cell_key", cell_key(source)))
     at = F.greatest(F.col(found), F.lit(0))
-    return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0}).drop(found)
+    return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0})
 
 
 @dataclass(frozen=True, slots=True)

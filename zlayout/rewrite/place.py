@@ -48,16 +48,14 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         # positions are what a row keeps whatever the number of tasks; rand() would change with them
         row_hash = F.xxhash64(ORDINAL, POSITION)
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
-    frame = frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
-    return frame.drop(node, *_range_id_names(forest))
+    return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
     found = {f"{PREFIX}found{c}": c for c in range(len(columns))}
     keys = [constants.ordered_key(key_column(frame, name), key_type(frame, name)) for name in columns]
     frame = frame.withColumns({n: constants.search(f"boundaries{c}", keys[c]) for n, c in found.items()})
-    frame = frame.withColumns({f"{PREFIX}range_id{c}": _range_id(F.col(n)) for n, c in found.items()})
-    return frame.drop(*found)
+    return frame.withColumns({f"{PREFIX}range_id{c}": _range_id(F.col(n)) for n, c in found.items()})
 
 
 def _range_id(found: Column) -> Column:

@@ -107,13 +107,13 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
     """FILE becomes ORDINAL and GROUP (int). A row of a file that is not in the index fails the job."""
     found = f"{PREFIX}found"
     path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
-    frame = frame.withColumn(found, constants.search("path_hash", path_hash)).drop(FILE)
+    frame = frame.withColumn(found, constants.search("path_hash", path_hash))
     at = F.when(F.col(found) >= 0, F.col(found)).otherwise(
         F.raise_error(F.lit("ZL314 a row's file is not among the files to rewrite")).cast("int")
     )
     frame = frame.withColumn(found, at)
     origin = {ORDINAL: constants.at("ordinal", F.col(found)), GROUP: constants.at("group", F.col(found))}
-    return frame.withColumns(origin).drop(found)
+    return frame.withColumns(origin)
 
 
 def source_columns(source: Source) -> list[Column]:

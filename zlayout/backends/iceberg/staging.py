@@ -21,9 +21,13 @@ from zlayout.backends.base import Work
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.errors import CommitConflict, EngineError
+from zlayout.rewrite.engine import least_tasks
 from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
+LARGEST_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
+SMALLEST_SPLIT = 16 * 2**20
+OPEN_COST = 4 * 2**20  # what Iceberg takes a small file for when it packs files into tasks
 UNASSIGNED = 2**40  # a row id and sequence number that would show where a row has none of its own
 _log = logging.getLogger(__name__)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
@@ -56,8 +60,15 @@ class Staged:
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files; `_file` and `_pos` can be selected."""
-        frame = self.jvm.session.read.format("iceberg").load(self.id)
+        frame = self.jvm.session.read.format("iceberg").option("split-size", str(self._split_size())).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
+
+    def _split_size(self) -> int:
+        """Bytes for one task to read: the table's own, or less where that keeps all cores busy to the end."""
+        session = self.jvm.session
+        weight = sum(max(int(task.sizeBytes()), OPEN_COST) for task in self.tasks.values())
+        usual = int(self.table.properties().getOrDefault("read.split.target-size", str(LARGEST_SPLIT)))
+        return min(usual, max(weight // least_tasks(session) + 1, SMALLEST_SPLIT))
 
     def exact_deletes(self) -> bool:
         """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
