@@ -26,12 +26,15 @@ def write_touched(folder: Path, results: list[dict[str, Any]], label: str) -> No
     _replace_section(folder / "RESULTS.md", TOUCHED, "\n".join(lines) + "\n")
 
 
-def write_results(folder: Path, results: list[dict[str, Any]], machine: str) -> None:
-    """Both files, whole; other sections of RESULTS.md stay."""
-    (folder / "results").mkdir(exist_ok=True)
-    (folder / "results" / "rewrite.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    section = "\n".join(_section(results, machine)) + "\n"
-    _replace_section(folder / "RESULTS.md", SECTION, section)
+def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
+    """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as they are."""
+    path = folder / "results" / "rewrite.json"
+    path.parent.mkdir(exist_ok=True)
+    measured = [r["keys"] for r in results]
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    results = [r for r in before if r["keys"] not in measured] + results
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(results)) + "\n")
 
 
 def _replace_section(path: Path, heading: str, section: str) -> None:
@@ -43,8 +46,8 @@ def _replace_section(path: Path, heading: str, section: str) -> None:
     path.write_text(before + section + (f"\n## {rest}" if rest else ""), encoding="utf-8")
 
 
-def _section(results: list[dict[str, Any]], machine: str) -> Iterator[str]:
-    yield f"{SECTION}: TPC-H lineitem, {machine}"
+def _section(results: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"{SECTION}: TPC-H lineitem"
     yield ""
     yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, after one uncounted"
     yield "round; ratios are of medians. *touched* is the mean number of files that an equality query opens."
@@ -52,6 +55,8 @@ def _section(results: list[dict[str, Any]], machine: str) -> Iterator[str]:
         chosen = [r for r in results if tuple(r["keys"]) == keys]
         yield ""
         yield f"### {', '.join(keys)}"
+        yield ""
+        yield chosen[0]["run"]
         yield from _times(chosen)
         yield from _touched(chosen, keys)
 

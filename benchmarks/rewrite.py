@@ -32,12 +32,13 @@ KEY_SETS: tuple[Keys, ...] = (
 
 @dataclass(slots=True)
 class Result:
-    """One arm with one key set, as it stands in results/rewrite.json."""
+    """One arm with one key set, as it stands in results/rewrite.json. run: on what, where and when."""
 
     arm: str
     format: str
     keys: list[str]
     curve: str
+    run: str = ""
     rounds: int = 0
     wall_median_s: float = 0.0
     wall_min_s: float = 0.0
@@ -62,16 +63,18 @@ def main() -> int:
     arguments = parser.parse_args()
     bench = open_bench(arguments.folder.resolve(), arguments.scale, arguments.files)
     results: list[Result] = []
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
+    today = date.today().isoformat()
     sizes = f"scale {arguments.scale:g}, {arguments.files} files"
+    rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
     for number in arguments.key_sets:
         if arguments.untimed:
             results += touched_only(bench, KEY_SETS[number])
-            write_touched(HERE, [asdict(r) for r in results], f"{sizes}, {date.today().isoformat()}")
+            write_touched(HERE, [asdict(r) for r in results], f"{sizes}, {today}")
             continue
-        results += run_key_set(bench, KEY_SETS[number], arguments.rounds)
-        rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
-        write_results(HERE, [asdict(r) for r in results], f"{sizes}, {rounds}, {machine}")
+        measured = run_key_set(bench, KEY_SETS[number], arguments.rounds)
+        for result in measured:
+            result.run = f"{sizes}, {rounds}, {os.cpu_count()} cores, {platform.machine()}, {today}"
+        write_results(HERE, [asdict(r) for r in measured])
     bench.runtime.stop()
     return 0
 

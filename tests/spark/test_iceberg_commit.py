@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, GroupFailed
-from zlayout.backends.iceberg import commit
+from zlayout.backends.iceberg import commit, staging
 from zlayout.backends.iceberg.backend import IcebergBackend
 from zlayout.backends.iceberg.commit import commit_groups, write_groups
 from zlayout.backends.iceberg.history import run_commits
@@ -285,6 +285,17 @@ def test_tasks_are_those_of_the_chosen_files(
     assert tasks_of(jvm, table, state.version, []) == {}
     now = set(backend.observe(iceberg_table, []).files.path.to_pylist())
     assert set(tasks_of(jvm, table, int(table.currentSnapshot().snapshotId()), [*now])) == now > set(paths)
+
+
+def test_a_scan_is_split_so_that_all_cores_have_work(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(spark, iceberg_table, 2)
+    jvm, wanted = IcebergJvm(spark), work(backend.observe(iceberg_table, []), iceberg_table)
+    with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
+        assert pinned.frame.rdd.getNumPartitions() == 1  # three small files: one task, as Iceberg itself would
+        monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
+        assert pinned.frame.rdd.getNumPartitions() == 3
 
 
 def test_a_missing_new_file_stops_the_commit(

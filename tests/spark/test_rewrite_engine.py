@@ -193,6 +193,7 @@ def test_settings_come_back(spark):
     with settings(spark):
         assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
         assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "0"
+        assert int(spark.conf.get("spark.sql.files.minPartitionNum")) >= 4 * spark.sparkContext.defaultParallelism
     assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "77"
     assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
     spark.conf.unset("spark.sql.files.maxRecordsPerFile")

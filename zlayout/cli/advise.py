@@ -16,12 +16,11 @@ from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.advise_columns import asked_layouts, parse_columns
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
-from zlayout.cli.project import open_project
+from zlayout.cli.project import known_table, open_project
 from zlayout.errors import Location, SpecError
 from zlayout.importing import target_size
 from zlayout.report.words import number, plural, printable
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
-from zlayout.spec.names import parse_table
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 
@@ -49,7 +48,7 @@ class AdviseRequest:
 def advise_command(request: AdviseRequest, console: Console, output: str, out: Path | None) -> int:
     """Print or write the study.
 
-    Raises SpecError ZL012, ZL021, ZL034, ZL035, ZL061, ZL062, ZL073 to ZL075, and what reading and sampling raise.
+    Raises SpecError ZL012, ZL020, ZL021, ZL034, ZL035, ZL061, ZL062, ZL073 to ZL075, and what reading and sampling raise.
     """
     render = _renderer(output, console)
     found = make_study(request, console)
@@ -88,10 +87,7 @@ def _renderer(output: str, console: Console) -> Callable[[Study], str]:
 def make_study(request: AdviseRequest, console: Console) -> Study:
     """Read the workload and the table's metadata, draw the sample on Spark, simulate and search."""
     project = open_project(request.project)
-    name = parse_table(request.table, Location("TABLE"))
-    if name.catalog not in project.catalogs:
-        known = ", ".join(sorted(project.catalogs))
-        raise SpecError.of("ZL021", f"unknown catalog {name.catalog!r}", hint=f"there is: {known}")
+    name = known_table(project, request.table)
     catalog = project.catalogs[name.catalog]
     wanted = [parse_columns(text) for text in request.columns]
     runtime = SparkRuntime(project)

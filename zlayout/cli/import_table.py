@@ -12,13 +12,13 @@ from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.init import SCHEMAS
-from zlayout.errors import Location, SpecError
+from zlayout.cli.project import known_table
+from zlayout.errors import SpecError
 from zlayout.importing import recorded_settings, settings_from, spec_text
 from zlayout.report.words import printable
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import find_project, load_project, shown
 from zlayout.spec.model import TableName
-from zlayout.spec.names import parse_table
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import parse
 from zlayout.table.state import Ordering
@@ -30,10 +30,7 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
     """Write the layout and say where. Raises SpecError ZL021, ZL063 to ZL066, TableError for an unreadable table."""
     root = find_project(start)
     project = load_project(root, os.environ)
-    name = parse_table(table, Location("TABLE"))
-    if name.catalog not in project.catalogs:
-        known = ", ".join(sorted(project.catalogs))
-        raise SpecError.of("ZL021", f"unknown catalog {name.catalog!r}", hint=f"there is: {known}")
+    name = known_table(project, table)
     for spec in project.layouts:
         if spec.table == name:
             hint = "change that one, or remove it first"

@@ -9,13 +9,12 @@ from zlayout.backends.orphans import Orphans, find_orphans
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
-from zlayout.cli.project import open_project
-from zlayout.errors import Location, SpecError
+from zlayout.cli.project import known_table, open_project
+from zlayout.errors import SpecError
 from zlayout.plan.forecast import Promise, promises
 from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.names import parse_table
 from zlayout.table.histogram import size_histogram
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.state import TableState
@@ -28,10 +27,7 @@ LISTED = 20
 def inspect_command(project: Path, table: str, columns: str | None, console: Console, *, orphans: bool = False) -> int:
     """Print the facts. Raises SpecError for an unknown catalog or column, TableError for an unreadable table."""
     loaded = open_project(project)
-    name = parse_table(table, Location("TABLE"))
-    if name.catalog not in loaded.catalogs:
-        known = ", ".join(sorted(loaded.catalogs))
-        raise SpecError.of("ZL021", f"unknown catalog {name.catalog!r}", hint=f"there is: {known}")
+    name = known_table(loaded, table)
     spec = next((s for s in loaded.layouts if s.table == name), None)
     backend = backend_for(loaded.catalogs[name.catalog], SparkRuntime(loaded))
     wanted = _columns(columns, spec)
