@@ -48,7 +48,8 @@ class AdviseRequest:
 def advise_command(request: AdviseRequest, console: Console, output: str, out: Path | None) -> int:
     """Print or write the study.
 
-    Raises SpecError ZL012, ZL020, ZL021, ZL034, ZL035, ZL061, ZL062, ZL073 to ZL075, and what reading and sampling raise.
+    Raises SpecError ZL012, ZL020, ZL021, ZL034, ZL035, ZL061, ZL062, ZL073 to ZL075, and what reading and
+    sampling raise.
     """
     render = _renderer(output, console)
     found = make_study(request, console)

@@ -5,15 +5,40 @@ Those are imported inside the commands, so that `--help` and `validate` stay fas
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import zlayout
-from zlayout.cli.completion import complete_tables
 from zlayout.cli.console import Color, Console
+from zlayout.cli.options import (
+    HERE,
+    AdviceFormat,
+    AdviceOutOption,
+    AllQueriesOption,
+    BudgetOption,
+    ColorOption,
+    Curve,
+    ExcludeOption,
+    FilesOption,
+    FullRewriteOption,
+    LayoutsOption,
+    ParallelismOption,
+    PlanFormat,
+    ProjectOption,
+    ReportOption,
+    SampleRowsOption,
+    SchemaName,
+    SeedOption,
+    SelectArgument,
+    ShowValuesOption,
+    Stale,
+    TableArgument,
+    VerboseOption,
+    Verify,
+    WorkloadOption,
+)
 
 app = typer.Typer(
     name="zlayout",
@@ -23,97 +48,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-ProjectOption = Annotated[
-    Path, typer.Option("--project", "-p", help="The folder of zlayout.yaml, or one below it.", show_default=False)
-]
-ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show unchanged tables and tolerated decay too.")]
-SelectArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.",
-        metavar="SELECT",
-        autocompletion=complete_tables,
-    ),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option("--exclude", help="Tables to leave out; like SELECT.", autocompletion=complete_tables),
-]
-FullRewriteOption = Annotated[
-    bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
-]
-BudgetOption = Annotated[
-    str | None, typer.Option("--max-rewrite-bytes", metavar="SIZE", help="Rewrite at most so much, the best first.")
-]
-ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read side by side.")]
-ReportOption = Annotated[
-    list[str] | None,
-    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; may be given again. PATH - is stdout."),
-]
-ShowValuesOption = Annotated[
-    bool, typer.Option("--show-values", help="Let reports name partitions, which are values of rows.")
-]
-TableArgument = Annotated[
-    str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
-]
-WorkloadOption = Annotated[
-    list[Path],
-    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; may be repeated."),
-]
-LayoutsOption = Annotated[
-    list[str] | None,
-    typer.Option("--columns", metavar="a,b=2", help="A layout to simulate, with weights; may be given again."),
-]
-FilesOption = Annotated[
-    int | None, typer.Option("--files", min=1, help="Files after the rewrite. Default: as the target size gives.")
-]
-SampleRowsOption = Annotated[
-    int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 a file, at most a million.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Another seed draws other rows.")]
-AllQueriesOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="List all queries, and all conditions that were not used.")
-]
-AdviceOutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
-]
-HERE = Path()
-
-
-class PlanFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
-class AdviceFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-
-
-class Curve(StrEnum):
-    KD = "kd"
-    ZORDER = "zorder"
-    HILBERT = "hilbert"
-    LINEAR = "linear"
-
-
-class Stale(StrEnum):
-    COMPATIBLE = "compatible"
-    STRICT = "strict"
-
-
-class Verify(StrEnum):
-    GATE = "gate"
-    FULL = "full"
-
-
-class SchemaName(StrEnum):
-    LAYOUT = "layout"
-    PROJECT = "project"
-    PLAN = "plan"
 
 
 def _version(wanted: bool) -> None:
@@ -279,9 +213,7 @@ def show(
 
 @app.command()
 def inspect(
-    table: Annotated[
-        str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
-    ],
+    table: TableArgument,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Comma-separated columns; default: the layout's.")
     ] = None,

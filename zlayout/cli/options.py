@@ -1,0 +1,103 @@
+"""The options and arguments that several commands share, and the words that an option may have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zlayout.cli.completion import complete_tables
+from zlayout.cli.console import Color
+
+ProjectOption = Annotated[
+    Path, typer.Option("--project", "-p", help="The folder of zlayout.yaml, or one below it.", show_default=False)
+]
+ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show unchanged tables and tolerated decay too.")]
+SelectArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.",
+        metavar="SELECT",
+        autocompletion=complete_tables,
+    ),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", help="Tables to leave out; like SELECT.", autocompletion=complete_tables),
+]
+FullRewriteOption = Annotated[
+    bool, typer.Option("--allow-full-rewrite", help="Let a new partition_by rewrite a whole Delta table.")
+]
+BudgetOption = Annotated[
+    str | None, typer.Option("--max-rewrite-bytes", metavar="SIZE", help="Rewrite at most so much, the best first.")
+]
+ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read side by side.")]
+ReportOption = Annotated[
+    list[str] | None,
+    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; may be given again. PATH - is stdout."),
+]
+ShowValuesOption = Annotated[
+    bool, typer.Option("--show-values", help="Let reports name partitions, which are values of rows.")
+]
+TableArgument = Annotated[
+    str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
+]
+WorkloadOption = Annotated[
+    list[Path],
+    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; may be repeated."),
+]
+LayoutsOption = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="a,b=2", help="A layout to simulate, with weights; may be given again."),
+]
+FilesOption = Annotated[
+    int | None, typer.Option("--files", min=1, help="Files after the rewrite. Default: as the target size gives.")
+]
+SampleRowsOption = Annotated[
+    int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 a file, at most a million.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Another seed draws other rows.")]
+AllQueriesOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="List all queries, and all conditions that were not used.")
+]
+AdviceOutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
+]
+HERE = Path()
+
+
+class PlanFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class AdviceFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+class Curve(StrEnum):
+    KD = "kd"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+    LINEAR = "linear"
+
+
+class Stale(StrEnum):
+    COMPATIBLE = "compatible"
+    STRICT = "strict"
+
+
+class Verify(StrEnum):
+    GATE = "gate"
+    FULL = "full"
+
+
+class SchemaName(StrEnum):
+    LAYOUT = "layout"
+    PROJECT = "project"
+    PLAN = "plan"
