@@ -294,7 +294,8 @@ def test_a_scan_is_split_so_that_all_cores_have_work(
     jvm, wanted = IcebergJvm(spark), work(backend.observe(iceberg_table, []), iceberg_table)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() == 1  # three small files: one task, as Iceberg itself would
-        monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
+    monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
+    with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() == 3
 
 

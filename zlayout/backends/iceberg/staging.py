@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,7 +26,7 @@ from zlayout.rewrite.engine import least_tasks
 from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
-LARGEST_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
+USUAL_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
 SMALLEST_SPLIT = 16 * 2**20
 OPEN_COST = 4 * 2**20  # what Iceberg takes a small file for when it packs files into tasks
 UNASSIGNED = 2**40  # a row id and sequence number that would show where a row has none of its own
@@ -47,7 +48,7 @@ class NewFile:
 class Staged:
     """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by.
 
-    has_deletes: whether any delete file is in the snapshot.
+    has_deletes: whether any delete file is in the snapshot. splits: read options.
     """
 
     jvm: IcebergJvm
@@ -56,19 +57,13 @@ class Staged:
     tasks: Mapping[str, Any]
     id: str
     has_deletes: bool
+    splits: Mapping[str, str]
 
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files; `_file` and `_pos` can be selected."""
-        frame = self.jvm.session.read.format("iceberg").option("split-size", str(self._split_size())).load(self.id)
+        frame = self.jvm.session.read.format("iceberg").options(**self.splits).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
-
-    def _split_size(self) -> int:
-        """Bytes for one task to read: the table's own, or less where that keeps all cores busy to the end."""
-        session = self.jvm.session
-        weight = sum(max(int(task.sizeBytes()), OPEN_COST) for task in self.tasks.values())
-        usual = int(self.table.properties().getOrDefault("read.split.target-size", str(LARGEST_SPLIT)))
-        return min(usual, max(weight // least_tasks(session) + 1, SMALLEST_SPLIT))
 
     def exact_deletes(self) -> bool:
         """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
@@ -158,9 +153,16 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
-            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes)
+            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes, _splits(jvm, work))
             stage(stack, jvm, table, pinned.id, jvm.list(list(tasks.values())))
         yield pinned
+
+
+def _splits(jvm: IcebergJvm, work: Work) -> dict[str, str]:
+    """Smaller splits than Iceberg would make, where those leave cores idle behind the largest task."""
+    weight = sum(int(np.maximum(group.files.bytes, OPEN_COST).sum()) for group in work.groups)
+    fair = max(weight // least_tasks(jvm.session) + 1, SMALLEST_SPLIT)
+    return {"split-size": str(fair)} if fair < USUAL_SPLIT else {}
 
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
