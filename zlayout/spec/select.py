@@ -15,8 +15,8 @@ from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
 
+from zlayout.spec.literals import instant_or_none, utc
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
-from zlayout.spec.where import instant_or_none, utc
 from zlayout.table.partition import PartitionField
 
 Outcome = bool | None

@@ -6,15 +6,12 @@ and what goes to an engine is `to_sql` of the result, never the user's text.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.spec.literals import RefusedError, day, instant, literal, number
 from zlayout.spec.predicate import MIRRORED, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.spec.yaml import quoted
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 50
-MAX_DECIMAL_DIGITS = 38
 ALLOWED = "allowed: AND OR NOT, = != < <= > >=, IN, BETWEEN, IS NULL, columns and literals"
 
 _SUFFIXED = {
@@ -45,8 +41,6 @@ _NAMES = {
     "Boolean": "true or false by itself",
     "Literal": "a literal by itself",
 }
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?")
 
 
 def parse_where(text: str, location: Location) -> Predicate:
@@ -54,7 +48,7 @@ def parse_where(text: str, location: Location) -> Predicate:
     try:
         tree = _parse(text)
         return _Converter().predicate(tree)
-    except _RefusedError as refused:
+    except RefusedError as refused:
         found = Diagnostic(refused.code, f"{refused.message} in where", hint=refused.hint, location=location)
         raise SpecError(found) from None
     except RecursionError:
@@ -86,33 +80,6 @@ def quote_column(name: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
 
 
-def literal(value: Value) -> str:
-    """A value as a Spark SQL literal of the same type."""
-    match value:
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int():
-            return str(value)
-        case float():
-            return f"{value!r}D"
-        case Decimal():
-            digits = format(value, "f")
-            return digits if "." in digits else f"{digits}BD"
-        case datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
-        case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-@dataclass
-class _RefusedError(Exception):
-    code: str
-    message: str
-    hint: str = ""
-
-
 def _parse(text: str) -> exp.Expr:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
@@ -121,17 +88,17 @@ def _parse(text: str) -> exp.Expr:
     from zlayout.spec.sqlglot_terms import UNFORESEEN
 
     if len(text) > MAX_LENGTH:
-        raise _RefusedError("ZL030", f"expected at most {MAX_LENGTH} characters, found {len(text)}")
+        raise RefusedError("ZL030", f"expected at most {MAX_LENGTH} characters, found {len(text)}")
     try:
         spark = Dialect.get_or_raise("spark")
         _screen(text, spark.tokenize(text))
         trees = spark.parse_into(exp.Condition, text)
     except SqlglotError as error:
-        raise _RefusedError("ZL030", f"not a condition: {_reason(error)}") from None
+        raise RefusedError("ZL030", f"not a condition: {_reason(error)}") from None
     except UNFORESEEN as error:
-        raise _RefusedError("ZL030", f"not a condition: {type(error).__name__}") from None
+        raise RefusedError("ZL030", f"not a condition: {type(error).__name__}") from None
     if len(trees) != 1 or trees[0] is None:
-        raise _RefusedError("ZL030", "expected one condition, found " + ("none" if len(trees) < 2 else "several"))
+        raise RefusedError("ZL030", "expected one condition, found " + ("none" if len(trees) < 2 else "several"))
     return trees[0]
 
 
@@ -139,23 +106,23 @@ def _screen(text: str, tokens: list[Token]) -> None:
     """Refuse what the tree no longer shows (comments, casts), and depth before the parser recurses into it."""
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
     if escape:
-        raise _RefusedError("ZL032", f"the escape {quoted(escape)} is not allowed", r"allowed: \\ \' \n \r \t")
+        raise RefusedError("ZL032", f"the escape {quoted(escape)} is not allowed", r"allowed: \\ \' \n \r \t")
     depth = prefixes = 0
     for index, token in enumerate(tokens):
         name = token.token_type.name
         if token.comments or name == "HINT":
-            raise _RefusedError("ZL031", "a comment is not allowed")
+            raise RefusedError("ZL031", "a comment is not allowed")
         if name in _REFUSED_TOKENS:
-            raise _RefusedError("ZL031", f"{_REFUSED_TOKENS[name]} is not allowed", ALLOWED)
+            raise RefusedError("ZL031", f"{_REFUSED_TOKENS[name]} is not allowed", ALLOWED)
         depth += (name == "L_PAREN") - (name == "R_PAREN")
         prefixes = prefixes + 1 if name in ("NOT", "DASH", "PLUS", "TILDE") else 0
         if max(depth, prefixes) > MAX_DEPTH:
-            raise _RefusedError("ZL030", f"expected at most {MAX_DEPTH} levels, found more")
+            raise RefusedError("ZL030", f"expected at most {MAX_DEPTH} levels, found more")
         called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
         # The tokenizer turns 1L into 1::BIGINT.
         written = name == "DCOLON" and text[token.start : token.end + 1] == "::"
         if written or (called and token.text.upper() in ("CAST", "TRY_CAST", "DATE", "TIMESTAMP")):
-            raise _RefusedError("ZL031", "a cast is not allowed", "write the literal in the type of the column")
+            raise RefusedError("ZL031", "a cast is not allowed", "write the literal in the type of the column")
 
 
 def _reason(error: Exception) -> str:
@@ -194,9 +161,7 @@ class _Converter:
         if type(node) is exp.Is and type(node.expression) is exp.Null:
             return IsNull(self._column(node.this))
         if type(node) is exp.Column:
-            raise _RefusedError(
-                "ZL030", f"expected a condition, found the column {quoted(node.name)}", "write c = true"
-            )
+            raise RefusedError("ZL030", f"expected a condition, found the column {quoted(node.name)}", "write c = true")
         raise self._refusal(node)
 
     def _operands(self, node: exp.Expr, kind: type[exp.Expr]) -> tuple[Predicate, ...]:
@@ -215,16 +180,14 @@ class _Converter:
     def _compare(self, node: exp.Expr, operator: Operator) -> Predicate:
         left, right = self._unwrap(node.this), self._unwrap(node.expression)
         if type(left) is self.exp.Column and type(right) is self.exp.Column:
-            raise _RefusedError(
-                "ZL031", "a comparison of two columns is not allowed", "compare a column with a literal"
-            )
+            raise RefusedError("ZL031", "a comparison of two columns is not allowed", "compare a column with a literal")
         if type(right) is self.exp.Column:
             return Compare(self._column(right), MIRRORED[operator], self._value(left))
         return Compare(self._column(left), operator, self._value(right))
 
     def _between(self, node: exp.Expr) -> Predicate:
         if node.args.get("symmetric"):
-            raise _RefusedError("ZL031", "BETWEEN SYMMETRIC is not allowed", ALLOWED)
+            raise RefusedError("ZL031", "BETWEEN SYMMETRIC is not allowed", ALLOWED)
         column = self._column(node.this)
         low, high = self._value(node.args["low"]), self._value(node.args["high"])
         return And((Compare(column, ">=", low), Compare(column, "<=", high)))
@@ -233,9 +196,9 @@ class _Converter:
         extra = [name for name, value in node.args.items() if value and name not in ("this", "expressions")]
         if extra:
             what = "a subquery" if extra[0] == "query" else f"IN {extra[0].upper()}"
-            raise _RefusedError("ZL031", f"{what} is not allowed", ALLOWED)
+            raise RefusedError("ZL031", f"{what} is not allowed", ALLOWED)
         if not node.expressions:
-            raise _RefusedError("ZL030", "IN needs at least one value")
+            raise RefusedError("ZL030", "IN needs at least one value")
         return In(self._column(node.this), tuple(self._value(v) for v in node.expressions))
 
     def _column(self, node: exp.Expr) -> str:
@@ -246,7 +209,7 @@ class _Converter:
             node = node.this
         if type(node) is not self.exp.Column:
             if self._is_literal(node):
-                raise _RefusedError(
+                raise RefusedError(
                     "ZL031", "a comparison without a column is not allowed", "compare a column with a literal"
                 )
             raise self._refusal(node)
@@ -255,7 +218,7 @@ class _Converter:
         names = [part.name for part in node.parts] + parts
         for name in names:
             if not name or "." in name or not name.isprintable():
-                raise _RefusedError("ZL031", f"the column name {quoted(name)} is not allowed", "a nested column is a.b")
+                raise RefusedError("ZL031", f"the column name {quoted(name)} is not allowed", "a nested column is a.b")
         return ".".join(names)
 
     def _value(self, node: exp.Expr) -> Value:
@@ -264,18 +227,18 @@ class _Converter:
         if type(node) is exp.Neg:
             value = self._value(node.this)
             if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-                raise _RefusedError("ZL032", "expected a number after '-'")
+                raise RefusedError("ZL032", "expected a number after '-'")
             return -value
         if type(node) is exp.Boolean:
             return bool(node.this)
         if type(node) is exp.Literal:
             return str(node.this) if node.is_string else number(node.this)
         if type(node) is exp.Null:
-            raise _RefusedError("ZL031", "a comparison with NULL is not allowed", "write IS NULL")
+            raise RefusedError("ZL031", "a comparison with NULL is not allowed", "write IS NULL")
         if type(node) in (exp.Cast, exp.TryCast) and type(node.this) is exp.Literal:
             return self._typed(node)
         if type(node) is exp.Column:
-            raise _RefusedError(
+            raise RefusedError(
                 "ZL031",
                 f"the column {quoted(node.name)} as a value is not allowed",
                 "compare a column with a literal; text goes in '...'",
@@ -291,7 +254,7 @@ class _Converter:
             return instant(text)
         if target in _SUFFIXED and (not node.this.is_string or target == "DECIMAL"):
             return number(text, _SUFFIXED[target])
-        raise _RefusedError("ZL031", f"a literal of type {target} is not allowed", ALLOWED)
+        raise RefusedError("ZL031", f"a literal of type {target} is not allowed", ALLOWED)
 
     def _is_literal(self, node: exp.Expr) -> bool:
         exp = self.exp
@@ -302,7 +265,7 @@ class _Converter:
             node = node.this
         return node
 
-    def _refusal(self, node: exp.Expr) -> _RefusedError:
+    def _refusal(self, node: exp.Expr) -> RefusedError:
         exp = self.exp
         if isinstance(node, exp.Anonymous):
             name = f"the function {quoted(str(node.this))[1:-1]}()"
@@ -312,64 +275,4 @@ class _Converter:
             name = f"the function {node.sql_name().lower()}()"
         else:
             name = _NAMES.get(type(node).__name__, type(node).__name__.upper())
-        return _RefusedError("ZL031", f"{name} is not allowed", ALLOWED)
-
-
-def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
-    """A number as Spark types it: 1 int, 1.5 decimal, 1e3 double; an int beyond 64 bits is a decimal."""
-    if kind is None:
-        kind = float if "e" in text.lower() else Decimal if "." in text else int
-    try:
-        value = kind(text)
-    except (ValueError, InvalidOperation):
-        raise _RefusedError("ZL032", f"expected a number, found {quoted(text)}") from None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise _RefusedError("ZL032", f"the number {quoted(text)} is too large")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        value = Decimal(value)
-    if isinstance(value, Decimal) and (_is_long(value) or len(format(value, "f")) > MAX_DECIMAL_DIGITS + 2):
-        raise _RefusedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, found the number {quoted(text)}")
-    return value
-
-
-def _is_long(value: Decimal) -> bool:
-    """Whether the exponent alone takes too many digits: 1e999999999BD is short, and a gigabyte when written out."""
-    return not value.is_finite() or abs(int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS + 1
-
-
-def day(text: str) -> date:
-    """The date in DATE '...'; Spark takes more forms, which zlayout leaves out on purpose."""
-    try:
-        if _DATE.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise _RefusedError("ZL032", f"expected a date like '2026-01-31', found {quoted(text)}")
-
-
-def instant(text: str) -> datetime:
-    """The timestamp in TIMESTAMP '...', naive when it names no zone; the session's zone is UTC."""
-    try:
-        if _TIMESTAMP.fullmatch(text):
-            found = datetime.fromisoformat(text)
-            # Near the first and the last year it may have no place in UTC.
-            utc(found)
-            return found
-        if _DATE.fullmatch(text):
-            return datetime.fromisoformat(text + " 00:00:00")
-    except (ValueError, OverflowError):
-        pass
-    raise _RefusedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quoted(text)}")
-
-
-def instant_or_none(text: str) -> datetime | None:
-    """The timestamp or the midnight that text stands for, None where it is in another form."""
-    try:
-        return instant(text)
-    except _RefusedError:
-        return None
-
-
-def utc(value: datetime) -> datetime:
-    """The same instant without a zone, in UTC, so that all timestamps compare."""
-    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return RefusedError("ZL031", f"{name} is not allowed", ALLOWED)

@@ -9,8 +9,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 
 from sqlglot import exp
 
+from zlayout.spec.literals import instant_or_none
 from zlayout.spec.predicate import Value
-from zlayout.spec.where import instant_or_none
 
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 REAL = ("FLOAT", "DOUBLE")
