@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,7 +49,7 @@ class NewFile:
 class Staged:
     """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by.
 
-    has_deletes: whether any delete file is in the snapshot. splits: read options.
+    has_deletes: whether any delete file is in the snapshot. bytes: int64[files], of the staged files.
     """
 
     jvm: IcebergJvm
@@ -57,13 +58,19 @@ class Staged:
     tasks: Mapping[str, Any]
     id: str
     has_deletes: bool
-    splits: Mapping[str, str]
+    bytes: NDArray[np.int64]
 
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files; `_file` and `_pos` can be selected."""
-        frame = self.jvm.session.read.format("iceberg").options(**self.splits).load(self.id)
+        frame = self.jvm.session.read.format("iceberg").options(**self._splits()).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
+
+    def _splits(self) -> dict[str, str]:
+        """Smaller splits than Iceberg would make, where those leave cores idle behind the largest task."""
+        weight = int(np.maximum(self.bytes, OPEN_COST).sum())
+        fair = max(weight // least_tasks(self.jvm.session) + 1, SMALLEST_SPLIT)
+        return {"split-size": str(fair)} if fair < USUAL_SPLIT else {}
 
     def exact_deletes(self) -> bool:
         """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
@@ -153,16 +160,10 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
-            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes, _splits(jvm, work))
+            sizes = np.concatenate([group.files.bytes for group in work.groups])
+            pinned = Staged(jvm, table, snapshot, tasks, str(uuid.uuid4()), has_deletes, sizes)
             stage(stack, jvm, table, pinned.id, jvm.list(list(tasks.values())))
         yield pinned
-
-
-def _splits(jvm: IcebergJvm, work: Work) -> dict[str, str]:
-    """Smaller splits than Iceberg would make, where those leave cores idle behind the largest task."""
-    weight = sum(int(np.maximum(group.files.bytes, OPEN_COST).sum()) for group in work.groups)
-    fair = max(weight // least_tasks(jvm.session) + 1, SMALLEST_SPLIT)
-    return {"split-size": str(fair)} if fair < USUAL_SPLIT else {}
 
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
