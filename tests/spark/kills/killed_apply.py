@@ -104,9 +104,9 @@ def _kill(victim: str) -> None:
     Path("jvm.pid").write_text(str(jvm.pid))
     if victim in ("jvm", "both"):
         jvm.kill()
-        jvm.wait()
     if victim in ("python", "both"):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)  # at once: the main thread may notice a dead JVM and end by itself
+    jvm.wait()
 
 
 if __name__ == "__main__":
