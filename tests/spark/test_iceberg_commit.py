@@ -293,7 +293,7 @@ def test_a_scan_is_split_so_that_all_cores_have_work(
     create(spark, iceberg_table, 2)
     jvm, wanted = IcebergJvm(spark), work(backend.observe(iceberg_table, []), iceberg_table)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
-        assert pinned.frame.rdd.getNumPartitions() == 1  # three small files: one task, as Iceberg itself would
+        assert pinned.frame.rdd.getNumPartitions() < 3  # small files share a task
     monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() == 3
