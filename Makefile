@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check test test-long bench lock clean
+.PHONY: setup demo check reliability test test-long bench lock clean
 
 setup: $(INSTALLED)
 
@@ -24,8 +25,11 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/mypy
 	$(BIN)/pytest tests/unit
 
-test: check  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
-	$(BIN)/pytest tests/hostile tests/model tests/browser tests/editor tests/sequences tests/spark
+reliability: setup  ## at most 25 minutes: faults, other writers, kills and hostile input (docs/promises.md)
+	$(BIN)/pytest $(RELIABILITY)
+
+test: check reliability  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
+	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/spark $(RELIABILITY:%=--ignore=%)
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests

@@ -1,0 +1,101 @@
+"""`zlayout apply` in processes that are killed, each on a table of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+from spark.projects import DELTA, DiskProject, end, make_events, make_project
+
+ROWS = make_events(40_000)
+AT_ONCE = 2  # processes, each with a JVM
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"  # a JVM that lives for seconds
+DEAD = 60  # seconds that a JVM may take to notice that its Python is gone
+
+Case = tuple[str, str, str]  # table, point and victim
+
+
+@dataclass(frozen=True)
+class KilledRun:
+    """What a killed process leaves: one table, and the exit code, stdout and stderr."""
+
+    table: str
+    project: DiskProject
+    code: int
+    out: str
+    err: str
+
+    @property
+    def folder(self) -> Path:
+        return data_folder(self.project, self.table)
+
+    def rewrites(self) -> int:
+        """How many rewrites of zlayout the table's history has."""
+        if self.table == DELTA:
+            history = DeltaTable(str(self.folder)).history()
+            return sum(h["operation"] == "OPTIMIZE" and "zlayout.run" in json.dumps(h) for h in history)
+        snapshots = self.project.iceberg_table().metadata.snapshots
+        return sum("zlayout.run" in s.summary.additional_properties for s in snapshots if s.summary)
+
+
+@contextmanager
+def killed_runs(cases: Mapping[Case, Path]) -> Iterator[dict[Case, Future[KilledRun]]]:
+    """The run of each case in its folder, two at a time from now on."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {case: pool.submit(_run, *case, folder) for case, folder in cases.items()}
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
+    project = _project(table, folder)
+    entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / 'killed_apply.py')!r}, run_name='__main__')"
+    arguments = (point, victim, str(data_folder(project, table)))
+    process = project.run(*arguments, entry=entry, JDK_JAVA_OPTIONS=QUICK)
+    try:
+        found = project.finished(process)
+        _wait_for_the_end(int((project.root / "jvm.pid").read_text()))
+        return KilledRun(table, project, *found)
+    finally:
+        end(process)
+
+
+def _project(table: str, folder: Path) -> DiskProject:
+    """One table that is rewritten in two groups, after a change of settings."""
+    project = make_project(
+        folder / "p",
+        ROWS,
+        4,
+        {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
+        target_size="120KiB",
+        iceberg_properties={"write.metadata.metrics.column.b": "none"},
+    )
+    DeltaTable(str(project.delta_folder)).alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "2"})
+    size = sum(path.stat().st_size for path in project.files(table))
+    layout = {
+        "version": 1,
+        "table": table,
+        "zorder": {"columns": ["a", "b"]},
+        "files": {"target_size": "120KiB", "max_group_size": f"{size * 3 // 5 // 1024}KiB"},
+    }
+    for file in (project.root / "layouts").iterdir():
+        file.unlink()
+    (project.root / "layouts" / "t.yaml").write_text(json.dumps(layout))
+    return project
+
+
+def data_folder(project: DiskProject, table: str) -> Path:
+    return project.delta_folder if table == DELTA else project.iceberg_folder
+
+
+def _wait_for_the_end(jvm: int) -> None:
+    """A JVM whose Python is gone ends by itself; until then it might still write."""
+    deadline = time.monotonic() + DEAD
+    while Path(f"/proc/{jvm}").exists():
+        assert time.monotonic() < deadline, "the JVM outlives its Python"
+        time.sleep(0.05)
