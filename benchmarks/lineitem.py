@@ -74,6 +74,14 @@ def open_bench(root: Path, scale: float, files: int) -> Bench:
     """Generate the data, start Spark and write both base tables into `root`."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
+    bench = attach(root, files)
+    _generate(root, scale)
+    _write_base(bench)
+    return bench
+
+
+def attach(root: Path, files: int, snapshot: int = 0) -> Bench:
+    """A folder that `open_bench` made, for a session of its own. snapshot: that of the Iceberg base table."""
     place = Location("benchmark")
     catalogs = {
         "lake": CatalogConfig("lake", "delta", "path", {"warehouse": str(root / "delta")}, place),
@@ -87,10 +95,7 @@ def open_bench(root: Path, scale: float, files: int) -> Bench:
     }
     conf = {"spark.driver.memory": "8g", "spark.sql.parquet.compression.codec": CODEC}
     project = Project(root, catalogs, SparkConfig("local[2]", conf), ())
-    bench = Bench(root, SparkRuntime(project), project, files)
-    _generate(root, scale)
-    _write_base(bench)
-    return bench
+    return Bench(root, SparkRuntime(project), project, files, snapshot)
 
 
 def _generate(root: Path, scale: float) -> None:

@@ -12,10 +12,11 @@ TOUCHED = "## Files touched, without times"
 
 
 def write_touched(folder: Path, results: list[dict[str, Any]], label: str) -> None:
-    """results/touched.json and a section of RESULTS.md, for runs in which nothing was timed."""
+    """results/touched.json and a section of RESULTS.md of what was not timed; else as `write_results`."""
     kept = ("arm", "format", "keys", "curve", "files", "bytes", "rows_cv", "touched", "touched_mean", "floor_mean")
-    chosen = [{key: r[key] for key in (*kept, "ranges")} for r in results]
-    (folder / "results" / "touched.json").write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
+    results = _merged(
+        folder / "results" / "touched.json", [{key: r[key] for key in (*kept, "ranges")} for r in results]
+    )
     lines = [f"{TOUCHED}: TPC-H lineitem, {label}", "", "Made by `benchmarks/rewrite.py --untimed`: each arm once."]
     for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
         lines += [
@@ -28,13 +29,18 @@ def write_touched(folder: Path, results: list[dict[str, Any]], label: str) -> No
 
 def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
     """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as they are."""
-    path = folder / "results" / "rewrite.json"
+    results = _merged(folder / "results" / "rewrite.json", results)
+    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(results)) + "\n")
+
+
+def _merged(path: Path, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These results and those that the file has of other key sets; the file has them all from now on."""
     path.parent.mkdir(exist_ok=True)
     measured = [r["keys"] for r in results]
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    results = [r for r in before if r["keys"] not in measured] + results
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(results)) + "\n")
+    whole = [r for r in before if r["keys"] not in measured] + results
+    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    return whole
 
 
 def _replace_section(path: Path, heading: str, section: str) -> None:
@@ -49,8 +55,9 @@ def _replace_section(path: Path, heading: str, section: str) -> None:
 def _section(results: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{SECTION}: TPC-H lineitem"
     yield ""
-    yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, after one uncounted"
-    yield "round; ratios are of medians. *touched* is the mean number of files that an equality query opens."
+    yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, each in a JVM of its own"
+    yield "that has done one uncounted round; ratios are of medians. *touched* is the mean number of files that an"
+    yield "equality query opens."
     for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
         chosen = [r for r in results if tuple(r["keys"]) == keys]
         yield ""

@@ -1,27 +1,35 @@
 """The rewrite benchmark: zlayout beside plain copies and both native z-orders, arms alternating in one run.
 
+Each arm has a process and a JVM of its own, as in real life: in a shared one, what the compiler learns from one arm
+slows down another.
+
 Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it; it needs no one to watch it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 from arms import ARMS, Arm, Keys
-from lineitem import DELTA, ICEBERG, Bench, open_bench
+from lineitem import DELTA, ICEBERG, Bench, attach, open_bench
 from results import write_results, write_touched
 from touched import key_columns, lowest, mean_touched
 
 HERE = Path(__file__).parent
+SECONDS = "seconds "  # begins the line with the answer, whatever else an engine prints
 KEY_SETS: tuple[Keys, ...] = (
     ("l_shipdate", "l_partkey"),
     ("l_shipmode", "l_partkey"),
@@ -60,43 +68,84 @@ def main() -> int:
     parser.add_argument("--key-sets", type=int, nargs="*", default=range(len(KEY_SETS)), help="which key sets")
     parser.add_argument("--untimed", action="store_true", help="files touched only, each arm once; nothing is timed")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "bench")
+    parser.add_argument("--arm", choices=[arm.name for arm in ARMS], help=argparse.SUPPRESS)
+    parser.add_argument("--snapshot", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    bench = open_bench(arguments.folder.resolve(), arguments.scale, arguments.files)
-    results: list[Result] = []
-    today = date.today().isoformat()
-    sizes = f"scale {arguments.scale:g}, {arguments.files} files"
-    rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
-    for number in arguments.key_sets:
-        if arguments.untimed:
-            results += touched_only(bench, KEY_SETS[number])
-            write_touched(HERE, [asdict(r) for r in results], f"{sizes}, {today}")
-            continue
-        measured = run_key_set(bench, KEY_SETS[number], arguments.rounds)
-        for result in measured:
-            result.run = f"{sizes}, {rounds}, {os.cpu_count()} cores, {platform.machine()}, {today}"
-        write_results(HERE, [asdict(r) for r in measured])
+    folder = arguments.folder.resolve()
+    if arguments.arm:
+        serve(attach(folder, arguments.files, arguments.snapshot), arguments.arm)
+        return 0
+    bench = open_bench(folder, arguments.scale, arguments.files)
+    if arguments.untimed:
+        label = f"scale {arguments.scale:g}, {arguments.files} files, {date.today().isoformat()}"
+        for number in arguments.key_sets:
+            write_touched(HERE, [asdict(r) for r in touched_only(bench, KEY_SETS[number])], label)
+        bench.runtime.stop()
+        return 0
     bench.runtime.stop()
+    rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
+    run = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
+    with ExitStack() as stack:
+        processes = {arm: stack.enter_context(ArmProcess(arm, bench)) for arm in ARMS}
+        for arm, process in processes.items():
+            say(f"{arm.name:<22} {process.run(KEY_SETS[arguments.key_sets[0]]):6.1f} s  (warm-up)")
+        for number in arguments.key_sets:
+            measured = run_key_set(bench, processes, KEY_SETS[number], arguments.rounds, run)
+            write_results(HERE, [asdict(r) for r in measured])
     return 0
 
 
-def run_key_set(bench: Bench, keys: Keys, rounds: int) -> list[Result]:
-    """Every arm once uncounted, to warm the JVM for it, and then `rounds` times, alternating."""
+class ArmProcess:
+    """One arm in a process with a JVM of its own, which waits for its turns."""
+
+    def __init__(self, arm: Arm, bench: Bench) -> None:
+        place = ["--folder", str(bench.root), "--files", str(bench.files), "--snapshot", str(bench.snapshot)]
+        command = [sys.executable, __file__, "--arm", arm.name, *place]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> ArmProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()
+
+    def run(self, keys: Keys) -> float:
+        """Seconds that the arm took."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        print(json.dumps(keys), file=self._child.stdin, flush=True)
+        for line in self._child.stdout:
+            if line.startswith(SECONDS):
+                return float(line.removeprefix(SECONDS))
+        raise RuntimeError("the arm failed: see above")
+
+
+def serve(bench: Bench, name: str) -> None:
+    """Run the arm once for each line of keys on stdin, until it ends."""
+    arm = next(arm for arm in ARMS if arm.name == name)
+    for line in sys.stdin:
+        seconds = timed(bench, arm, tuple(json.loads(line)))
+        collect_garbage(bench)  # the heap of an idle JVM goes back to the machine
+        print(f"{SECONDS}{seconds}", flush=True)
+    bench.runtime.stop()
+
+
+def run_key_set(bench: Bench, processes: Mapping[Arm, ArmProcess], keys: Keys, rounds: int, run: str) -> list[Result]:
+    """Every arm `rounds` times, alternating."""
     data = key_columns(bench.root, keys)
     floors = lowest(data, keys, bench.files)
-    results = {arm.name: Result(arm.name, arm.format, list(keys), arm.curve) for arm in ARMS}
-    walls: dict[str, list[float]] = {arm.name: [] for arm in ARMS}
-    for turn in range(rounds + 1):
-        for arm in ARMS:
-            seconds = timed(bench, arm, keys)
-            say(f"{', '.join(keys)}  round {turn}  {arm.name:<22} {seconds:6.1f} s{'  (warm-up)' if not turn else ''}")
-            if turn:
-                walls[arm.name].append(seconds)
+    results = {arm: Result(arm.name, arm.format, list(keys), arm.curve, run, rounds) for arm in ARMS}
+    walls: dict[Arm, list[float]] = {arm: [] for arm in ARMS}
+    for turn in range(1, rounds + 1):
+        for arm, process in processes.items():
+            walls[arm].append(process.run(keys))
+            say(f"{', '.join(keys)}  round {turn}  {arm.name:<22} {walls[arm][-1]:6.1f} s")
             if turn == rounds:
-                measure(bench, arm, keys, results[arm.name], data, floors)
-    for name, result in results.items():
-        result.rounds = rounds
-        result.wall_median_s = round(statistics.median(walls[name]), 2)
-        result.wall_min_s, result.wall_max_s = round(min(walls[name]), 2), round(max(walls[name]), 2)
+                measure(bench, arm, keys, results[arm], data, floors)
+    for arm, result in results.items():
+        result.wall_median_s = round(statistics.median(walls[arm]), 2)
+        result.wall_min_s, result.wall_max_s = round(min(walls[arm]), 2), round(max(walls[arm]), 2)
     return list(results.values())
 
 
@@ -117,10 +166,14 @@ def touched_only(bench: Bench, keys: Keys) -> list[Result]:
 def timed(bench: Bench, arm: Arm, keys: Keys) -> float:
     bench.drop_outputs()
     bench.reset_delta() if arm.format == "delta" else bench.reset_iceberg()
-    bench.runtime.session.sparkContext._jvm.System.gc()
+    collect_garbage(bench)
     start = time.perf_counter()
     arm.run(bench, keys)
     return time.perf_counter() - start
+
+
+def collect_garbage(bench: Bench) -> None:
+    bench.runtime.session.sparkContext._jvm.System.gc()
 
 
 def measure(bench: Bench, arm: Arm, keys: Keys, result: Result, data: object, floors: dict[str, float]) -> None:
