@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from reconciler import Reconciler
 from spark.arenas import DeltaArena, IcebergArena
+from spark.vacuum import vacuum
 
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.spark import SparkRuntime
@@ -37,9 +38,7 @@ class DeltaSubject(DeltaArena):
         delta.snapshot().deltaLog().checkpoint()
 
     def expire(self) -> None:
-        conf = self.runtime.session.conf
-        conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        self.runtime.session.sql(f"VACUUM delta.`{self.path}` RETAIN 0 HOURS")
+        vacuum(self.runtime.session, f"delta.`{self.path}`")
 
 
 class IcebergSubject(IcebergArena):

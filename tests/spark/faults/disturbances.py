@@ -6,16 +6,9 @@ from collections.abc import Callable
 
 from spark.faults.points import run
 from spark.faults.tables import Rows, Table, row, values_of
-
-from zlayout.backends.delta.jvm import session_conf
+from spark.vacuum import vacuum
 
 Disturbance = Callable[[Table, Rows], Rows]
-
-_QUICK_VACUUM = {
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    "spark.databricks.delta.vacuum.parallelDelete.enabled": "true",  # one job, not one for each Spark partition
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-}
 
 
 def append(table: Table, rows: Rows) -> Rows:
@@ -83,8 +76,7 @@ def lay_out(table: Table, rows: Rows) -> Rows:
 def clean_up(table: Table, rows: Rows) -> Rows:
     """Delta: VACUUM that keeps nothing but what the log has. Iceberg: the pinned snapshot expires after an append."""
     if table.format == "delta":
-        with session_conf(table.spark, _QUICK_VACUUM):
-            table.sql("VACUUM {t} RETAIN 0 HOURS")
+        vacuum(table.spark, table.in_sql)
         return rows
     rows = append(table, rows)
     name = ".".join(table.name.identifier)
