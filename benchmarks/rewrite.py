@@ -1,7 +1,7 @@
 """The rewrite benchmark: zlayout beside plain copies and both native z-orders, arms alternating in one run.
 
-Each arm has a process and a JVM of its own, as in real life: in a shared one, what the compiler learns from one arm
-slows down another.
+Each arm has a process and a JVM of its own, as in real life: in a shared one, an arm's time depended on which
+others ran in it.
 
 Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it; it needs no one to watch it.
 """
