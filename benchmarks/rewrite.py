@@ -76,16 +76,15 @@ def main() -> int:
         serve(attach(folder, arguments.files, arguments.snapshot), arguments.arm)
         return 0
     bench = open_bench(folder, arguments.scale, arguments.files)
+    sizes, today = f"scale {arguments.scale:g}, {arguments.files} files", date.today().isoformat()
     if arguments.untimed:
-        label = f"scale {arguments.scale:g}, {arguments.files} files, {date.today().isoformat()}"
         for number in arguments.key_sets:
-            write_touched(HERE, [asdict(r) for r in touched_only(bench, KEY_SETS[number])], label)
+            write_touched(HERE, [asdict(r) for r in touched_only(bench, KEY_SETS[number])], f"{sizes}, {today}")
         bench.runtime.stop()
         return 0
     bench.runtime.stop()
     rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
-    run = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
+    run = f"{sizes}, {rounds}, {os.cpu_count()} cores, {platform.machine()}, {today}"
     with ExitStack() as stack:
         processes = {arm: stack.enter_context(ArmProcess(arm, bench)) for arm in ARMS}
         for arm, process in processes.items():

@@ -59,6 +59,10 @@ class DiskProject:
         """Where data files of the Iceberg table are, those that it was made of and those that Spark writes."""
         return self.root / "iceberg" / "db" / "events" / "data"
 
+    def folder(self, table: str) -> Path:
+        """Where data files of the table are."""
+        return self.delta_folder if table == DELTA else self.iceberg_folder
+
     def iceberg_table(self) -> Table:
         return _catalog(self.root).load_table("db.events")
 

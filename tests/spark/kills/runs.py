@@ -33,7 +33,7 @@ class KilledRun:
 
     @property
     def folder(self) -> Path:
-        return data_folder(self.project, self.table)
+        return self.project.folder(self.table)
 
     def rewrites(self) -> int:
         """How many rewrites of zlayout the table's history has."""
@@ -48,15 +48,16 @@ class KilledRun:
 def killed_runs(cases: Mapping[Case, Path]) -> Iterator[dict[Case, Future[KilledRun]]]:
     """The run of each case in its folder, two at a time from now on."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {case: pool.submit(_run, *case, folder) for case, folder in cases.items()}
-        pool.shutdown(wait=False, cancel_futures=True)
+        try:
+            yield {case: pool.submit(_run, *case, folder) for case, folder in cases.items()}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
     project = _project(table, folder)
     entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / 'killed_apply.py')!r}, run_name='__main__')"
-    arguments = (point, victim, str(data_folder(project, table)))
-    process = project.run(*arguments, entry=entry, JDK_JAVA_OPTIONS=QUICK)
+    process = project.run(point, victim, str(project.folder(table)), entry=entry, JDK_JAVA_OPTIONS=QUICK)
     try:
         found = project.finished(process)
         _wait_for_the_end(int((project.root / "jvm.pid").read_text()))
@@ -87,10 +88,6 @@ def _project(table: str, folder: Path) -> DiskProject:
         file.unlink()
     (project.root / "layouts" / "t.yaml").write_text(json.dumps(layout))
     return project
-
-
-def data_folder(project: DiskProject, table: str) -> Path:
-    return project.delta_folder if table == DELTA else project.iceberg_folder
 
 
 def _wait_for_the_end(jvm: int) -> None:
