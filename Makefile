@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability test test-long bench lock clean
+.PHONY: setup demo check reliability engines apart test test-long bench lock clean
 
 setup: $(INSTALLED)
 
@@ -29,7 +29,13 @@ reliability: setup  ## at most 25 minutes: faults, other writers, kills and host
 	$(BIN)/pytest $(RELIABILITY)
 
 test: check reliability  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
-	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/spark $(RELIABILITY:%=--ignore=%)
+	$(MAKE) --no-print-directory --jobs=2 engines apart
+
+engines: setup
+	$(BIN)/pytest tests/spark $(RELIABILITY:%=--ignore=%)
+
+apart: setup  # without a JVM, beside the engines
+	$(BIN)/pytest tests/browser tests/editor tests/sequences
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests

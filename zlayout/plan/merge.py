@@ -17,7 +17,7 @@ from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import NOWHERE, Reach, reach
-from zlayout.table.side_by_side import each_column
+from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 
 # A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
@@ -81,12 +81,12 @@ def measure_decayed(
     rewrite left says so; without it, each append would ask for a rewrite of the whole that cannot help.
     reaches: of the columns in these files, where they are known already.
     """
-    reaches = reaches or tuple(each_column(_reach(files, partition, len(targets)), spec.column_names, len(files)))
+    reaches = reaches or tuple(side_by_side(_reach(files, partition, len(targets)), spec.column_names, len(files)))
     touched = _touched(reaches, partition, len(targets))
     live: Floats = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
     live *= files.bytes
     best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
-    calibration = _calibration(files, facts, spec, partition, distinct)
+    calibration = _calibration(files, facts, spec, partition, distinct, reaches)
     return Decayed(files, partition, facts, live, reaches, touched, best * calibration, calibration, targets, distinct)
 
 
@@ -101,7 +101,9 @@ def _touched(reaches: Sequence[Reach], partition: Index, partitions: int) -> Flo
     return touched
 
 
-def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats) -> Floats:
+def _calibration(
+    files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
+) -> Floats:
     """float64[P, d]: what the largest group of each partition touches of its own rows, over its ideal; 1 if near it."""
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
@@ -112,13 +114,17 @@ def _calibration(files: FileTable, facts: FileFacts, spec: LayoutSpec, partition
     owner[facts.group[laid]] = partition[laid]
     by_size = np.lexsort((size, owner))
     last = np.append(owner[by_size][1:] != owner[by_size][:-1], True) & (owner[by_size] >= 0)
-    largest = by_size[last]
-    base = np.flatnonzero(np.isin(facts.group, largest))
-    part, own = files.take(base), partition[base]
-    number = np.bincount(own, minlength=len(distinct))
+    largest = np.zeros(groups + 1, bool)  # the last is that of -1, no group
+    largest[by_size[last]] = True
+    base = largest[facts.group]
+    number = np.bincount(partition[base], minlength=len(distinct))
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
-    reaches = each_column(_reach(part, own, len(distinct)), spec.column_names, len(part))
-    short = _touched(reaches, own, len(distinct)) / ideal
+
+    def alone(column: tuple[str, Reach]) -> Floats:
+        return column[1].touched_among(base, rows_with_value(files, column[0]))
+
+    columns = tuple(zip(spec.column_names, reaches, strict=True))
+    short = np.stack(side_by_side(alone, columns, len(files)), axis=1) / ideal
     # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: that is no falling short.
     return np.where(short.mean(axis=1, keepdims=True) > SHORT, np.maximum(short, 1.0), 1.0)
 
@@ -133,8 +139,12 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     these are too many by themselves.
     """
     units = _units(decayed, pending)
-    whole = _candidates(decayed, pending, units, np.ones(len(pending), bool), spec, most_bytes)
-    met = _candidates(decayed, pending, units, _meets(decayed, pending), spec, most_bytes)
+    everywhere = np.ones(len(pending), bool)
+    whole, met = side_by_side(
+        lambda eligible: _candidates(decayed, pending, units, eligible, spec, most_bytes),
+        (everywhere, _meets(decayed, pending)),
+        len(pending),
+    )
     pick = met.score < whole.score
     inside = (units.place >= 0) & (units.place < np.where(pick, met.step, whole.step)[decayed.partition])
     return Merge(
@@ -197,9 +207,11 @@ class _Best:
 def _units(decayed: Decayed, pending: Bools) -> _Units:
     files, count = decayed.files, len(decayed.targets)
     kept = np.flatnonzero(~pending)
-    names, unit = np.unique(decayed.facts.group[kept], return_inverse=True)
-    size = np.bincount(unit, files.bytes[kept], len(names))
-    owner = np.zeros(len(names), np.int64)
+    group = decayed.facts.group[kept] + 1  # 0 is no group
+    present = np.bincount(group) > 0
+    unit = (np.cumsum(present) - 1)[group]
+    size = np.bincount(unit, files.bytes[kept])
+    owner = np.zeros(len(size), np.int64)
     owner[unit] = decayed.partition[kept]
     order = np.lexsort((size, owner))
     rank = np.empty(len(order), np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,11 +57,31 @@ class Cells:
 
     def cover(self, amount: Float64) -> Float64:
         """float64[2R]: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
-        points = len(self.measure) // 2
-        change = np.empty(2 * points)
-        change[0::2] = np.bincount(self.lo, amount, points)
-        np.negative(np.bincount(self.hi, amount, points), out=change[1::2])  # gone from the gap behind it
-        return np.cumsum(change, out=change)
+        points = len(self.begun)
+        here, gone = np.bincount(self.lo, amount, points), np.bincount(self.hi, amount, points)
+        here -= gone
+        np.cumsum(here, out=here)
+        covered = np.empty(2 * points)
+        covered[1::2] = here
+        np.add(here, gone, out=covered[0::2])  # a file that ends at a point holds it, and not the gap behind it
+        return covered
+
+    def among(self, member: NDArray[np.bool_]) -> Cells:
+        """The same cells, of some of the files alone. member: bool[N], by a file's row in the ranked column."""
+        kept = member[self.file]
+        lo, hi = self.lo[kept], self.hi[kept]
+        begun, ended = _counts(lo, hi, len(self.begun))
+        return replace(
+            self,
+            lo=lo,
+            hi=hi,
+            file=self.file[kept],
+            partition=self.partition[kept],
+            begun=begun,
+            ended=ended,
+            bounded=self.bounded[:, kept],
+            span=self.span[kept],
+        )
 
     def per_partition(self, cell_values: Float64) -> Float64:
         """float64[P]: sums of a float64[2R] cell array over each partition's cells."""
@@ -84,11 +104,17 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     if (lo[1:] < lo[:-1]).any():
         order = order_of(lo)
         lo, hi, file = lo[order], hi[order], file[order]
-    begun, ended = (np.cumsum(np.bincount(ends, minlength=start[-1]), dtype=np.int32) for ends in (lo, hi))
+    begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
     measure, span, extent = _measures(axis, start, lo, hi)
     owner = np.repeat(np.arange(partitions), files)  # points, and so lo, rise from partition to partition
     return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span, extent)
+
+
+def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
+    """`begun` and `ended` of `Cells`."""
+    begun, ended = (np.cumsum(np.bincount(ends, minlength=points), dtype=np.int32) for ends in (lo, hi))
+    return begun, ended
 
 
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:

@@ -14,8 +14,8 @@ from zlayout.table.cells import Cells, Float64, cut_cells
 from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
-from zlayout.table.reach import Reach, estimate_in_partitions, reach_of
-from zlayout.table.side_by_side import each_column
+from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
+from zlayout.table.side_by_side import side_by_side
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 
@@ -80,7 +80,7 @@ def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, pa
     """
     cells = cut_cells(ranked, partition, partitions)
     coverage = cells.coverage()
-    return float(_touched(cells, estimate_in_partitions(cells, weights, coverage), coverage).sum())
+    return float(touched_in_partitions(cells, estimate_in_partitions(cells, weights, coverage), coverage).sum())
 
 
 def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
@@ -136,7 +136,7 @@ def layout_metrics(
     known, shares = distinct or {}, heavy or {}
     if not weights:
         return ()
-    measured = each_column(lambda column: _measure(files, column, with_reach), tuple(weights), len(files))
+    measured = side_by_side(lambda column: _measure(files, column, with_reach), tuple(weights), len(files))
     limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
     shares_by_column = [shares.get(c, ()) for c in weights]
     floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)
@@ -153,7 +153,7 @@ def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[C
     distinct = _distinct(ranked, cells)
     coverage = cells.coverage()
     estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
-    touched_inside = _touched(cells, estimate, coverage)
+    touched_inside = touched_in_partitions(cells, estimate, coverage)
     measured = ColumnMetrics(
         column=column,
         files=len(files),
@@ -191,12 +191,6 @@ def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
     whole = np.zeros(len(ranked), np.int64)
     whole[cells.file] = values
     return whole
-
-
-def _touched(cells: Cells, estimate: Float64, coverage: Float64) -> Float64:
-    """float64[P], from float64[2R] rows and files of each cell."""
-    met = cells.per_partition(estimate * coverage)
-    return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
 
 
 def _overlaps(cells: Cells) -> Int64:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zlayout.table.cells import Cells, Float64, cut_cells
 from zlayout.table.density import estimate_rows
@@ -20,15 +21,19 @@ class Reach:
 
     lo, hi: int64[N], first and last point of each file (see `Cells`; NOWHERE for a file without a value). No two
     partitions share a point. share: float64[N], the share of its partition's rows whose value lies in the interval,
-    so that touched of a partition is the sum of its files' shares. points: how many there are.
+    so that touched of a partition is the sum of its files' shares.
     """
 
     lo: Int64
     hi: Int64
     share: Float64
-    points: int
+    _cells: Cells
     _before: Float64
     _total: Float64
+
+    @property
+    def points(self) -> int:
+        return len(self._cells.begun)
 
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
         """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
@@ -38,6 +43,12 @@ class Reach:
         total = self._total[partition]
         share: Float64 = np.divide(rows, total, out=np.zeros(len(rows)), where=valid & (total > 0))
         return share
+
+    def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
+        """float64[P]: touched of some of the files, bool[N], by themselves. weights: float64[N], rows with a value."""
+        cells = self._cells.among(member)
+        coverage = cells.coverage()
+        return touched_in_partitions(cells, estimate_in_partitions(cells, weights, coverage), coverage)
 
 
 def reach(files: FileTable, column: str, weights: Float64, partition: Int32, partitions: int) -> Reach:
@@ -55,7 +66,7 @@ def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
     np.cumsum(estimate, out=before[1:])
     lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
     lo[cells.file], hi[cells.file] = cells.lo, cells.hi
-    found = Reach(lo, hi, np.zeros(files), len(estimate) // 2, before, cells.per_partition(estimate))
+    found = Reach(lo, hi, np.zeros(files), cells, before, cells.per_partition(estimate))
     found.share[cells.file] = found.between(cells.partition, cells.lo, cells.hi)
     return found
 
@@ -68,3 +79,9 @@ def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) ->
     if empty.any():
         rows[empty[cells.partition]] = 1.0
     return estimate_rows(cells, rows, coverage)
+
+
+def touched_in_partitions(cells: Cells, estimate: Float64, coverage: Float64) -> Float64:
+    """float64[P]: files that an equality query opens, from float64[2R] rows and files of each cell."""
+    met = cells.per_partition(estimate * coverage)
+    return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)

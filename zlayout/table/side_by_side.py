@@ -1,4 +1,4 @@
-"""One column after the other, or side by side where it pays: numpy lets other threads run while it sorts and adds."""
+"""One after the other, or side by side where it pays: numpy lets other threads run while it sorts and adds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 FEW_FILES = 50_000
@@ -14,9 +15,9 @@ FEW_FILES = 50_000
 AT_ONCE = max(os.cpu_count() or 1, 2)
 
 
-def each_column(measure: Callable[[str], T], columns: Sequence[str], files: int) -> list[T]:
-    """`measure` of each column, in their order; in threads from FEW_FILES `files` on."""
-    if files < FEW_FILES or len(columns) < 2:
-        return [measure(column) for column in columns]
-    with ThreadPoolExecutor(min(len(columns), AT_ONCE)) as pool:
-        return list(pool.map(measure, columns))
+def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> list[T]:
+    """`measure` of each item (a column, say), in their order; in threads from FEW_FILES `files` on."""
+    if files < FEW_FILES or len(items) < 2:
+        return [measure(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), AT_ONCE)) as pool:
+        return list(pool.map(measure, items))

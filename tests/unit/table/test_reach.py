@@ -18,16 +18,29 @@ def measure(files: FileTable) -> Reach:
     return reach(files, "a", rows_with_value(files, "a"), files.partition, len(files.partitions))
 
 
-def test_shares_add_up_to_touched_in_each_partition() -> None:
+def two_partitions() -> FileTable:
     random = np.random.default_rng(3)
     files = []
     for n in range(200):
         low = int(random.integers(0, 1000))
         files.append(File(low, low + int(random.integers(0, 300)), "east" if n % 3 else "west"))
-    observed = state(*files).files
+    return state(*files).files
+
+
+def test_shares_add_up_to_touched_in_each_partition() -> None:
+    observed = two_partitions()
     found = measure(observed)
     expected = column_metrics(observed, "a").by_partition.touched
     assert np.bincount(observed.partition, found.share) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 1.0])
+def test_some_files_touch_what_they_would_without_the_others(share: float) -> None:
+    observed = two_partitions()
+    some = np.random.default_rng(4).random(len(observed)) < share
+    alone = column_metrics(observed.take(np.flatnonzero(some)), "a").by_partition.touched
+    found = measure(observed).touched_among(some, rows_with_value(observed, "a"))
+    assert found == pytest.approx(alone)
 
 
 def test_a_hull_of_two_of_three_files_holds_two_thirds() -> None:

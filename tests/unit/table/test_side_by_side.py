@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.axis import order_of
-from zlayout.table.side_by_side import FEW_FILES, each_column
+from zlayout.table.side_by_side import FEW_FILES, side_by_side
 
 
 def test_many_files_are_measured_side_by_side() -> None:
@@ -20,11 +20,11 @@ def test_many_files_are_measured_side_by_side() -> None:
         both.wait(timeout=30)
         return column.upper()
 
-    assert each_column(measure, ("a", "b"), FEW_FILES) == ["A", "B"]
+    assert side_by_side(measure, ("a", "b"), FEW_FILES) == ["A", "B"]
 
 
 def test_few_files_are_not_worth_a_thread() -> None:
-    threads = each_column(lambda _: threading.get_ident(), ("a", "b"), FEW_FILES - 1)
+    threads = side_by_side(lambda _: threading.get_ident(), ("a", "b"), FEW_FILES - 1)
     assert set(threads) == {threading.get_ident()}
 
 
