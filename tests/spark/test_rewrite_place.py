@@ -1,9 +1,12 @@
 """Spark must place every row where `FileMap.locate` does, whatever the type of the key."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
@@ -117,3 +120,31 @@ def test_no_look_up_leaves_generated_code(spark, typed):
     plan = placed.select(FILE_ID)._jdf.queryExecution().executedPlan().toString()
     assert "static_invoke(java.util.Arrays.binarySearch" in plan
     assert all(line.lstrip(" +-").startswith("*(1)") for line in plan.splitlines() if "Project" in line)
+
+
+def test_a_deep_walk_by_many_columns_is_code_that_hotspot_compiles(spark):
+    columns = ["a", "b", "c", "d", "e"]
+    random = np.random.default_rng(1)
+    keys = {c: pa.array(random.integers(0, 10**9, 60_000)) for c in columns}
+    forest = plant([build(keys, {}, "kd", 1000, 500, False, 3)])
+    assert forest.grid is None
+    assert forest.depth > 11
+    frame = spark.range(1).select(F.lit(0).alias(CELL), *[F.col("id").alias(c) for c in columns])
+    placed = place_rows(frame, columns, forest, Constants(spark, forest_arrays(forest)))
+    code = spark._jvm.PythonSQLUtils.explainString(placed._jdf.queryExecution(), "codegen")
+    assert 1000 < max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code))) < 8000
+
+
+@pytest.mark.parametrize("columns", [2, 9])
+def test_range_ids_in_one_long_or_in_several(spark, columns):
+    """Nine columns of 200 ranges do not fit one long."""
+    random = np.random.default_rng(2)
+    names = [f"c{i}" for i in range(columns)]
+    keys = {name: pa.array(random.integers(0, 10**6, 5000)) for name in names}
+    mapped = build(keys, {}, "kd", 1000, 700, False)
+    forest = replace(plant([mapped]), grid=None)
+    assert (columns > forest.ids_in_a_word) == (columns == 9)
+    frame = spark.createDataFrame(pa.table(keys)).withColumn(CELL, F.lit(0))
+    placed = place_rows(frame, names, forest, Constants(spark, forest_arrays(forest)))
+    found = placed.select(*names, FILE_ID).toArrow()
+    assert found[FILE_ID].to_pylist() == mapped.locate({n: found[n].combine_chunks() for n in names}).tolist()

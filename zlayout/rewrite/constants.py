@@ -32,12 +32,12 @@ class Constants:
         self._row = _one_row(session, arrays)
 
     def at(self, name: str, index: Column) -> Column:
-        """The element at `index` of an int32 or int64 array; null where the index is outside."""
+        """The element at `index`, which must be inside, of an int32 or int64 array."""
         element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
         literal = sql.catalyst.expressions.Literal(self._row.getArray(self._places[name]), kind)
-        return F.get(self._column(literal), index)
+        return self.not_null(F.get(self._column(literal), index))
 
     def search(self, name: str, key: Column) -> Column:
         """int: where `key` is in the sorted array, or -1 - (where it would be inserted); null for null.
@@ -62,6 +62,17 @@ class Constants:
         place, arguments = scala_object(types, "IntegerType"), (literal, self._expression(key))
         invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True)
         return self._column(invoke)
+
+    def not_null(self, value: Column) -> Column:
+        """The same value, for which Spark then checks for null no more: a walk through a tree is else too much code."""
+        return self._column(self._jvm.org.apache.spark.sql.catalyst.expressions.KnownNotNull(self._expression(value)))
+
+    def low_int(self, value: Column) -> Column:
+        """int: the low 32 bits of a bigint, without the check for overflow that is most of an ANSI cast's code."""
+        jvm = self._jvm
+        catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
+        legacy, no_zone = scala_object(catalyst, "EvalMode").LEGACY(), scala_object(jvm.scala, "None")
+        return self._column(catalyst.Cast(self._expression(value), scala_object(types, "IntegerType"), no_zone, legacy))
 
     def unscaled(self, key: Column) -> Column:
         """A decimal of at most 18 digits as the long that it is stored as."""

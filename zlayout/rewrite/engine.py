@@ -63,6 +63,8 @@ SETTINGS = {
     # a map stage that runs again with other output makes its readers run again
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+    # a loop of more bytes than HotSpot compiles stays interpreted: four keys took 85 s so, and 30 s as shorter code
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # lets a writer keep a partition's file open instead of sorting by partition columns a second time
     "spark.sql.maxConcurrentOutputFileWriters": "2",
 }

@@ -23,26 +23,34 @@ Int32 = NDArray[np.int32]
 MOST_GRID_CELLS = 1 << 20
 
 
+# A node as one long, from the lowest bits: by how much and in which of the longs that hold a row's range ids its
+# column is, its threshold (`Forest.id_bits`), and its left child.
+SHIFT_BITS = 6
+WORD_BITS = 4
+NEVER = np.iinfo(np.int32).max
+
+
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The trees of all cells. A node is an inner node or a leaf; a leaf is its own child, so that every walk of
-    `depth` steps ends on its leaf.
+    """The trees of all cells. A node is an inner node or a leaf; a leaf is its own left child, and no row goes to its
+    right, so that every walk of `depth` steps ends on its leaf.
 
-    boundaries: for each column the sorted distinct values that some node compares with. root: int32[cells].
-    column, threshold, file, spread, leaf: int32[nodes]; child: int32[2 * nodes], the left and right child of each.
-    A row goes left when its range id (the number of boundaries <= key, 0 for null) is below the threshold.
+    boundaries: for each column the sorted distinct values that some node compares with.
+    column, threshold, left, file, spread, leaf: int32[nodes]. The root of a cell is node 2 * cell. Left children are
+    even, and the right child follows the left one. A row goes left when its range id (the number of boundaries <= key,
+    0 for null) is below the threshold.
     file: numbered through over all cells. leaf: 0.. along the curve inside the file. spread as in `KdTree`.
     grid: int32, the leaf node of each (cell, range id, range id, ...) in row-major order, None where too large.
     """
 
     boundaries: tuple[pa.Array, ...]
-    root: Int32
     column: Int32
     threshold: Int32
-    child: Int32
+    left: Int32
     file: Int32
     leaf: Int32
     spread: Int32
+    cells: int
     files: int
     depth: int
     grid: Int32 | None
@@ -55,14 +63,32 @@ class Forest:
     def leaves_in_file(self) -> int:
         return int(self.leaf.max(initial=0)) + 1
 
-    def walk(self, cell: Int64, range_ids: Sequence[Int64]) -> Int32:
-        """int32[n]: the leaf node of each row, the reference for the expressions in Spark."""
-        node = self.root[cell]
+    @property
+    def id_bits(self) -> int:
+        """Bits for a range id of any column, and for a threshold that is above them all."""
+        return max(self.range_counts).bit_length()
+
+    @property
+    def ids_in_a_word(self) -> int:
+        """How many range ids one long holds."""
+        return 63 // self.id_bits
+
+    @property
+    def words(self) -> Int64:
+        """int64[nodes]: each node as one long, all that a step of a walk looks up."""
+        never = (1 << self.id_bits) - 1
+        shift = self.column % self.ids_in_a_word * self.id_bits
+        word = self.left.astype(np.int64) << self.id_bits | np.minimum(self.threshold, never)
+        return (word << WORD_BITS | self.column // self.ids_in_a_word) << SHIFT_BITS | shift
+
+    def walk(self, cell: Int64, range_ids: Sequence[Int64]) -> Int64:
+        """int64[n]: the leaf node of each row, the reference for the expressions in Spark."""
+        node = 2 * cell
         table = np.stack(range_ids)
         rows = np.arange(len(node))
         for _ in range(self.depth):
             right = table[self.column[node], rows] >= self.threshold[node]
-            node = self.child[2 * node + right]
+            node = self.left[node].astype(np.int64) | right
         return node
 
 
@@ -87,14 +113,14 @@ def plant(maps: Sequence[FileMap]) -> Forest:
         parts.append(part)
         nodes += len(part["column"])
         files += m.files
-    joined = {key: np.concatenate([p[key] for p in parts]).astype(np.int32) for key in parts[0]}
+    joined = {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
     forest = Forest(
         boundaries=tuple(s.distinct for s in shared),
-        root=np.array(roots, np.int32),
+        cells=len(maps),
         files=files,
         depth=max(m.tree.depth for m in maps),
         grid=None,
-        **joined,
+        **_siblings_together(np.array(roots), **joined),
     )
     return _with_grid(forest)
 
@@ -125,6 +151,23 @@ def _lay_out(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_fil
     }
 
 
+def _siblings_together(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
+    """The nodes numbered anew as `Forest` has them, with `left` for `child`; a leaf of several parents becomes several.
+
+    Beside each root one number is unused.
+    """
+    children = child.reshape(-1, 2)
+    is_leaf = children[:, 0] == np.arange(len(children))
+    inner = np.flatnonzero(~is_leaf)
+    node = np.concatenate((np.repeat(roots, 2), children[inner].ravel()))
+    pair = np.zeros(len(children), np.int64)
+    pair[inner] = 2 * (len(roots) + np.arange(len(inner)))
+    found = {name: values[node].astype(np.int32) for name, values in of_node.items()}
+    found["left"] = np.where(is_leaf[node], np.arange(len(node)), pair[node]).astype(np.int32)
+    found["threshold"][is_leaf[node]] = NEVER
+    return found
+
+
 def _leaf_in_file(file: Int32) -> Int64:
     """int64[leaves]: 0.. within each run of leaves of one file (they are adjacent)."""
     starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
@@ -132,8 +175,8 @@ def _leaf_in_file(file: Int32) -> Int64:
 
 
 def _with_grid(forest: Forest) -> Forest:
-    shape = (len(forest.root), *forest.range_counts)
+    shape = (forest.cells, *forest.range_counts)
     if prod(shape) > MOST_GRID_CELLS:
         return forest
     cell, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
-    return replace(forest, grid=forest.walk(cell, range_ids))
+    return replace(forest, grid=forest.walk(cell, range_ids).astype(np.int32))

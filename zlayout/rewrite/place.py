@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants, search_array
-from zlayout.rewrite.forest import Forest
+from zlayout.rewrite.forest import SHIFT_BITS, WORD_BITS, Forest
 from zlayout.rewrite.rows import CELL, ORDINAL, POSITION, PREFIX, key_column, key_type
 
 FILE_ID = f"{PREFIX}file_id"
@@ -27,9 +27,7 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
         arrays[name] = pa.array(getattr(forest, name))
     if forest.grid is not None:
         return arrays | {"grid": pa.array(forest.grid)}
-    for name in ("root", "column", "threshold", "child"):
-        arrays[name] = pa.array(getattr(forest, name))
-    return arrays
+    return arrays | {"words": pa.array(forest.words)}
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
@@ -54,13 +52,15 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
     found = {f"{PREFIX}found{c}": c for c in range(len(columns))}
     keys = [constants.ordered_key(key_column(frame, name), key_type(frame, name)) for name in columns]
-    frame = frame.withColumns({n: constants.search(f"boundaries{c}", keys[c]) for n, c in found.items()})
+    places = {n: F.coalesce(constants.search(f"boundaries{c}", keys[c]), F.lit(-1)) for n, c in found.items()}
+    frame = frame.withColumns({n: constants.not_null(place) for n, place in places.items()})
     return frame.withColumns({f"{PREFIX}range_id{c}": _range_id(F.col(n)) for n, c in found.items()})
 
 
-def _range_id(found: Column) -> Column:
-    """The number of boundaries <= key: found at i gives i + 1, to be inserted at i gives i, null gives 0."""
-    return F.when(found >= 0, found + 1).otherwise(-1 - F.coalesce(found, F.lit(-1)))
+def _range_id(place: Column) -> Column:
+    """The number of boundaries <= key: found at i gives i + 1, -1 - i (to be inserted at i) gives i."""
+    negative = F.shiftright(place, 31)  # -1 or 0
+    return place.bitwiseXOR(negative) + F.bitwise_not(negative).bitwiseAND(1)
 
 
 def _range_id_names(forest: Forest) -> list[str]:
@@ -75,13 +75,35 @@ def _grid_index(forest: Forest) -> Column:
 
 
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
-    names = _range_id_names(forest)
-    frame = frame.withColumn(node, constants.at("root", F.col(CELL)))
+    """One look-up and a comparison a level: the method that Spark makes of all levels must stay below the 8000 bytes
+    from which on HotSpot compiles no method."""
+    packed = [f"{PREFIX}range_ids{i}" for i in range(0, len(forest.boundaries), forest.ids_in_a_word)]
+    frame = frame.withColumns({n: _packed(ids, forest) for n, ids in zip(packed, _by_word(forest), strict=True)})
+    mask, threshold_at = (1 << forest.id_bits) - 1, SHIFT_BITS + WORD_BITS
+    word = F.col(node)
+    ids = F.col(packed[-1])
+    for i in range(len(packed) - 2, -1, -1):
+        ids = F.when(F.shiftright(word, SHIFT_BITS).bitwiseAND((1 << WORD_BITS) - 1) == i, F.col(packed[i])).otherwise(
+            ids
+        )
+    shift = constants.low_int(word.bitwiseAND((1 << SHIFT_BITS) - 1))
+    range_id = F.call_function("shiftright", ids, shift).bitwiseAND(mask)
+    right = F.when(range_id >= F.shiftright(word, threshold_at).bitwiseAND(mask), 1).otherwise(0)
+    left = F.shiftright(word, threshold_at + forest.id_bits)
+    frame = frame.withColumn(node, constants.at("words", F.shiftleft(CELL, 1)))
     for _ in range(forest.depth):
-        column = constants.at("column", F.col(node))
-        range_id = F.col(names[-1])
-        for c in range(len(names) - 2, -1, -1):
-            range_id = F.when(column == c, F.col(names[c])).otherwise(range_id)
-        right = F.when(range_id >= constants.at("threshold", F.col(node)), F.lit(1)).otherwise(F.lit(0))
-        frame = frame.withColumn(node, constants.at("child", F.col(node) * 2 + right))
-    return frame
+        frame = frame.withColumn(node, constants.at("words", constants.low_int(left.bitwiseOR(right))))
+    return frame.withColumn(node, constants.low_int(left))
+
+
+def _by_word(forest: Forest) -> list[list[str]]:
+    """The range ids that each long of a row holds, the lowest bits first."""
+    names, number = _range_id_names(forest), forest.ids_in_a_word
+    return [names[i : i + number] for i in range(0, len(names), number)]
+
+
+def _packed(ids: Sequence[str], forest: Forest) -> Column:
+    packed = F.lit(0).cast("bigint")
+    for name in reversed(ids):
+        packed = F.shiftleft(packed, forest.id_bits).bitwiseOR(F.col(name).cast("bigint"))
+    return packed

@@ -111,7 +111,7 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
     at = F.when(F.col(found) >= 0, F.col(found)).otherwise(
         F.raise_error(F.lit("ZL314 a row's file is not among the files to rewrite")).cast("int")
     )
-    frame = frame.withColumn(found, at)
+    frame = frame.withColumn(found, constants.not_null(at))
     origin = {ORDINAL: constants.at("ordinal", F.col(found)), GROUP: constants.at("group", F.col(found))}
     return frame.withColumns(origin)
 
