@@ -8,39 +8,17 @@ from pathlib import Path
 from typing import Any
 
 SECTION = "## Rewrite"
-TOUCHED = "## Files touched, without times"
-
-
-def write_touched(folder: Path, results: list[dict[str, Any]], label: str) -> None:
-    """results/touched.json and a section of RESULTS.md of what was not timed; else as `write_results`."""
-    kept = ("arm", "format", "keys", "curve", "files", "bytes", "rows_cv", "touched", "touched_mean", "floor_mean")
-    results = _merged(
-        folder / "results" / "touched.json", [{key: r[key] for key in (*kept, "ranges")} for r in results]
-    )
-    lines = [f"{TOUCHED}: TPC-H lineitem, {label}", "", "Made by `benchmarks/rewrite.py --untimed`: each arm once."]
-    for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
-        lines += [
-            "",
-            f"### {', '.join(keys)}, files",
-            *_touched([r for r in results if tuple(r["keys"]) == keys], keys),
-        ]
-    _replace_section(folder / "RESULTS.md", TOUCHED, "\n".join(lines) + "\n")
 
 
 def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
     """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as they are."""
-    results = _merged(folder / "results" / "rewrite.json", results)
-    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(results)) + "\n")
-
-
-def _merged(path: Path, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """These results and those that the file has of other key sets; the file has them all from now on."""
+    path = folder / "results" / "rewrite.json"
     path.parent.mkdir(exist_ok=True)
     measured = [r["keys"] for r in results]
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     whole = [r for r in before if r["keys"] not in measured] + results
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    return whole
+    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(whole)) + "\n")
 
 
 def _replace_section(path: Path, heading: str, section: str) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from arms import ARMS, Arm, Keys
 from lineitem import DELTA, ICEBERG, Bench, attach, open_bench
-from results import write_results, write_touched
+from results import write_results
 from touched import key_columns, lowest, mean_touched
 
 HERE = Path(__file__).parent
@@ -66,7 +66,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=56, help="files in every table, before and after")
     parser.add_argument("--key-sets", type=int, nargs="*", default=range(len(KEY_SETS)), help="which key sets")
-    parser.add_argument("--untimed", action="store_true", help="files touched only, each arm once; nothing is timed")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "bench")
     parser.add_argument("--arm", choices=[arm.name for arm in ARMS], help=argparse.SUPPRESS)
     parser.add_argument("--snapshot", type=int, help=argparse.SUPPRESS)
@@ -76,15 +75,10 @@ def main() -> int:
         serve(attach(folder, arguments.files, arguments.snapshot), arguments.arm)
         return 0
     bench = open_bench(folder, arguments.scale, arguments.files)
-    sizes, today = f"scale {arguments.scale:g}, {arguments.files} files", date.today().isoformat()
-    if arguments.untimed:
-        for number in arguments.key_sets:
-            write_touched(HERE, [asdict(r) for r in touched_only(bench, KEY_SETS[number])], f"{sizes}, {today}")
-        bench.runtime.stop()
-        return 0
     bench.runtime.stop()
     rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
-    run = f"{sizes}, {rounds}, {os.cpu_count()} cores, {platform.machine()}, {today}"
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
+    run = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
     with ExitStack() as stack:
         processes = {arm: stack.enter_context(ArmProcess(arm, bench)) for arm in ARMS}
         for arm, process in processes.items():
@@ -146,20 +140,6 @@ def run_key_set(bench: Bench, processes: Mapping[Arm, ArmProcess], keys: Keys, r
         result.wall_median_s = round(statistics.median(walls[arm]), 2)
         result.wall_min_s, result.wall_max_s = round(min(walls[arm]), 2), round(max(walls[arm]), 2)
     return list(results.values())
-
-
-def touched_only(bench: Bench, keys: Keys) -> list[Result]:
-    """Every arm that orders rows, once: what it leaves does not depend on what else the machine does."""
-    data = key_columns(bench.root, keys)
-    floors = lowest(data, keys, bench.files)
-    results = []
-    for arm in (arm for arm in ARMS if arm.laid_out):
-        result = Result(arm.name, arm.format, list(keys), arm.curve)
-        timed(bench, arm, keys)
-        measure(bench, arm, keys, result, data, floors)
-        say(f"{', '.join(keys)}  {arm.name:<22} touched {result.touched_mean}, floor {result.floor_mean}")
-        results.append(result)
-    return results
 
 
 def timed(bench: Bench, arm: Arm, keys: Keys) -> float:
