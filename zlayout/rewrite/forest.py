@@ -24,7 +24,8 @@ MOST_GRID_CELLS = 1 << 20
 
 
 # A node as one long, from the lowest bits: by how much and in which of the longs that hold a row's range ids its
-# column is, its threshold (`Forest.id_bits`), and its left child.
+# column is, its threshold (`Forest.id_bits`), and its left child. There are fewer boundaries than nodes, so that this
+# fits 2^26 nodes.
 SHIFT_BITS = 6
 WORD_BITS = 4
 NEVER = np.iinfo(np.int32).max

@@ -77,15 +77,16 @@ def _grid_index(forest: Forest) -> Column:
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
     """One look-up and a comparison a level: the method that Spark makes of all levels must stay below the 8000 bytes
     from which on HotSpot compiles no method."""
-    packed = [f"{PREFIX}range_ids{i}" for i in range(0, len(forest.boundaries), forest.ids_in_a_word)]
-    frame = frame.withColumns({n: _packed(ids, forest) for n, ids in zip(packed, _by_word(forest), strict=True)})
+    names, number = _range_id_names(forest), forest.ids_in_a_word
+    parts = [names[i : i + number] for i in range(0, len(names), number)]
+    packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
+    frame = frame.withColumns(packed)
     mask, threshold_at = (1 << forest.id_bits) - 1, SHIFT_BITS + WORD_BITS
     word = F.col(node)
-    ids = F.col(packed[-1])
-    for i in range(len(packed) - 2, -1, -1):
-        ids = F.when(F.shiftright(word, SHIFT_BITS).bitwiseAND((1 << WORD_BITS) - 1) == i, F.col(packed[i])).otherwise(
-            ids
-        )
+    wanted = F.shiftright(word, SHIFT_BITS).bitwiseAND((1 << WORD_BITS) - 1)
+    ids, *others = map(F.col, packed)
+    for i, other in enumerate(others, 1):
+        ids = F.when(wanted == i, other).otherwise(ids)
     shift = constants.low_int(word.bitwiseAND((1 << SHIFT_BITS) - 1))
     range_id = F.call_function("shiftright", ids, shift).bitwiseAND(mask)
     right = F.when(range_id >= F.shiftright(word, threshold_at).bitwiseAND(mask), 1).otherwise(0)
@@ -96,14 +97,9 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
     return frame.withColumn(node, constants.low_int(left))
 
 
-def _by_word(forest: Forest) -> list[list[str]]:
-    """The range ids that each long of a row holds, the lowest bits first."""
-    names, number = _range_id_names(forest), forest.ids_in_a_word
-    return [names[i : i + number] for i in range(0, len(names), number)]
-
-
-def _packed(ids: Sequence[str], forest: Forest) -> Column:
+def _packed(ids: Sequence[str], bits: int) -> Column:
+    """bigint: range ids in `bits` each, the first one lowest."""
     packed = F.lit(0).cast("bigint")
     for name in reversed(ids):
-        packed = F.shiftleft(packed, forest.id_bits).bitwiseOR(F.col(name).cast("bigint"))
+        packed = F.shiftleft(packed, bits).bitwiseOR(F.col(name).cast("bigint"))
     return packed
