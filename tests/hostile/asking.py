@@ -20,7 +20,8 @@ from zlayout.cli.main import run
 from zlayout.errors import EngineError, ZlayoutError
 
 EXIT_CODES = (0, 1, 2, 3, 64)
-SECONDS = 20.0
+# After which it hangs, however slow the machine is.
+SECONDS = 120.0
 # What a terminal, or a reader of text, may act on: controls, bidi and other formats, halves of characters.
 ESCAPES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 CODE = re.compile(r"ZL\d{3}")
@@ -42,7 +43,7 @@ def ask(*arguments: str) -> Answer:
         code = run(arguments)
     answer = Answer(code, out.getvalue(), err.getvalue())
     with broken_promises_count():
-        assert time.monotonic() - begun < SECONDS, f"{arguments} took too long"
+        assert time.monotonic() - begun < SECONDS, f"{arguments} hangs"
         assert code in EXIT_CODES, answer
         assert "Traceback" not in answer.out + answer.err
         assert escapes(answer.out) == set(), answer
@@ -61,7 +62,7 @@ def refused(call: Callable[[], Any], shown: object = "") -> ZlayoutError | None:
             call()
         except ZlayoutError as raised:
             error = raised
-        assert time.monotonic() - begun < SECONDS, f"took too long: {shown!r:.1000}"
+        assert time.monotonic() - begun < SECONDS, f"hangs: {shown!r:.1000}"
         for diagnostic in error.diagnostics if error else ():
             assert CODE.fullmatch(diagnostic.code)
             assert diagnostic.message

@@ -29,7 +29,11 @@ catalogs:
   away:
     format: delta
     tables: {db.t: "abfss://c@acc.dfs.core.windows.net/t?sv=1&sig=${SIGNATURE}&se=2030"}
-    properties: {AZURE_STORAGE_SAS_TOKEN: "sv=1&sig=${SIGNATURE}"}
+    properties:
+      AZURE_STORAGE_SAS_TOKEN: "sv=1&sig=${SIGNATURE}"
+      AZURE_STORAGE_ENDPOINT: "http://127.0.0.1:1"
+      allow_http: "true"
+      max_retries: "0"
   pg: {format: iceberg, type: sql, uri: "nosuch+driver://bob:${PASSWORD}@127.0.0.1:1/db", warehouse: ./w}
   lite: {format: iceberg, type: sql, uri: "sqlite:///w/none.db?key=${PASSWORD}", warehouse: ./w}
   rest:
