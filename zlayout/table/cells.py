@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,14 @@ Float64 = NDArray[np.float64]
 class Cells:
     """The M files that hold a value, as intervals of points; no two partitions share a point.
 
-    Points are the distinct bounds of each partition, in order of (partition, value); R in all. Cell 2i is point i,
-    cell 2i + 1 the open gap between points i and i + 1 (of measure 0 behind the last point of a partition).
+    Points are the distinct bounds of each partition, in order of (partition, value); R in all. Arrays of cells are
+    [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0 behind the last point of a partition).
     lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
     which is several times faster for a million files). file: int64[M], its row in the ranked column.
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
     begun, ended: int32[R], how many files begin and how many end at a point or before it.
     bounded: bool[2, M], whether the lower and the upper end are bounds that the metadata gave.
-    measure: float64[2R], how many values (or how much width) each cell holds. span: float64[M], the same for files.
-    extent: float64[P], the distance from the first to the last point of each partition.
+    measure: float64[2, R], how many values (or how much width) each cell holds. span: float64[M], the same for files.
     """
 
     lo: Int64
@@ -39,7 +38,6 @@ class Cells:
     bounded: NDArray[np.bool_]
     measure: Float64
     span: Float64
-    extent: Float64
 
     @property
     def depth(self) -> Int32:
@@ -49,47 +47,58 @@ class Cells:
         return depth
 
     def coverage(self) -> Float64:
-        """float64[2R]: how many files hold each cell."""
-        coverage = np.empty(len(self.measure))
-        coverage[0::2] = self.depth
-        np.subtract(self.begun, self.ended, out=coverage[1::2])
+        """float64[2, R]: how many files hold each cell."""
+        coverage = np.empty(self.measure.shape)
+        coverage[0] = self.depth
+        np.subtract(self.begun, self.ended, out=coverage[1])
         return coverage
 
     def cover(self, amount: Float64) -> Float64:
-        """float64[2R]: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
+        """float64[2, R]: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
         points = len(self.begun)
         here, gone = np.bincount(self.lo, amount, points), np.bincount(self.hi, amount, points)
         here -= gone
-        np.cumsum(here, out=here)
-        covered = np.empty(2 * points)
-        covered[1::2] = here
-        np.add(here, gone, out=covered[0::2])  # a file that ends at a point holds it, and not the gap behind it
+        covered = np.empty((2, points))
+        np.cumsum(here, out=covered[1])
+        np.add(covered[1], gone, out=covered[0])  # a file that ends at a point holds it, and not the gap behind it
         return covered
 
     def among(self, member: NDArray[np.bool_]) -> Cells:
-        """The same cells, of some of the files alone. member: bool[N], by a file's row in the ranked column."""
-        kept = member[self.file]
-        lo, hi = self.lo[kept], self.hi[kept]
-        begun, ended = _counts(lo, hi, len(self.begun))
-        return replace(
-            self,
-            lo=lo,
-            hi=hi,
-            file=self.file[kept],
-            partition=self.partition[kept],
-            begun=begun,
-            ended=ended,
-            bounded=self.bounded[:, kept],
-            span=self.span[kept],
-        )
+        """The cells of some of the files alone, of which no others' bounds are points.
 
-    def per_partition(self, cell_values: Float64) -> Float64:
-        """float64[P]: sums of a float64[2R] cell array over each partition's cells."""
+        member: bool[N], by a file's row in the ranked column.
+        """
+        kept = np.flatnonzero(member[self.file])
+        lo, hi = self.lo[kept], self.hi[kept]
+        used = np.zeros(len(self.begun), bool)
+        used[lo] = used[hi] = True
+        points = np.flatnonzero(used)
+        number = np.cumsum(used)
+        number -= 1
+        lo, hi, start = number[lo], number[hi], np.searchsorted(points, self.start)
+        begun, ended = _counts(lo, hi, len(points))
+        measure = self.measure[:, points]
+        if len(points):
+            np.add.reduceat(self.measure.sum(axis=0), points, out=measure[1])
+            measure[1] -= measure[0]
+            measure[1, _last_points(start)] = 0.0
+        file, partition, span, bounded = self.file[kept], self.partition[kept], self.span[kept], self.bounded[:, kept]
+        return Cells(lo, hi, file, partition, start, begun, ended, bounded, measure, span)
+
+    def per_partition(self, values: Float64) -> Float64:
+        """float64[P]: the sum of `values`, float64[2, R], over each partition's cells."""
         filled = np.diff(self.start) > 0
         out = np.zeros(len(filled))
         if filled.any():
-            out[filled] = np.add.reduceat(cell_values, 2 * self.start[:-1][filled])
+            out[filled] = np.add.reduceat(values, self.start[:-1][filled], axis=1).sum(axis=0)
         return out
+
+
+def running(values: Float64) -> tuple[Float64, Float64]:
+    """float64[R] twice: the sum of `values`, float64[2, R], over all cells before each point, and with the point."""
+    before = np.zeros(values.shape[1])
+    np.cumsum(values[0, :-1] + values[1, :-1], out=before[1:])
+    return before, before + values[0]
 
 
 def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Cells:
@@ -106,9 +115,14 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
         lo, hi, file = lo[order], hi[order], file[order]
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
-    measure, span, extent = _measures(axis, start, lo, hi)
+    measure, span = _measures(axis, start, lo, hi)
     owner = np.repeat(np.arange(partitions), files)  # points, and so lo, rise from partition to partition
-    return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span, extent)
+    return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span)
+
+
+def _last_points(start: Int64) -> Int64:
+    """The last point of each partition that has one."""
+    return start[1:][np.diff(start) > 0] - 1
 
 
 def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
@@ -137,20 +151,16 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
     return lo, hi, ranked.axis.at(rank) if len(ranked.axis) else ranked.axis, start
 
 
-def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64, Float64]:
-    """measure, span and extent of `Cells`; `axis` holds the values of the points."""
-    measure = np.zeros(2 * start[-1])
-    measure[0::2] = axis.point
+def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
+    """measure and span of `Cells`; `axis` holds the values of the points."""
+    measure = np.zeros((2, start[-1]))
+    measure[0] = axis.point
     if len(axis) == 0:
-        return measure, np.full(len(lo), axis.point), np.zeros(len(start) - 1)
+        return measure, np.full(len(lo), axis.point)
     gap = axis.width(slice(None, -1), slice(1, None))
     gap -= axis.point
-    filled = np.diff(start) > 0
-    first, last = start[:-1][filled], start[1:][filled] - 1
-    gap[first[1:] - 1] = 0.0  # between two partitions
-    np.maximum(gap, 0.0, out=measure[1:-1:2])
-    extent = np.zeros(len(filled))
-    extent[filled] = axis.width(first, last)
+    np.maximum(gap, 0.0, out=measure[1, :-1])
+    measure[1, _last_points(start)] = 0.0
     span = axis.width(lo, hi)
     span += axis.point
-    return measure, span, extent
+    return measure, span

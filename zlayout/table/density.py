@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zlayout.table.cells import Cells, Float64
+from zlayout.table.cells import Cells, Float64, running
 
 STEPS = 4
 STEPS_OF_MANY = 2  # beyond MANY files: a step takes about 0.1 s for a million files
@@ -19,9 +19,9 @@ MANY = 250_000
 
 
 def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int | None = None) -> Float64:
-    """float64[2R]: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
+    """float64[2, R]: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
 
-    coverage: float64[2R], `cells.coverage()`. `steps` steps of O(M + R) (None: 4, or 2 for very many files).
+    coverage: float64[2, R], `cells.coverage()`. `steps` steps of O(M + R) (None: 4, or 2 for very many files).
     Their number does not depend on how the estimate moves, so that one partition's result never depends on another's
     files.
     """
@@ -35,11 +35,11 @@ def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int 
         free = free[active]
     most = files.cover(free)
     rows = _spread(files, free, most)
-    rows[0::2] += anchored
+    rows[0] += anchored
     shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
     for _ in range(steps if shared else 0):
         _respread(files, free, rows, most)
-        rows[0::2] += anchored
+        rows[0] += anchored
     return rows
 
 
@@ -49,12 +49,12 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     And the rest, by file.
     """
     half = weights / 2
-    low, high = (np.where(bounded, np.minimum(half, 1.0), 0.0) for bounded in cells.bounded)
+    low, high = np.minimum(half, 1.0) * cells.bounded
     flat = ~(cells.span > 0)  # an interval without measure: half on either end
     low[flat], high[flat] = half[flat], half[flat]
     single = cells.lo == cells.hi
     low[single], high[single] = weights[single], 0.0
-    points = len(cells.measure) // 2
+    points = len(cells.begun)
     anchored = np.bincount(cells.lo, low, points) + np.bincount(cells.hi, high, points)
     free = weights - low
     free -= high
@@ -62,22 +62,26 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
 
 
 def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
-    """By measure. Sums of rates lose digits beside much larger ones; no cell gets more rows than its files have."""
+    """By measure."""
     rows = files.cover(free / files.span)
     rows *= files.measure
-    return np.clip(rows, 0.0, most, out=rows)
+    return _within(rows, most)
 
 
 def _respread(files: Cells, free: Float64, rows: Float64, most: Float64) -> None:
     """In place: `rows` in proportion to what is there."""
-    before = np.zeros(len(rows) + 1)
-    np.cumsum(rows, out=before[1:])
-    inside = before[1::2][files.hi]
-    inside -= before[0::2][files.lo]
+    before, through = running(rows)
+    inside = through[files.hi]
+    inside -= before[files.lo]
     np.maximum(inside, free, out=inside)
-    del before  # as large as what `cover` makes next
     rows *= _level(files.cover(np.divide(free, inside, out=inside)))
-    np.clip(rows, 0.0, most, out=rows)
+    _within(rows, most)
+
+
+def _within(rows: Float64, most: Float64) -> Float64:
+    """In place: no cell gets more rows than its files have. Sums of rates lose digits beside much larger ones."""
+    np.maximum(rows, 0.0, out=rows)
+    return np.minimum(rows, most, out=rows)
 
 
 def _level(rate: Float64) -> Float64:
@@ -85,7 +89,7 @@ def _level(rate: Float64) -> Float64:
 
     Two files that merely meet in a value would else pull their rows onto it, more with every step.
     """
-    points, gaps = rate[0::2], rate[1::2]
+    points, gaps = rate
     beside = gaps.copy()
     np.maximum(gaps[:-1], gaps[1:], out=beside[1:])
     np.minimum(points, beside, out=points)

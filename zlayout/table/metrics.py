@@ -223,7 +223,7 @@ def _distinct(ranked: Ranked, cells: Cells) -> Float64:
     if len(ranked.axis) == 0 or len(filled) == 0:
         return most
     if ranked.axis.countable:
-        most[filled] = cells.extent[filled] / ranked.axis.point + 1.0
+        most[filled] = cells.per_partition(cells.measure)[filled] / ranked.axis.point
     files = np.bincount(cells.partition, minlength=partitions)
     single = np.bincount(cells.partition[cells.hi == cells.lo], minlength=partitions)
     telling = (files >= OUTNUMBER * points) & (2 * single >= files)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.table.cells import Cells, Float64, cut_cells
+from zlayout.table.cells import Cells, Float64, cut_cells, running
 from zlayout.table.density import estimate_rows
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import FileTable, Int32, Int64
@@ -29,6 +29,7 @@ class Reach:
     share: Float64
     _cells: Cells
     _before: Float64
+    _through: Float64
     _total: Float64
 
     @property
@@ -39,7 +40,7 @@ class Reach:
         """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
         valid = hi >= lo
         first, last = np.where(valid, lo, 0), np.where(valid, hi, 0)
-        rows = self._before[2 * last + 1] - self._before[2 * first]
+        rows = self._through[last] - self._before[first]
         total = self._total[partition]
         share: Float64 = np.divide(rows, total, out=np.zeros(len(rows)), where=valid & (total > 0))
         return share
@@ -61,18 +62,16 @@ def reach(files: FileTable, column: str, weights: Float64, partition: Int32, par
 
 
 def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
-    """estimate: float64[2R], rows in each cell. files: N, of which the cells have those that hold a value."""
-    before = np.zeros(len(estimate) + 1)
-    np.cumsum(estimate, out=before[1:])
+    """estimate: float64[2, R], rows in each cell. files: N, of which the cells have those that hold a value."""
     lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
     lo[cells.file], hi[cells.file] = cells.lo, cells.hi
-    found = Reach(lo, hi, np.zeros(files), cells, before, cells.per_partition(estimate))
+    found = Reach(lo, hi, np.zeros(files), cells, *running(estimate), cells.per_partition(estimate))
     found.share[cells.file] = found.between(cells.partition, cells.lo, cells.hi)
     return found
 
 
 def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) -> Float64:
-    """float64[2R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
+    """float64[2, R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
     rows = weights[cells.file]
     total = np.bincount(cells.partition, rows, len(cells.start) - 1)
     empty = ~(total > 0)
@@ -82,6 +81,6 @@ def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) ->
 
 
 def touched_in_partitions(cells: Cells, estimate: Float64, coverage: Float64) -> Float64:
-    """float64[P]: files that an equality query opens, from float64[2R] rows and files of each cell."""
+    """float64[P]: files that an equality query opens, from float64[2, R] rows and files of each cell."""
     met = cells.per_partition(estimate * coverage)
     return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)

@@ -138,10 +138,10 @@ def test_rows_stay_inside_their_files_and_touched_is_their_coverage(
     column = rank_bounds(ColumnBounds(pa.array(lower), pa.array(upper), none, none > 0), np.full(len(files), 100))
     cells = cut_cells(column)
     weights = np.array([float(n) for _, _, n in files])[cells.file]
-    rows = estimate_rows(cells, weights, cells.coverage(), steps)
+    rows = estimate_rows(cells, weights, cells.coverage(), steps).T.ravel()  # each point and the gap behind it
     spans = [(2 * lo, 2 * hi) for lo, hi in zip(cells.lo.tolist(), cells.hi.tolist(), strict=True)]
     coverage = [sum(1 for lo, hi in spans if lo <= cell <= hi) for cell in range(len(rows))]
-    assert cells.coverage().tolist() == coverage
+    assert cells.coverage().T.ravel().tolist() == coverage
     assert (rows >= 0).all()
     assert (rows[np.array(coverage) == 0] == 0).all()
     within = [float(rows[lo : hi + 1].sum()) for lo, hi in spans]
