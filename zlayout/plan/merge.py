@@ -160,7 +160,7 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
     group: int64[N] below `count`, -1 for files that stay. A group whose files are in several partitions (they will be
     partitioned anew) saves nothing that could be told.
     """
-    members = group >= 0
+    members = np.flatnonzero(group >= 0)
     size = np.bincount(group[members], decayed.live_bytes[members], count)
     written = np.maximum(np.rint(size / spec.layout.target_size), 1).astype(np.int64)
     first, last = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
@@ -225,17 +225,17 @@ def _units(decayed: Decayed, pending: Bools) -> _Units:
 
 def _meets(decayed: Decayed, pending: Bools) -> Bools:
     """bool[N]: files whose intervals meet the hull of their partition's pending files in every column."""
-    meets = np.ones(len(pending), bool)
+    meets, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
     for measured in decayed.reaches:
-        lo, hi = _hull(measured, decayed.partition, pending, len(decayed.targets))
+        lo, hi = _hull(measured, decayed.partition, waiting, len(decayed.targets))
         meets &= (measured.lo <= hi[decayed.partition]) & (measured.hi >= lo[decayed.partition])
     return meets
 
 
-def _hull(measured: Reach, of: Index, members: Bools, count: int) -> tuple[Index, Index]:
+def _hull(measured: Reach, of: Index, members: Index, count: int) -> tuple[Index, Index]:
     """int64[count] twice: first and last point of the members of each class; FAR and -1 where there is none."""
     lo, hi = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
-    some = members & (measured.lo != NOWHERE)
+    some = members[measured.lo[members] != NOWHERE]
     np.minimum.at(lo, of[some], measured.lo[some])
     np.maximum.at(hi, of[some], measured.hi[some])
     return lo, hi
@@ -246,7 +246,7 @@ def _candidates(
 ) -> _Best:
     """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k."""
     files, partitions = decayed.files, len(decayed.targets)
-    member = pending | eligible
+    member = np.flatnonzero(pending | eligible)
     row = np.where(pending, units.start[decayed.partition], units.unit + 1) + decayed.partition
     member_row = row[member]
     total = len(units.partition) + partitions
@@ -290,7 +290,7 @@ def _candidates(
     return _Best(score[best], step[best], touched[best], after[best], eligible)
 
 
-def _growing_hull(measured: Reach, row: Index, member: Bools, owner: Index, total: int) -> tuple[Index, Index]:
+def _growing_hull(measured: Reach, row: Index, member: Index, owner: Index, total: int) -> tuple[Index, Index]:
     """int64[total] twice: the hull of each candidate, which holds the hull of the one before in its partition."""
     lo, hi = _hull(measured, row, member, total)
     # Points rise from partition to partition: the largest so far is never one of another partition once there is one.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from zlayout.errors import Diagnostic
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
+from zlayout.table.side_by_side import side_by_side
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -157,8 +158,7 @@ class FileTable:
 
     def identity(self) -> pa.Array:
         """large_string[N]: path and version_key in one; equal for a file exactly as long as it is unchanged."""
-        parts = (column.cast(pa.large_string()) for column in (self.path, self.version_key))
-        return pc.binary_join_element_wise(*parts, pa.scalar("\x00", pa.large_string()))
+        return _identities((self,))
 
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
@@ -167,18 +167,30 @@ class FileTable:
 
 def digest_of(parts: Iterable[FileTable]) -> str:
     """SHA-256 (hex) of a set of files that is given in parts, in any order (see `FileTable.digest`)."""
-    return _digest([part.identity() for part in parts])
+    return _digest(_identities(tuple(parts)))
 
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
     """The digest of each of the parts, and `digest_of` them all."""
-    keys = [part.identity() for part in parts]
-    each = tuple(_digest([key]) for key in keys)
-    return each, each[0] if len(each) == 1 else _digest(keys)
+    keys = _identities(parts)
+    if len(parts) == 1:
+        digest = _digest(keys)
+        return (digest,), digest
+    stops = np.cumsum([len(part) for part in parts]).tolist()
+    each = (keys.slice(start, stop - start) for start, stop in pairwise([0, *stops]))
+    whole, *digests = side_by_side(_digest, (keys, *each), len(keys))
+    return tuple(digests), whole
 
 
-def _digest(parts: Sequence[pa.Array]) -> str:
-    keys = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+def _identities(parts: Sequence[FileTable]) -> pa.Array:
+    """large_string: `FileTable.identity` of all parts, one after the other."""
+    columns = ([part.path for part in parts], [part.version_key for part in parts])
+    whole = (pa.chunked_array(column, None if column else pa.string()) for column in columns)
+    words = (column.cast(pa.large_string()).combine_chunks() for column in whole)
+    return pc.binary_join_element_wise(*words, pa.scalar("\x00", pa.large_string()))
+
+
+def _digest(keys: pa.Array) -> str:
     ordered = keys.take(pc.sort_indices(keys))
     sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
     whole = hashlib.sha256(sizes)
