@@ -18,8 +18,8 @@ Float64 = NDArray[np.float64]
 class Cells:
     """The M files that hold a value, as intervals of points; no two partitions share a point.
 
-    Points are the distinct bounds of each partition, in order of (partition, value); R in all. Arrays of cells are
-    [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0 behind the last point of a partition).
+    Points are the distinct bounds of each partition, in order of (partition, value); R in all, at least 1. Arrays of
+    cells are [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0 behind a partition's last point).
     lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
     which is several times faster for a million files). file: int64[M], its row in the ranked column.
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
@@ -105,8 +105,9 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     """Cut a ranked column into cells; `partition` int32[N] < `partitions` (None: all files are in one)."""
     file = np.flatnonzero(~ranked.empty)
     lo, hi, axis = ranked.lo[file], ranked.hi[file], ranked.axis
-    start, files = np.array([0, max(len(axis), 1)]), np.array([len(file)])
-    if partitions > 1:
+    start, files = np.full(partitions + 1, max(len(axis), 1)), np.array([len(file)])
+    start[0] = 0
+    if partitions > 1 and len(file):
         owner = np.zeros(len(file), np.int64) if partition is None else partition[file].astype(np.int64)
         files = np.bincount(owner, minlength=partitions)
         lo, hi, axis, start = _apart(ranked, file, owner, partitions)
@@ -116,7 +117,7 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
     measure, span = _measures(axis, start, lo, hi)
-    owner = np.repeat(np.arange(partitions), files)  # points, and so lo, rise from partition to partition
+    owner = np.repeat(np.arange(len(files)), files)  # points, and so lo, rise from partition to partition
     return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span)
 
 

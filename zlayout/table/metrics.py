@@ -217,15 +217,15 @@ def _depth(cells: Cells) -> Int64:
 
 
 def _distinct(ranked: Ranked, cells: Cells) -> Float64:
-    points, partitions = np.diff(cells.start), len(cells.start) - 1
-    most = np.where(points > 0, np.inf, 0.0)
-    filled = np.flatnonzero(points > 0)
+    points = np.diff(cells.start)
+    files = np.bincount(cells.partition, minlength=len(points))
+    most = np.where(files > 0, np.inf, 0.0)
+    filled = np.flatnonzero(files)
     if len(ranked.axis) == 0 or len(filled) == 0:
         return most
     if ranked.axis.countable:
         most[filled] = cells.per_partition(cells.measure)[filled] / ranked.axis.point
-    files = np.bincount(cells.partition, minlength=partitions)
-    single = np.bincount(cells.partition[cells.hi == cells.lo], minlength=partitions)
+    single = np.bincount(cells.partition[cells.hi == cells.lo], minlength=len(points))
     telling = (files >= OUTNUMBER * points) & (2 * single >= files)
     most = np.where(telling, np.minimum(most, points), most)
     most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf

@@ -38,11 +38,9 @@ class Reach:
 
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
         """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
-        valid = hi >= lo
-        first, last = np.where(valid, lo, 0), np.where(valid, hi, 0)
-        rows = self._through[last] - self._before[first]
-        total = self._total[partition]
-        share: Float64 = np.divide(rows, total, out=np.zeros(len(rows)), where=valid & (total > 0))
+        share: Float64 = self._through[np.maximum(hi, 0)] - self._before[np.minimum(lo, self.points - 1)]
+        share /= np.where(self._total > 0, self._total, np.inf)[partition]
+        share[hi < lo] = 0.0
         return share
 
     def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:

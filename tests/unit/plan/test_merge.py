@@ -150,3 +150,16 @@ def test_slices_that_are_more_of_one_column_are_no_falling_short() -> None:
     decision = decide(spec, replace(observed, files=files, columns=columns), DELTA)
     assert decision.plan.status == "changes"
     assert [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
+
+
+@pytest.mark.parametrize("regions", [("east",), ("east", "west")])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_column_without_any_value_decays_by_what_is_new(regions: tuple[str, ...], told: bool) -> None:
+    laid = [done(0, 0, region, group=number) for number, region in enumerate(regions)] * 20
+    observed = state(*laid, *[File(0, 0, region) for region in regions] * 10)
+    none, files = pa.nulls(30 * len(regions), pa.int64()), observed.files
+    nulls = files.rows if told else np.full(len(files), -1)
+    bounds = ColumnBounds(none, none, nulls, np.zeros(len(files), bool))
+    decision = decide(SPEC, replace(observed, files=replace(files, bounds={"a": bounds})), DELTA)
+    assert len(decision.groups) == len(regions)
+    assert {f"f{n}" for n in range(len(laid), len(files))} <= set(chosen(decision))
