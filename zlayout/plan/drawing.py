@@ -99,9 +99,11 @@ def _sizes_after(
 ) -> tuple[tuple[str, int], ...]:
     if not groups:
         return ()
-    new = [np.full(g.target_files, int(g.files.bytes.sum()) // g.target_files, np.int64) for g in groups]
-    sizes = np.concatenate([files.bytes[~rewritten], *new])
-    return tuple((b.label, b.files) for b in size_histogram(sizes, spec.layout.target_size))
+    kept, new = files.bytes[~rewritten], np.array([g.target_files for g in groups])
+    size = np.array([int(g.files.bytes.sum()) for g in groups]) // new
+    number = np.concatenate((np.ones_like(kept), new))
+    buckets = size_histogram(np.concatenate((kept, size)), spec.layout.target_size, number)
+    return tuple((b.label, b.files) for b in buckets)
 
 
 def _maps(

@@ -18,8 +18,9 @@ Float64 = NDArray[np.float64]
 class Cells:
     """The M files that hold a value, as intervals of points; no two partitions share a point.
 
-    Points are the distinct bounds of each partition, in order of (partition, value); R in all, at least 1. Arrays of
-    cells are [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0 behind a partition's last point).
+    Points are the distinct bounds of each partition, in order of (partition, value); R in all, at least 1 (0 where
+    `among` leaves no file). Arrays of cells are [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0
+    behind a partition's last point).
     lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
     which is several times faster for a million files). file: int64[M], its row in the ranked column.
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.

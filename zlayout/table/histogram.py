@@ -46,9 +46,16 @@ def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
     )
 
 
-def size_histogram(sizes: Int64, target: int) -> tuple[SizeBucket, ...]:
-    """int64[N] bytes per file against `target` bytes: shares 1/16, 1/8, 1/4, 1/2, 1, 2 of it, and larger."""
+def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tuple[SizeBucket, ...]:
+    """int64[N] bytes per file against `target` bytes: shares 1/16, 1/8, 1/4, 1/2, 1, 2 of it, and larger.
+
+    number: int64[N], how many files have each of the sizes; None for one.
+    """
     slot = np.searchsorted(np.array([b for b, _ in SIZE_BORDERS]) * target, sizes, side="left")
-    files = np.bincount(slot, minlength=len(SIZE_BORDERS) + 1)
     labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
-    return tuple(SizeBucket(x, int(files[i]), int(sizes[slot == i].sum())) for i, x in enumerate(labels))
+    files = np.ones(len(sizes), np.int64) if number is None else number
+    inside = [slot == i for i in range(len(labels))]
+    return tuple(
+        SizeBucket(label, int(files[i].sum()), int((sizes[i] * files[i]).sum()))
+        for label, i in zip(labels, inside, strict=True)
+    )

@@ -85,3 +85,8 @@ def test_size_histogram() -> None:
         ("<= 2", 1, 101),
         ("> 2", 1, 201),
     ]
+
+
+def test_size_histogram_of_many_files_alike() -> None:
+    got = size_histogram(np.array([40, 150], np.int64), 100, np.array([3, 2**40], np.int64))
+    assert [(b.label, b.files, b.bytes) for b in got if b.files] == [("<= 1/2", 3, 120), ("<= 2", 2**40, 150 * 2**40)]
