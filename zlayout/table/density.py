@@ -16,6 +16,8 @@ from zlayout.table.cells import Cells, Float64, running
 STEPS = 4
 STEPS_OF_MANY = 2  # beyond MANY files: a step takes about 0.1 s for a million files
 MANY = 250_000
+# Floats may be nearer to each other than that: rows by measure would overflow.
+THINNEST = 1e-280
 
 
 def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int | None = None) -> Float64:
@@ -50,7 +52,7 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     """
     half = weights / 2
     low, high = np.minimum(half, 1.0) * cells.bounded
-    flat = ~(cells.span > 0)  # an interval without measure: half on either end
+    flat = ~(cells.span > THINNEST)  # an interval without measure: half on either end
     low[flat], high[flat] = half[flat], half[flat]
     single = cells.lo == cells.hi
     low[single], high[single] = weights[single], 0.0

@@ -160,3 +160,12 @@ def test_a_wide_file_beside_dense_narrow_ones_gets_no_rows_from_rounding() -> No
     cells = cut_cells(rank_bounds(ColumnBounds(pa.array(low), pa.array(high), none, none > 0), np.full(101, 9)))
     weights = np.where(cells.span > 10**6, 10.0, 1e12 / (7 + cells.lo))
     assert estimate_rows(cells, weights, cells.coverage(), 0).sum() == pytest.approx(weights.sum(), rel=1e-9)
+
+
+def test_floats_that_are_next_to_each_other() -> None:
+    tiny = np.nextafter(0.0, 1.0)
+    low, high = pa.array([0.0, 0.0, 1.0]), pa.array([tiny, 4 * tiny, 2.0])
+    none = np.zeros(3, np.int64)
+    column = rank_bounds(ColumnBounds(low, high, none, none > 0), np.full(3, 100))
+    # Two of the three files hold nearly the same value, and the third is apart.
+    assert 1.0 < touched(column, np.full(3, 100.0)) < 1.7
