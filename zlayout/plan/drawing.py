@@ -154,7 +154,8 @@ class _Positions:
             return np.zeros(len(self._at)), np.ones(len(self._at))
         low, high, at = self.low[:, None], self.high[:, None], self._at[None, :]
         span = np.where(high > low, high - low, 1.0)
-        spread = np.clip((at - low) / span, 0.0, 1.0)
+        with np.errstate(over="ignore"):
+            spread = np.clip((at - low) / span, 0.0, 1.0)
         point = (high <= low).astype(np.float64)
         below = (weight[:, None] * np.where(point, at > low, spread)).sum(axis=0) / weight.sum()
         upto = (weight[:, None] * np.where(point, at >= low, spread)).sum(axis=0) / weight.sum()

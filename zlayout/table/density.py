@@ -66,7 +66,8 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
 def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
     """By measure."""
     rows = files.cover(free / files.span)
-    rows *= files.measure
+    with np.errstate(over="ignore"):  # what is lost of a huge rate, in a huge gap: no more than `most` in any case
+        rows *= files.measure
     return _within(rows, most)
 
 

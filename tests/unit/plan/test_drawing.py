@@ -70,6 +70,12 @@ def test_files_without_bounds_span_everything() -> None:
     assert (0, 1000) in [box[:2] for box in quads(boxes_of(SPEC, files, ""))]
 
 
+def test_a_range_too_thin_to_see_is_drawn_as_a_line() -> None:
+    given = flat_state(File(0, 0), File(0, 0))
+    bounds = replace(given.files.bounds["a"], lower=pa.array([0.0, 0.0]), upper=pa.array([5e-324, 1.0]))
+    assert quads(boxes_of(SPEC, replace(given.files, bounds={"a": bounds}), ""))[0][:2] == (0, 500)
+
+
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
 def test_what_overlaps_now_is_predicted_apart(curve: str) -> None:
     spec, given = two_columns(64, curve)

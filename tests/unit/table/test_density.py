@@ -169,3 +169,13 @@ def test_floats_that_are_next_to_each_other() -> None:
     column = rank_bounds(ColumnBounds(low, high, none, none > 0), np.full(3, 100))
     # Two of the three files hold nearly the same value, and the third is apart.
     assert 1.0 < touched(column, np.full(3, 100.0)) < 1.7
+
+
+def test_very_thin_files_beside_a_very_wide_one() -> None:
+    none, rows = np.zeros(5, np.int64), np.array([8.9e11, 1.1e12, 6.7e11, 8.1e11, 5.0])
+    low, high = (
+        pa.array([31e-279, 13e-279, 2e-279, 0.0, -1.7e308]),
+        pa.array([43e-279, 26e-279, 16e-279, 4e-279, 1.7e308]),
+    )
+    column = rank_bounds(ColumnBounds(low, high, none, none > 0), np.full(5, 2**40))
+    assert 1.0 < touched(column, rows) < 5.0
