@@ -31,8 +31,8 @@ reliability: setup  ## at most 25 minutes: faults, other writers, kills and host
 test: check reliability  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
 	$(MAKE) --no-print-directory --jobs=2 engines apart
 
-engines: setup
-	$(BIN)/pytest tests/spark $(RELIABILITY:%=--ignore=%)
+engines: setup  # each process has a Spark session; one alone leaves a core idle
+	$(BIN)/pytest -n 2 --dist worksteal tests/spark $(RELIABILITY:%=--ignore=%)
 
 apart: setup  # without a JVM, beside the engines
 	$(BIN)/pytest tests/browser tests/editor tests/sequences
