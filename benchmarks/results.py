@@ -11,12 +11,14 @@ SECTION = "## Rewrite"
 
 
 def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
-    """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as they are."""
+    """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as and where they are."""
     path = folder / "results" / "rewrite.json"
     path.parent.mkdir(exist_ok=True)
     measured = [r["keys"] for r in results]
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    order = list(dict.fromkeys(tuple(r["keys"]) for r in before + results))
     whole = [r for r in before if r["keys"] not in measured] + results
+    whole.sort(key=lambda r: order.index(tuple(r["keys"])))
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(whole)) + "\n")
 
