@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.errors import Location
+from zlayout.plan.work import Capabilities
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
 
+DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 TARGET = 1000
 LAYOUT = Layout((ZorderColumn("a"),), "kd", 1000, False, TARGET, True, "zlayout")
 SPEC = LayoutSpec(TableName("lake", ("db",), "t"), LAYOUT, Location("layouts/t.yaml", 2, 1))

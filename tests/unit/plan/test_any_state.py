@@ -13,23 +13,19 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
-from unit.plan.plans import LAYOUT, OLD, SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, LAYOUT, OLD, SPEC, TARGET, File, state
 
 from zlayout.pictures import with_pictures
 from zlayout.plan import document
 from zlayout.plan.budget import spend
 from zlayout.plan.decision import PlanOptions
 from zlayout.plan.diff import decide
-from zlayout.plan.work import Capabilities
 from zlayout.planning import Planned, as_plan
 from zlayout.report.formats import REPORTERS
 from zlayout.spec.model import LayoutSpec, Tolerance, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, LayoutRecord, PartitionField, TableState
 
-BACKENDS = (
-    Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False),
-    Capabilities("iceberg", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=True, native_by_rank=False),
-)
+BACKENDS = (DELTA, replace(DELTA, format="iceberg", partition_evolution=True, native_by_rank=False))
 VALUES: dict[pa.DataType, SearchStrategy[object]] = {
     pa.int64(): st.integers(0, 9) | st.integers(-(2**63), 2**63 - 1),
     pa.uint64(): st.integers(0, 2**64 - 1),
@@ -72,10 +68,8 @@ def _bounds(draw: DrawFn, kind: pa.DataType, count: int) -> ColumnBounds:
         return draw(st.lists(values, min_size=count, max_size=count))
 
     known = draw(st.sampled_from(["all", "some", "in order", "no value"]))
-    one = (
-        VALUES[kind] if known in ("all", "in order") else st.none() if known == "no value" else st.none() | VALUES[kind]
-    )
-    lower, upper = each(one), each(one)
+    end = {"some": st.none() | VALUES[kind], "no value": st.none()}.get(known, VALUES[kind])
+    lower, upper = each(end), each(end)
     if known == "in order":
         lower, upper = list(map(min, lower, upper)), list(map(max, lower, upper))
     nulls = each(st.just(2**41) if known == "no value" else st.sampled_from([-1, 0, 5, 2**41]))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.plan.plans import SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.plan.budget import spend, take
 from zlayout.plan.decision import Decision, PlanOptions
 from zlayout.plan.diff import decide
-from zlayout.plan.work import Capabilities
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
-
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 
 # east gains 4 -> 1 in touched for 4 files, west 3 -> 1 for 3 files: .75 and .67 a file
 EAST, WEST = [File(0, 999, "east")] * 4, [File(0, 999, "west")] * 3

@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from unit.plan.plans import LAYOUT, SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.plan.cut_bounds import blind_partitions, examine
 from zlayout.plan.diff import Decision, decide
-from zlayout.plan.work import Capabilities
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
 
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 LONGER = (("prefix", "256"),)
 URLS = [f"https://www.example.com/products/by-category/gardening/item-{n:06}" for n in range(8000)]
 HASHES = sorted(hashlib.sha1(str(n).encode()).hexdigest() for n in range(8000))

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unit.plan.plans import LAYOUT, SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.errors import Diagnostic
 from zlayout.plan.diff import Decision, PlanOptions, decide
-from zlayout.plan.work import Capabilities
 from zlayout.spec.predicate import Compare
 from zlayout.table.state import Column, PartitionField, TableState
 
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
 
 

@@ -5,16 +5,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from unit.plan.plans import SPEC, File, state
+from unit.plan.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import Refused, SpecError
 from zlayout.plan import document
 from zlayout.plan.diff import decide
 from zlayout.plan.model import Plan
-from zlayout.plan.work import Capabilities
 from zlayout.spec.schema import load_schema
-
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from unit.plan.plans import SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.pictures import MOST_PICTURES, with_pictures
 from zlayout.plan import document
@@ -16,12 +16,10 @@ from zlayout.plan.diff import decide
 from zlayout.plan.drawing import MOST_BOXES, MOST_CELLS, boxes_of, draw
 from zlayout.plan.model import Plan
 from zlayout.plan.picture import SCALE, Boxes
-from zlayout.plan.work import Capabilities, Group
+from zlayout.plan.work import Group
 from zlayout.planning import Planned, as_plan
 from zlayout.spec.model import Layout, LayoutSpec, ZorderColumn
 from zlayout.table.state import ColumnBounds, TableState
-
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 
 
 def quads(boxes: Boxes) -> list[tuple[int, ...]]:

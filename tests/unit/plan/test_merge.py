@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from unit.plan.plans import SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.plan.diff import Decision, decide
-from zlayout.plan.work import Capabilities
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import ColumnBounds, LayoutRecord
-
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 
 
 def done(low: int, high: int, region: str = "east", group: int = 0, **more: int) -> File:

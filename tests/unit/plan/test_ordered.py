@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.plan.plans import SPEC, TARGET, File, state
+from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.plan.decision import Decision, PlanOptions
 from zlayout.plan.diff import decide
-from zlayout.plan.work import Capabilities
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import Ordering, TableState
 
-DELTA = Capabilities("delta", frozenset({"zorder"}), True, False)
 LINEAR = replace(SPEC, layout=replace(SPEC.layout, curve="linear"))
 BY_A = Ordering(("a",), "linear", "the table's sort order")
 SORTED = [File(10 * n, 10 * n + 9) for n in range(8)]

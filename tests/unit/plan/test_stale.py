@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unit.plan.plans import SPEC, File, state
+from unit.plan.plans import DELTA, SPEC, File, state
 
 from zlayout.plan.diff import decide
 from zlayout.plan.model import PropertyChange
 from zlayout.plan.stale import Staleness, staleness
-from zlayout.plan.work import Capabilities
 from zlayout.spec.model import LayoutSpec, ZorderColumn
 from zlayout.table.state import Column, FileTable, PartitionField, TableState
 
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
 THEN = state(File(0, 9), File(0, 9))
 APPENDED = state(File(0, 9), File(0, 9), File(5, 6), version=8)
 
