@@ -46,8 +46,8 @@ class Result:
     format: str
     keys: list[str]
     curve: str
-    run: str = ""
-    rounds: int = 0
+    run: str
+    rounds: int
     wall_median_s: float = 0.0
     wall_min_s: float = 0.0
     wall_max_s: float = 0.0

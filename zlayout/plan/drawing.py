@@ -17,7 +17,7 @@ from zlayout.plan.work import Group
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState
+from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +34,7 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
     predictable: whether the engine orders by the spec's curve, in the partitioning that the table has.
     """
     files = state.files
-    pinned = pa.concat_arrays([g.files.identity() for g in groups]) if groups else pa.array([], pa.large_string())
-    rewritten = pc.is_in(files.identity(), pinned).to_numpy(zero_copy_only=False)
+    rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
     partition = _most_interesting(files, rewritten)
     before, after = _maps(spec, files, partition, rewritten, groups if predictable else ())
     name = partition_text(files.partitions[partition]) if len(files.partitions) else ""

@@ -53,9 +53,6 @@ def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tu
     """
     slot = np.searchsorted(np.array([b for b, _ in SIZE_BORDERS]) * target, sizes, side="left")
     labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
-    files = np.ones(len(sizes), np.int64) if number is None else number
-    inside = [slot == i for i in range(len(labels))]
-    return tuple(
-        SizeBucket(label, int(files[i].sum()), int((sizes[i] * files[i]).sum()))
-        for label, i in zip(labels, inside, strict=True)
-    )
+    files = np.bincount(slot, number, len(labels))
+    size = sizes if number is None else sizes * number
+    return tuple(SizeBucket(x, int(files[i]), int(size[slot == i].sum())) for i, x in enumerate(labels))

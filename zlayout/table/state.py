@@ -158,7 +158,7 @@ class FileTable:
 
     def identity(self) -> pa.Array:
         """large_string[N]: path and version_key in one; equal for a file exactly as long as it is unchanged."""
-        return _identities((self,))
+        return identities((self,))
 
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
@@ -167,12 +167,12 @@ class FileTable:
 
 def digest_of(parts: Iterable[FileTable]) -> str:
     """SHA-256 (hex) of a set of files that is given in parts, in any order (see `FileTable.digest`)."""
-    return _digest(_identities(tuple(parts)))
+    return _digest(identities(tuple(parts)))
 
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
     """The digest of each of the parts, and `digest_of` them all."""
-    keys = _identities(parts)
+    keys = identities(parts)
     if len(parts) == 1:
         digest = _digest(keys)
         return (digest,), digest
@@ -182,7 +182,7 @@ def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
     return tuple(digests), whole
 
 
-def _identities(parts: Sequence[FileTable]) -> pa.Array:
+def identities(parts: Sequence[FileTable]) -> pa.Array:
     """large_string: `FileTable.identity` of all parts, one after the other."""
     columns = ([part.path for part in parts], [part.version_key for part in parts])
     whole = (pa.chunked_array(column, None if column else pa.string()) for column in columns)
