@@ -14,6 +14,7 @@ from zlayout.table.floor import floor
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.reach import Reach
 from zlayout.table.state import FileTable
+from zlayout.table.sums import counts, sums
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -53,11 +54,10 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     weights = {c.name: c.weight for c in spec.layout.columns}
     metrics = layout_metrics(files, weights, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
-    number = np.bincount(files.partition, minlength=count)
-    rows = np.bincount(files.partition, weights=files.rows, minlength=count)
-    live = np.bincount(files.partition, weights=files.live_rows, minlength=count)
-    share = np.divide(live, rows, out=np.ones(count), where=rows > 0)
-    size = np.bincount(files.partition, weights=files.bytes, minlength=count) * share
+    partition = files.partition.astype(np.int64)  # once for all sums
+    number = counts(partition, count)
+    rows, live, size = (sums(partition, count, values) for values in (files.rows, files.live_rows, files.bytes))
+    size *= np.divide(live, rows, out=np.ones(count), where=rows > 0)
     targets = np.where(number > 0, np.maximum(np.rint(size / spec.layout.target_size), 1), 0).astype(np.int64)
     distinct = np.stack([m.by_partition.distinct for m in metrics], axis=1)
     ideal = ideal_touched(targets, spec.layout, distinct)

@@ -6,8 +6,9 @@ an array operation over all candidates, so that a hundred thousand decayed parti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 from zlayout.plan.forecast import best_touched, ideal_touched
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.axis import order_of
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import NOWHERE, Reach, reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
+from zlayout.table.sums import counts, sums
 
 # A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
 RESERVE = 0.1
@@ -82,11 +85,10 @@ def measure_decayed(
     reaches: of the columns in these files, where they are known already.
     """
     reaches = reaches or tuple(side_by_side(_reach(files, partition, len(targets)), spec.column_names, len(files)))
-    touched = _touched(reaches, partition, len(targets))
-    live: Floats = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
-    live *= files.bytes
+    touched = np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1)
     best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
     calibration = _calibration(files, facts, spec, partition, distinct, reaches)
+    live = _live_bytes(files)
     return Decayed(files, partition, facts, live, reaches, touched, best * calibration, calibration, targets, distinct)
 
 
@@ -95,10 +97,11 @@ def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str
     return lambda column: reach(files, column, rows_with_value(files, column), owner, partitions)
 
 
-def _touched(reaches: Sequence[Reach], partition: Index, partitions: int) -> Floats:
-    """float64[P, d]"""
-    touched: Floats = np.stack([np.bincount(partition, r.share, partitions) for r in reaches], axis=1)
-    return touched
+def _live_bytes(files: FileTable) -> Floats:
+    live = files.bytes.astype(np.float64)
+    some = np.flatnonzero((files.deleted > 0) & (files.rows > 0))
+    live[some] *= files.live_rows[some] / files.rows[some]
+    return live
 
 
 def _calibration(
@@ -108,16 +111,15 @@ def _calibration(
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
         return np.ones_like(distinct)
-    laid = np.flatnonzero(facts.group >= 0)
-    size = np.bincount(facts.group[laid], files.bytes[laid], groups)
-    owner = np.full(groups, -1, np.int64)
-    owner[facts.group[laid]] = partition[laid]
-    by_size = np.lexsort((size, owner))
-    last = np.append(owner[by_size][1:] != owner[by_size][:-1], True) & (owner[by_size] >= 0)
-    largest = np.zeros(groups + 1, bool)  # the last is that of -1, no group
+    size = np.bincount(facts.group + 1, files.bytes)[1:]
+    owner = np.empty(groups + 1, np.int64)  # the last is that of -1, no group
+    owner[facts.group] = partition
+    by_size = np.lexsort((size, owner[:-1]))
+    last = np.append(owner[by_size][1:] != owner[by_size][:-1], True)
+    largest = np.zeros(groups + 1, bool)
     largest[by_size[last]] = True
     base = largest[facts.group]
-    number = np.bincount(partition[base], minlength=len(distinct))
+    number = counts(partition[base], len(distinct))
     ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
 
     def alone(column: tuple[str, Reach]) -> Floats:
@@ -130,7 +132,8 @@ def _calibration(
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
-    """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them.
+    """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them; all without a
+    group are.
 
     Candidates are the pending files with the 0, 1, 2, ... smallest groups of the partition, whole or only those of
     their files that meet the pending ones in every column. Of those that are predicted to restore the tolerance, the
@@ -139,16 +142,21 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     these are too many by themselves.
     """
     units = _units(decayed, pending)
-    everywhere = np.ones(len(pending), bool)
+    everything = _classes(_rows(decayed, pending, units), len(units.group) + len(decayed.targets))
+    meets = pending | _meets(decayed, pending)
     whole, met = side_by_side(
-        lambda eligible: _candidates(decayed, pending, units, eligible, spec, most_bytes),
-        (everywhere, _meets(decayed, pending)),
+        lambda candidates: _candidates(decayed, pending, units, candidates, spec, most_bytes),
+        (everything, everything.of(meets)),
         len(pending),
     )
     pick = met.score < whole.score
-    inside = (units.place >= 0) & (units.place < np.where(pick, met.step, whole.step)[decayed.partition])
+    step = np.where(pick, met.step, whole.step)
+    taken = np.zeros(len(decayed.files) + 1, bool)
+    taken[units.group] = np.arange(len(units.group)) - units.start[units.partition] < step[units.partition]
+    inside = taken[decayed.facts.group]
+    inside &= meets | ~pick[decayed.partition]
     return Merge(
-        pending | (inside & (met.eligible | ~pick[decayed.partition])),
+        pending | inside,
         np.where(pick[:, None], met.touched, whole.touched),
         np.where(pick, met.after, whole.after),
     )
@@ -161,17 +169,15 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
     partitioned anew) saves nothing that could be told.
     """
     members = np.flatnonzero(group >= 0)
-    size = np.bincount(group[members], decayed.live_bytes[members], count)
-    written = np.maximum(np.rint(size / spec.layout.target_size), 1).astype(np.int64)
-    first, last = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
-    np.minimum.at(first, group[members], decayed.partition[members])
-    np.maximum.at(last, group[members], decayed.partition[members])
-    fresh = _fresh(decayed, written, np.maximum(last, 0), spec)
+    groups = _classes(group[members], count, members)
+    written = np.maximum(np.rint(groups.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
+    first, last = groups.hull(decayed.partition, decayed.partition)
+    partition = np.maximum(last, 0)
+    fresh = _fresh(decayed, written, partition, spec)
     saves = np.empty_like(fresh)
     for column, measured in enumerate(decayed.reaches):
-        lo, hi = _hull(measured, group, members, count)
-        after = fresh[:, column] * measured.between(np.maximum(last, 0), lo, hi)
-        saves[:, column] = np.bincount(group[members], measured.share[members], count) - after
+        after = fresh[:, column] * measured.between(partition, *groups.hull(measured.lo, measured.hi))
+        saves[:, column] = groups.sums(measured.share) - after
     return np.where((first == last)[:, None], saves, 0.0)
 
 
@@ -182,12 +188,63 @@ def _fresh(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec)
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
-    """The groups, in order of (partition, bytes). place: int64[N], the place of a file's group in its partition, -1
-    for pending files. unit: int64[N], its row here, -1 likewise. partition: int64[U]. start: int64[P + 1]."""
+class _Classes:
+    """Files in the order of their class. files: int64[M]; present: int64[K], the classes that have any, of `count`;
+    start: int64[K], where the files of each begin."""
 
-    unit: Index
-    place: Index
+    files: Index
+    present: Index
+    start: Index
+    count: int
+
+    def of(self, member: Bools) -> _Classes:
+        """Of those files alone; member: bool[N]."""
+        kept = member[self.files]
+        stop = np.append(self.start, len(self.files))
+        before = np.concatenate(([0], np.cumsum(kept)))[stop]
+        some = before[1:] > before[:-1]
+        return _Classes(self.files[kept], self.present[some], before[:-1][some], self.count)
+
+    def numbers(self) -> Index:
+        """int64[count]: how many files each has."""
+        return self._spread(np.diff(self.start, append=len(self.files)), 0)
+
+    def sums(self, values: NDArray[Any]) -> Floats:
+        """float64[count]: the sum of `values`, [N], over its files."""
+        return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
+
+    def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
+        """int64[count] twice: the least `lo` and the largest `hi` of its files, FAR and NOWHERE where it has none.
+
+        lo, hi: int64[N], NOWHERE for files that do not count.
+        """
+        first = self._each(np.minimum, np.where(lo == NOWHERE, FAR, lo))
+        return self._spread(first, FAR), self._spread(self._each(np.maximum, hi), NOWHERE)
+
+    def _each(self, add: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = add.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
+        return found
+
+    def _spread(self, values: NDArray[Any], missing: int) -> NDArray[Any]:
+        whole = np.full(self.count, missing, values.dtype)
+        whole[self.present] = values
+        return whole
+
+
+def _classes(of: Index, count: int, files: Index | None = None) -> _Classes:
+    """of: int64[M] below `count`, the class of each of `files` (int64[M]; None: all, 0..M - 1)."""
+    order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
+    ordered = of[order]
+    start = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return _Classes(order if files is None else files[order], ordered[start], start, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """The groups that have files which are not pending, in order of (partition, bytes). group, partition: int64[U].
+    start: int64[P + 1], the first unit of each partition."""
+
+    group: Index
     partition: Index
     start: Index
 
@@ -195,88 +252,80 @@ class _Units:
 @dataclass(frozen=True, slots=True)
 class _Best:
     """The best candidate of each partition: its score (infinity: none is any use), how many groups it takes of which
-    it rewrites the `eligible` files, and what it leaves."""
+    it rewrites the files that it was given, and what it leaves."""
 
     score: Floats
     step: Index
     touched: Floats
     after: Index
-    eligible: Bools
 
 
 def _units(decayed: Decayed, pending: Bools) -> _Units:
-    files, count = decayed.files, len(decayed.targets)
     kept = np.flatnonzero(~pending)
-    group = decayed.facts.group[kept] + 1  # 0 is no group
-    present = np.bincount(group) > 0
-    unit = (np.cumsum(present) - 1)[group]
-    size = np.bincount(unit, files.bytes[kept])
-    owner = np.zeros(len(size), np.int64)
-    owner[unit] = decayed.partition[kept]
+    group = decayed.facts.group[kept]
+    size = np.bincount(group, decayed.files.bytes[kept])
+    owner = np.full(len(size), -1, np.int64)
+    owner[group] = decayed.partition[kept]
     order = np.lexsort((size, owner))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    start = np.searchsorted(owner[order], np.arange(count + 1))
-    of_file, place = np.full(len(files), -1, np.int64), np.full(len(files), -1, np.int64)
-    of_file[kept] = rank[unit]
-    place[kept] = rank[unit] - start[decayed.partition[kept]]
-    return _Units(of_file, place, owner[order], start)
+    order = order[np.searchsorted(owner[order], 0) :]
+    return _Units(order, owner[order], np.searchsorted(owner[order], np.arange(len(decayed.targets) + 1)))
+
+
+def _rows(decayed: Decayed, pending: Bools, units: _Units) -> Index:
+    """int64[N]: the first candidate of its partition that has the file."""
+    place = np.zeros(len(decayed.files) + 1, np.int64)
+    place[units.group] = np.arange(len(units.group)) + 1
+    row = np.where(pending, units.start[decayed.partition], place[decayed.facts.group])
+    row += decayed.partition
+    return row
 
 
 def _meets(decayed: Decayed, pending: Bools) -> Bools:
     """bool[N]: files whose intervals meet the hull of their partition's pending files in every column."""
     meets, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
+    partitions = _classes(decayed.partition[waiting], len(decayed.targets), waiting)
     for measured in decayed.reaches:
-        lo, hi = _hull(measured, decayed.partition, waiting, len(decayed.targets))
-        meets &= (measured.lo <= hi[decayed.partition]) & (measured.hi >= lo[decayed.partition])
+        lo, hi = partitions.hull(measured.lo, measured.hi)
+        meets &= measured.lo <= hi[decayed.partition]
+        meets &= measured.hi >= lo[decayed.partition]
     return meets
 
 
-def _hull(measured: Reach, of: Index, members: Index, count: int) -> tuple[Index, Index]:
-    """int64[count] twice: first and last point of the members of each class; FAR and -1 where there is none."""
-    lo, hi = np.full(count, FAR, np.int64), np.full(count, -1, np.int64)
-    some = members[measured.lo[members] != NOWHERE]
-    np.minimum.at(lo, of[some], measured.lo[some])
-    np.maximum.at(hi, of[some], measured.hi[some])
-    return lo, hi
-
-
 def _candidates(
-    decayed: Decayed, pending: Bools, units: _Units, eligible: Bools, spec: LayoutSpec, most_bytes: float
+    decayed: Decayed, pending: Bools, units: _Units, rows: _Classes, spec: LayoutSpec, most_bytes: float
 ) -> _Best:
-    """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k."""
+    """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k.
+
+    rows: the files by the first candidate that has them.
+    """
     files, partitions = decayed.files, len(decayed.targets)
-    member = np.flatnonzero(pending | eligible)
-    row = np.where(pending, units.start[decayed.partition], units.unit + 1) + decayed.partition
-    member_row = row[member]
-    total = len(units.partition) + partitions
+    total = rows.count
     first = units.start[:-1] + np.arange(partitions)
     owner = np.repeat(np.arange(partitions), np.diff(units.start) + 1)
     step = np.arange(total) - first[owner]
 
-    def along(values: NDArray[np.generic]) -> Floats:
-        """float64[total]: sums over the files of each candidate."""
-        sums = np.cumsum(np.bincount(member_row, values[member], total))
-        before = np.where(first > 0, sums[first - 1], 0.0)
-        return np.asarray(sums - before[owner], np.float64)
+    def along(each: NDArray[Any]) -> NDArray[Any]:
+        """[total]: the sum over each candidate, from the sums over its rows."""
+        so_far = np.cumsum(each)
+        before = np.where(first > 0, so_far[first - 1], 0)
+        return so_far - before[owner]
 
-    size, kept_size = along(files.bytes), along(decayed.live_bytes)
-    number = along(np.ones(len(files)))
+    size, kept_size = along(rows.sums(files.bytes)), along(rows.sums(decayed.live_bytes))
+    number = along(rows.numbers())
     written = np.where(number > 0, np.maximum(np.rint(kept_size / spec.layout.target_size), 1), 0).astype(np.int64)
-    whole = np.bincount(decayed.partition, minlength=partitions)
-    after = (whole[owner] - number).astype(np.int64) + written
-    small_now = np.bincount(decayed.partition, decayed.facts.small, partitions)
-    small = small_now[owner] - along(decayed.facts.small)
+    whole = counts(decayed.partition, partitions)
+    after = whole[owner] - number + written
+    small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(rows.sums(decayed.facts.small))
     small += (written == 1) & (kept_size < SMALL * spec.layout.target_size)
     fresh = _fresh(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
-        lo, hi = _growing_hull(measured, row, member, owner, total)
-        inside = measured.between(owner, lo, hi)
-        touched[:, column] = decayed.touched[owner, column] - along(measured.share) + fresh[:, column] * inside
+        inside = measured.between(owner, *_growing_hull(measured, rows, owner))
+        kept = decayed.touched[owner, column] - along(rows.sums(measured.share))
+        touched[:, column] = kept + fresh[:, column] * inside
     ratio = (touched / decayed.achievable[owner]).mean(axis=1)
     # with nothing pending, one group alone would be rewritten as it is
-    waiting = np.bincount(decayed.partition[pending], minlength=partitions) > 0
+    waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])
     everything = number == whole[owner]
     limit = spec.tolerance.touched
@@ -287,12 +336,12 @@ def _candidates(
     helps = useful & waiting[owner] & (gain > 0)
     score = np.where(np.isinf(score) & helps, RESTORED_FIRST * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
-    return _Best(score[best], step[best], touched[best], after[best], eligible)
+    return _Best(score[best], step[best], touched[best], after[best])
 
 
-def _growing_hull(measured: Reach, row: Index, member: Index, owner: Index, total: int) -> tuple[Index, Index]:
+def _growing_hull(measured: Reach, rows: _Classes, owner: Index) -> tuple[Index, Index]:
     """int64[total] twice: the hull of each candidate, which holds the hull of the one before in its partition."""
-    lo, hi = _hull(measured, row, member, total)
+    lo, hi = rows.hull(measured.lo, measured.hi)
     # Points rise from partition to partition: the largest so far is never one of another partition once there is one.
     apart = owner * (2 * measured.points + 4)
     return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)

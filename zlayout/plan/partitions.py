@@ -12,6 +12,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.spec.select import matches
 from zlayout.table.axis import dense
 from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.sums import counts, sums
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -75,13 +76,15 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """
     laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
-    several = np.zeros(len(files), bool)
-    if laid.any():
+    small = files.bytes < SMALL * spec.layout.target_size
+    ours = np.flatnonzero(laid)
+    if len(ours):
         width = int(files.group.max()) + 2
-        key = files.partition[laid].astype(np.int64) * width + files.group[laid] + 1
-        group[laid], _ = dense((key,))
-        several[laid] = (np.bincount(group[laid]) > 1)[group[laid]]
-    small = (files.bytes < SMALL * spec.layout.target_size) & ~several
+        key = files.partition[ours].astype(np.int64) * width + files.group[ours] + 1
+        group[ours], _ = dense((key,))
+        if small.any():
+            several = np.bincount(group[ours]) > 1
+            small[ours] &= ~several[group[ours]]
     return FileFacts(laid, (files.layout >= 0) & ~laid, group, small)
 
 
@@ -93,25 +96,32 @@ def partition_facts(
     count = len(files.partitions)
     in_scope, straddling = scope(spec, state)
     partition = files.partition.astype(np.int64)  # once for all sums
+    number, rows = counts(partition, count), sums(partition, count, files.rows)
 
-    def total(weights: NDArray[np.generic]) -> Floats:
-        sums: Floats = np.bincount(partition, weights=weights, minlength=count).astype(float)
-        return sums
+    def among(chosen: Bools) -> tuple[Index, Index]:
+        """Some of the files, and the partition of each."""
+        index = np.flatnonzero(chosen)
+        return index, partition[index]
 
-    number, rows = np.bincount(partition, minlength=count), total(files.rows)
+    def share(chosen: Bools, values: NDArray[np.int64]) -> Floats:
+        """Of the partition's rows, those that the chosen files have as `values`."""
+        index, owner = among(chosen)
+        return _share(sums(owner, count, values[index]), rows)
+
+    laid, stale, small = (among(chosen)[1] for chosen in (facts.laid, facts.stale, facts.small))
     owner = np.zeros(int(facts.group.max(initial=-1)) + 1, np.int64)
-    owner[facts.group[facts.laid]] = files.partition[facts.laid]
+    owner[facts.group[facts.laid]] = laid
     found = PartitionFacts(
         current=np.array([p.fields == fields for p in files.partitions], dtype=bool),
         in_scope=in_scope,
-        files=number.astype(np.int64),
-        laid=total(facts.laid).astype(np.int64),
-        stale=total(facts.stale).astype(np.int64),
-        groups=np.bincount(owner, minlength=count).astype(np.int64),
-        bytes=total(files.bytes),
-        unclustered=_share(total(np.where(facts.laid, 0, files.rows)), rows),
-        deleted=_share(total(np.minimum(files.deleted, files.rows)), rows),
-        small=_share(total(facts.small), number.astype(np.float64)),
+        files=number,
+        laid=counts(laid, count),
+        stale=counts(stale, count),
+        groups=counts(owner, count),
+        bytes=sums(partition, count, files.bytes),
+        unclustered=share(~facts.laid, files.rows),
+        deleted=share(files.deleted > 0, np.minimum(files.deleted, files.rows)),
+        small=_share(counts(small, count).astype(np.float64), number.astype(np.float64)),
     )
     return found, straddling
 

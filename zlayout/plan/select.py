@@ -22,6 +22,7 @@ from zlayout.plan.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, P
 from zlayout.plan.partitions import partition_facts as facts_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.sums import counts
 
 # Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by, up to
 # this part of the tolerance, is no reason to rewrite again.
@@ -123,7 +124,7 @@ def _choose(
     partitions, partition = np.flatnonzero(suspect), decayed.partition
     choice.ratio[partitions] = decayed.ratio
     pending = ~decayed.facts.laid | (deleted[suspect][partition] & _much_deleted(decayed.files, spec))
-    waiting = np.bincount(partition[pending], minlength=len(partitions)) > 0
+    waiting = counts(partition[pending], len(partitions)) > 0
     decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting))
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites take whole partitions.
@@ -131,7 +132,7 @@ def _choose(
         again[partitions[decays]] = True
         touched, after = _rewritten(now, whole | again)
         return replace(choice, files=(whole | again)[files.partition], touched=touched, after=after)
-    merged = merge(decayed, pending & decays[partition], spec, most_bytes)
+    merged = merge(decayed, pending, spec, most_bytes)
     rewritten = partitions[decays]
     touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
     choice.files[index[merged.chosen & decays[partition]]] = True
@@ -155,11 +156,13 @@ def _measured(
     spec: LayoutSpec, files: FileTable, each: FileFacts, inside: Bools, now: Measured
 ) -> tuple[Index, Decayed]:
     """The files (int64 index) of the partitions `inside` (bool[P], each with files in it), and what they measure."""
+    if inside.all():
+        index, partition = np.arange(len(files)), files.partition.astype(np.int64)
+        return index, measure_decayed(files, each, spec, now.targets, now.distinct, partition, now.reaches)
     index = np.flatnonzero(inside[files.partition])
     partition = (np.cumsum(inside) - 1)[files.partition[index]]
-    known = now.reaches if inside.all() else ()
     part, facts = files.take(index), _take(each, index)
-    return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition, known)
+    return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition)
 
 
 def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
@@ -200,11 +203,14 @@ def _by_partition(
     index = np.flatnonzero(chosen)
     if not len(index):
         return []
-    order = index[np.argsort(files.partition[index], kind="stable")]
-    number = np.bincount(files.partition[order])
-    partitions = np.flatnonzero(number)
-    parts = np.split(order, np.cumsum(number[partitions])[:-1])
-    return [Selected(p, _reason(int(k), facts, spec, cut)) for k, p in zip(partitions, parts, strict=True)]
+    partition = files.partition[index]
+    if (partition[1:] < partition[:-1]).any():
+        order = np.argsort(partition, kind="stable")
+        index, partition = index[order], partition[order]
+    starts = np.flatnonzero(partition[1:] != partition[:-1]) + 1
+    owners = partition[[0, *starts]].tolist()
+    parts = np.split(index, starts)
+    return [Selected(p, _reason(k, facts, spec, cut)) for k, p in zip(owners, parts, strict=True)]
 
 
 def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -> list[Selected]:
@@ -243,8 +249,8 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpe
         "deleted_rows": (facts.deleted, known, tolerance.deleted_rows),
     }
     worst = []
-    for name, (values, counts, limit) in measures.items():
-        value = float(values[counts].max(initial=0.0))
+    for name, (values, counted, limit) in measures.items():
+        value = float(values[counted].max(initial=0.0))
         if value > 0:
-            worst.append(Decay(name, value, limit, int((values[counts] > limit).sum())))
+            worst.append(Decay(name, value, limit, int((values[counted] > limit).sum())))
     return tuple(worst)

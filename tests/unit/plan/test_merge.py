@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ def done(low: int, high: int, region: str = "east", group: int = 0, **more: int)
     return File(low, high, region, layout=0, group=group, **more)
 
 
-def base(count: int, **more: int) -> list[File]:
+def base(count: int, **more: Any) -> list[File]:
     """`count` boxes of width 10, side by side."""
     return [done(10 * n, 10 * n + 9, **more) for n in range(count)]
 
@@ -109,6 +110,20 @@ def test_partitions_are_searched_apart() -> None:
     assert [len(g.files) for g in both.groups] == [len(d.groups[0].files) for d in apart] == [4, 3]
     total = sum(d.plan.columns[0].predicted or 0 for d in apart)
     assert both.plan.columns[0].predicted == pytest.approx(total)
+
+
+def test_new_files_of_partitions_that_hold_are_no_part_of_others() -> None:
+    # Two partitions of ten files that all span 0..9, which are looked at and left alone; between them the one of
+    # `test_the_smallest_groups_go_with_new_data_that_is_everywhere`: 50 / (2.6 - 2) is less than 150 / (2.6 - 1).
+    def held(region: str, group: int) -> list[File]:
+        return [done(0, 9, region, group)] * 10 + [File(0, 9, region, rows=10)]
+
+    delta = [done(100 * n, 100 * n + 99, "m", 2, rows=20) for n in range(10)]
+    decayed = [*base(100, region="m", group=1, rows=200), *delta, *[File(0, 999, "m", rows=1)] * 40]
+    spec = replace(SPEC, tolerance=replace(SPEC.tolerance, touched=2.6, small_files=1.0))
+    for files in (decayed, [*held("a", 0), *decayed, *held("z", 3)]):
+        (only,) = decide(spec, state(*files), DELTA).groups
+        assert len(only.files) == 50
 
 
 def test_the_engines_of_the_formats_rewrite_whole_partitions() -> None:

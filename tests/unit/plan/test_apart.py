@@ -1,0 +1,60 @@
+"""What is rewritten in a partition does not depend on which other partitions the table has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.plan.plans import DELTA, SPEC, TARGET, File, state
+
+from zlayout.plan.diff import Decision, decide
+
+REGIONS = ("a", "b", "c", "d")
+NEW, OTHER = -1, 1
+
+
+def files_of(region: str) -> st.SearchStrategy[list[File]]:
+    def made(low: int, width: int, layout: int, group: int, rows: int, deleted: int, size: int) -> File:
+        number = 10 * REGIONS.index(region) + group
+        return File(low, low + width, region, layout, -1 if layout == NEW else number, rows, min(deleted, rows), size)
+
+    file = st.builds(
+        made,
+        st.integers(0, 60),
+        st.sampled_from((0, 5, 60)),
+        st.sampled_from((0, 0, 0, 0, NEW, NEW, OTHER)),
+        st.integers(0, 2),
+        st.integers(1, 100),
+        st.sampled_from((0, 0, 0, 5, 100)),
+        st.sampled_from((TARGET, TARGET, TARGET // 4)),
+    )
+    return st.lists(file, min_size=1, max_size=8)
+
+
+@given(st.tuples(*map(files_of, REGIONS)), st.sampled_from((1.2, 1.5, 2.0, 3.0)), st.randoms(use_true_random=False))
+@settings(max_examples=300, deadline=None)
+def test_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: object) -> None:
+    spec = replace(SPEC, tolerance=replace(SPEC.tolerance, touched=touched, unclustered=0.9, small_files=0.5))
+    together = [file for files in regions for file in files]
+    random.shuffle(together)  # type: ignore[attr-defined]
+    both = decide(spec, state(*together), DELTA)
+    apart = [decide(spec, state(*[f for f in together if f.region == r]), DELTA) for r in REGIONS]
+    assert bounds_of(both) == sorted(bounds for alone in apart for bounds in bounds_of(alone))
+    if both.groups:
+        total = sum(column.predicted or column.touched for alone in apart for column in alone.plan.columns)
+        assert both.plan.columns[0].predicted == pytest.approx(total)
+
+
+def bounds_of(decision: Decision) -> list[list[object]]:
+    """The files of each group, as far as they can be told apart."""
+    return sorted(
+        [group.files.partitions[group.files.partition[0]].values, sorted(zip(*values_of(group.files), strict=True))]
+        for group in decision.groups
+    )
+
+
+def values_of(files: object) -> list[list[object]]:
+    bounds = files.bounds["a"]  # type: ignore[attr-defined]
+    return [bounds.lower.to_pylist(), bounds.upper.to_pylist(), files.rows.tolist(), files.group.tolist()]  # type: ignore[attr-defined]

@@ -1,0 +1,28 @@
+"""Sums over the files of each partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+
+def counts(of: NDArray[np.integer[Any]], number: int) -> Int64:
+    """int64[number]: how many there are of each. of: below `number`."""
+    if number == 1:
+        return np.array([len(of)])
+    return np.bincount(of, minlength=number)
+
+
+def sums(of: NDArray[np.integer[Any]], number: int, values: NDArray[Any]) -> Float64:
+    """float64[number]: the sum of each one's `values`. of: below `number`, as long as `values`.
+
+    That of a single one is ten times as fast as `bincount`, where each addition waits for the one before.
+    """
+    if number == 1:
+        return np.array([values.sum()], np.float64)
+    return np.bincount(of, values, number).astype(np.float64, copy=False)  # without any value it answers in integers
