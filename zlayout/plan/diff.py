@@ -136,7 +136,8 @@ def _group(spec: LayoutSpec, files: FileTable, digest: str) -> Group:
 
 
 def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
-    partitions = np.unique(group.files.partition)
+    partition = group.files.partition
+    partitions = partition[:1] if (partition == partition[0]).all() else np.unique(partition)
     names = [partition_text(state.files.partitions[p]) for p in partitions[:2]]
     more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
     return GroupPlan(
@@ -169,8 +170,10 @@ def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[S
     if not selection.groups:
         return ()
     files = state.files
-    seen = np.unique(files.layout[np.concatenate([s.files for s in selection.groups])])
-    records = [files.layouts[n] for n in seen if n >= 0 and files.layouts[n].layout_id != spec.layout.layout_id]
+    chosen = files.layout[np.concatenate([s.files for s in selection.groups])]
+    number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # without those of no layout
+    seen = (files.layouts[n] for n in np.flatnonzero(number))
+    records = [record for record in seen if record.layout_id != spec.layout.layout_id]
     declared = spec.layout.settings()
     if not records:
         return ordered.differences(spec, state)

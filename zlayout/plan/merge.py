@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from zlayout.plan.forecast import best_touched, ideal_touched
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.axis import order_of
 from zlayout.table.metrics import rows_with_value
+from zlayout.table.order import order_of
 from zlayout.table.reach import NOWHERE, Reach, reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.table.axis import Axis, dense_values, order_of
+from zlayout.table.axis import Axis, dense_values
+from zlayout.table.order import order_of
 from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
@@ -139,16 +140,23 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
     A point is a distinct key owner * width + rank. A partition without any bound has its first key as its only point.
     """
     lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
-    bound = np.zeros(partitions, np.int64)
-    bound[owner[~open_lo]] = lo[~open_lo]
-    bound[owner[~open_hi]] = hi[~open_hi]
-    lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]  # there anyway: an open side adds no point
+    any_open = bool(open_lo.any() or open_hi.any())
+    if any_open:
+        bound = np.zeros(partitions, np.int64)
+        bound[owner[~open_lo]] = lo[~open_lo]
+        bound[owner[~open_hi]] = hi[~open_hi]
+        # there anyway: an open side adds no point
+        lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]
     width = max(len(ranked.axis), 1)
-    point, key = dense_values(np.concatenate((owner * width + lo, owner * width + hi)))
+    first_of_owner = owner * width
+    lo += first_of_owner
+    hi += first_of_owner
+    point, key = dense_values(np.concatenate((lo, hi)))
     first_key = np.arange(partitions + 1) * width
     start = np.searchsorted(key, first_key)
     lo, hi = point[: len(file)], point[len(file) :]
-    lo[open_lo], hi[open_hi] = start[owner[open_lo]], start[owner[open_hi] + 1] - 1
+    if any_open:
+        lo[open_lo], hi[open_hi] = start[owner[open_lo]], start[owner[open_hi] + 1] - 1
     rank = key - np.repeat(first_key[:-1], np.diff(start))
     return lo, hi, ranked.axis.at(rank) if len(ranked.axis) else ranked.axis, start
 

@@ -51,8 +51,11 @@ def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tu
 
     number: int64[N], how many files have each of the sizes; None for one.
     """
-    slot = np.searchsorted(np.array([b for b, _ in SIZE_BORDERS]) * target, sizes, side="left")
     labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
+    slot = np.zeros(len(sizes), np.uint8)
+    for border, _ in SIZE_BORDERS:
+        slot += sizes > int(border * target)
     files = np.bincount(slot, number, len(labels))
     size = sizes if number is None else sizes * number
-    return tuple(SizeBucket(x, int(files[i]), int(size[slot == i].sum())) for i, x in enumerate(labels))
+    held = [int(size[slot == i].sum()) if files[i] else 0 for i in range(len(labels))]
+    return tuple(SizeBucket(x, int(files[i]), held[i]) for i, x in enumerate(labels))

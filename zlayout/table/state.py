@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
+from zlayout.table.byte_order import byte_order
+from zlayout.table.order import order_of
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
-from zlayout.table.side_by_side import side_by_side
+from zlayout.table.side_by_side import AT_ONCE, side_by_side
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -162,49 +164,80 @@ class FileTable:
 
     def digest(self) -> str:
         """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
-        return digest_of((self,))
+        return _digests((self,))[0]
 
 
 def digest_of(parts: Iterable[FileTable]) -> str:
-    """SHA-256 (hex) of a set of files that is given in parts, in any order (see `FileTable.digest`)."""
-    return _digest(identities(tuple(parts)))
+    """SHA-256 (hex) of sets of files, in any order: equal exactly if the sets are (see `FileTable.digest`)."""
+    return digests_of(tuple(parts))[1]
 
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
     """The digest of each of the parts, and `digest_of` them all."""
-    keys = identities(parts)
-    if len(parts) == 1:
-        digest = _digest(keys)
-        return (digest,), digest
-    stops = np.cumsum([len(part) for part in parts]).tolist()
-    each = (keys.slice(start, stop - start) for start, stop in pairwise([0, *stops]))
-    whole, *digests = side_by_side(_digest, (keys, *each), len(keys))
-    return tuple(digests), whole
+    shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
+    digests = [""] * len(parts)
+    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
+        digests[at::AT_ONCE] = found
+    return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
 def identities(parts: Sequence[FileTable]) -> pa.Array:
     """large_string: `FileTable.identity` of all parts, one after the other."""
+    return pc.binary_join_element_wise(*_names(parts), pa.scalar("\x00", pa.large_string()))
+
+
+def _names(parts: Sequence[FileTable]) -> list[pa.Array]:
+    """path and version_key of all parts, large_string each, one after the other."""
     columns = ([part.path for part in parts], [part.version_key for part in parts])
     whole = (pa.chunked_array(column, None if column else pa.string()) for column in columns)
-    words = (column.cast(pa.large_string()).combine_chunks() for column in whole)
-    return pc.binary_join_element_wise(*words, pa.scalar("\x00", pa.large_string()))
+    return [column.cast(pa.large_string()).combine_chunks() for column in whole]
 
 
-def _digest(keys: pa.Array) -> str:
-    ordered = keys.take(pc.sort_indices(keys))
-    sizes = pc.binary_length(ordered).to_numpy(zero_copy_only=False).astype("<i8")
-    whole = hashlib.sha256(sizes)
-    whole.update(_text(ordered))
-    return whole.hexdigest()
+def _digests(parts: Sequence[FileTable]) -> list[str]:
+    """The digest of each part: of lengths and bytes of its paths in their order, then of the version keys likewise.
+
+    All are sorted at once, then apart, so that a part of few files costs little.
+    """
+    names = _names(parts)
+    numbers = [len(part) for part in parts]
+    found = byte_order(names[0])
+    order = found.order if found.fresh.all() else _order_of_both(*names)
+    if len(parts) > 1:
+        order = order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])]
+    texts = [_Text.of(column.take(pa.array(order))) for column in names]
+    digests = []
+    for start, stop in pairwise([0, *np.cumsum(numbers).tolist()]):
+        digest = hashlib.sha256()
+        for text in texts:
+            text.feed(digest.update, start, stop)
+        digests.append(digest.hexdigest())
+    return digests
 
 
-def _text(values: pa.Array) -> memoryview:
-    """The bytes of all values (large_string, none null), one after the other."""
-    _, offsets, data = values.buffers()
-    if not len(values) or data is None:
-        return memoryview(b"")
-    ends = np.frombuffer(offsets, np.int64)[[values.offset, values.offset + len(values)]]
-    return memoryview(data)[ends[0] : ends[1]]
+def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
+    both = pa.table({"path": path, "version_key": version_key})
+    order: Int64 = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")]).to_numpy()
+    return order.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The values of a large_string array, none of them null. offsets: int64[N + 1] into data."""
+
+    offsets: Int64
+    data: memoryview
+
+    @staticmethod
+    def of(values: pa.Array) -> _Text:
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
+
+    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
+        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
+        ends = self.offsets[start : stop + 1]
+        update(np.diff(ends).astype("<i8").tobytes())
+        update(self.data[ends[0] : ends[-1]])
 
 
 @dataclass(frozen=True, slots=True)

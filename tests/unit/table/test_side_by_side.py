@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.table.axis import order_of
+from zlayout.table.order import order_of
 from zlayout.table.side_by_side import FEW_FILES, side_by_side
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
-from zlayout.table.state import FileTable, digest_of
+from zlayout.table.state import FileTable, digest_of, digests_of
 
 PATHS = ["d", "b", "é", "a", "cc", "c"]
 
@@ -37,7 +38,28 @@ def test_all_files_in_their_order_are_the_table_itself(files: FileTable) -> None
 
 
 def test_the_digest_is_of_lengths_and_texts_in_order(files: FileTable) -> None:
-    keys = sorted(f"{p}\0{v}".encode() for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
-    lengths = np.array([len(key) for key in keys], "<i8").tobytes()
-    assert files.digest() == hashlib.sha256(lengths + b"".join(keys)).hexdigest()
-    assert digest_of(()) == hashlib.sha256().hexdigest()
+    pairs = sorted((p.encode(), v.encode()) for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
+    whole = b""
+    for column in zip(*pairs, strict=True):
+        whole += np.array([len(text) for text in column], "<i8").tobytes() + b"".join(column)
+    assert files.digest() == hashlib.sha256(whole).hexdigest()
+    assert files.take(np.array([4, 1, 0, 3, 5, 2])).digest() == files.digest()
+    assert files.take(np.arange(0)).digest() == hashlib.sha256().hexdigest()
+
+
+def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files: FileTable) -> None:
+    twice = replace(files, path=pa.array(["d", "b", "é", "b", "b", "c"]))
+    digests = {twice.take(np.array(order)).digest() for order in permutations(range(6))}
+    assert len(digests) == 1
+    other = replace(twice, version_key=pa.array(["1", "", "2", "", "3", ""]))
+    assert other.digest() not in digests
+
+
+def test_the_digest_of_several_parts_is_that_of_the_sets(files: FileTable) -> None:
+    one, other = files.split([np.array([3, 1]), np.array([0, 2, 5])])
+    back, forth = digest_of((one, other)), digest_of((other, one.take(np.array([1, 0]))))
+    assert back == forth
+    among = [digest_of(parts) for parts in ((), (one,), (other,), (files,), (one, other), (one, one))]
+    assert len(set(among)) == 6
+    assert digests_of((one, other)) == ((one.digest(), other.digest()), back)
+    assert digests_of((one,)) == ((one.digest(),), digest_of((one,)))

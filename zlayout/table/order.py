@@ -1,0 +1,43 @@
+"""Sorting one word, and telling apart what is sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+
+
+def order_of(word: NDArray[Any]) -> Int64:
+    """int64[M]: as argsort; equal values stay in their order where they are integers of a range that is not huge."""
+    return sorted_places(word)[0]
+
+
+def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
+    """argsort, and the values in that order. Integers are sorted with their places in one word where both fit.
+
+    That takes half the time, and the values need not be gathered.
+    """
+    if word.dtype == np.int64 and len(word) > 1:
+        low, high = int(word.min()), int(word.max())
+        bits = (len(word) - 1).bit_length()
+        if (high - low).bit_length() + bits <= 63:
+            packed = word - low
+            packed <<= bits
+            packed |= np.arange(len(word))
+            packed.sort()
+            ordered = packed >> bits
+            ordered += low
+            packed &= (1 << bits) - 1
+            return packed, ordered
+    order = np.argsort(word)
+    return order, word[order]
+
+
+def changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[M]: where another value begins."""
+    fresh = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return fresh
