@@ -23,7 +23,7 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n 2 tests/unit
 
 reliability: setup  ## at most 25 minutes: faults, other writers, kills and hostile input (docs/promises.md)
 	$(BIN)/pytest $(RELIABILITY)
