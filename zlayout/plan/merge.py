@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlayout.plan.classes import Classes, classes_of
 from zlayout.plan.forecast import best_touched, ideal_touched
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
-from zlayout.table.order import order_of
-from zlayout.table.reach import NOWHERE, Reach, reach
+from zlayout.table.reach import Reach, reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
@@ -28,7 +28,6 @@ RESERVE = 0.1
 # A layout that falls short of theory by less than this factor, mean over its columns, is as theory has it.
 SHORT = 1.1
 RESTORED_FIRST = 1e15
-FAR = np.iinfo(np.int64).max // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,8 @@ def _calibration(
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
-    """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them; all without a
-    group are.
+    """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them, as all are that
+    belong to no group.
 
     Candidates are the pending files with the 0, 1, 2, ... smallest groups of the partition, whole or only those of
     their files that meet the pending ones in every column. Of those that are predicted to restore the tolerance, the
@@ -142,7 +141,7 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     these are too many by themselves.
     """
     units = _units(decayed, pending)
-    everything = _classes(_rows(decayed, pending, units), len(units.group) + len(decayed.targets))
+    everything = classes_of(_rows(decayed, pending, units), len(units.group) + len(decayed.targets))
     meets = pending | _meets(decayed, pending)
     whole, met = side_by_side(
         lambda candidates: _candidates(decayed, pending, units, candidates, spec, most_bytes),
@@ -169,7 +168,7 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
     partitioned anew) saves nothing that could be told.
     """
     members = np.flatnonzero(group >= 0)
-    groups = _classes(group[members], count, members)
+    groups = classes_of(group[members], count, members)
     written = np.maximum(np.rint(groups.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
     first, last = groups.hull(decayed.partition, decayed.partition)
     partition = np.maximum(last, 0)
@@ -185,58 +184,6 @@ def _fresh(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec)
     """float64[K, d]: touched, of their own rows, of `written` new files in each `partition`."""
     fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.calibration[partition]
     return np.minimum(np.maximum(fresh, 1.0), written[:, None])
-
-
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Files in the order of their class. files: int64[M]; present: int64[K], the classes that have any, of `count`;
-    start: int64[K], where the files of each begin."""
-
-    files: Index
-    present: Index
-    start: Index
-    count: int
-
-    def of(self, member: Bools) -> _Classes:
-        """Of those files alone; member: bool[N]."""
-        kept = member[self.files]
-        stop = np.append(self.start, len(self.files))
-        before = np.concatenate(([0], np.cumsum(kept)))[stop]
-        some = before[1:] > before[:-1]
-        return _Classes(self.files[kept], self.present[some], before[:-1][some], self.count)
-
-    def numbers(self) -> Index:
-        """int64[count]: how many files each has."""
-        return self._spread(np.diff(self.start, append=len(self.files)), 0)
-
-    def sums(self, values: NDArray[Any]) -> Floats:
-        """float64[count]: the sum of `values`, [N], over its files."""
-        return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
-
-    def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
-        """int64[count] twice: the least `lo` and the largest `hi` of its files, FAR and NOWHERE where it has none.
-
-        lo, hi: int64[N], NOWHERE for files that do not count.
-        """
-        first = self._each(np.minimum, np.where(lo == NOWHERE, FAR, lo))
-        return self._spread(first, FAR), self._spread(self._each(np.maximum, hi), NOWHERE)
-
-    def _each(self, add: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = add.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
-        return found
-
-    def _spread(self, values: NDArray[Any], missing: int) -> NDArray[Any]:
-        whole = np.full(self.count, missing, values.dtype)
-        whole[self.present] = values
-        return whole
-
-
-def _classes(of: Index, count: int, files: Index | None = None) -> _Classes:
-    """of: int64[M] below `count`, the class of each of `files` (int64[M]; None: all, 0..M - 1)."""
-    order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
-    ordered = of[order]
-    start = np.flatnonzero(np.diff(ordered, prepend=-1))
-    return _Classes(order if files is None else files[order], ordered[start], start, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +230,7 @@ def _rows(decayed: Decayed, pending: Bools, units: _Units) -> Index:
 def _meets(decayed: Decayed, pending: Bools) -> Bools:
     """bool[N]: files whose intervals meet the hull of their partition's pending files in every column."""
     meets, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
-    partitions = _classes(decayed.partition[waiting], len(decayed.targets), waiting)
+    partitions = classes_of(decayed.partition[waiting], len(decayed.targets), waiting)
     for measured in decayed.reaches:
         lo, hi = partitions.hull(measured.lo, measured.hi)
         meets &= measured.lo <= hi[decayed.partition]
@@ -292,7 +239,7 @@ def _meets(decayed: Decayed, pending: Bools) -> Bools:
 
 
 def _candidates(
-    decayed: Decayed, pending: Bools, units: _Units, rows: _Classes, spec: LayoutSpec, most_bytes: float
+    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, spec: LayoutSpec, most_bytes: float
 ) -> _Best:
     """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k.
 
@@ -339,7 +286,7 @@ def _candidates(
     return _Best(score[best], step[best], touched[best], after[best])
 
 
-def _growing_hull(measured: Reach, rows: _Classes, owner: Index) -> tuple[Index, Index]:
+def _growing_hull(measured: Reach, rows: Classes, owner: Index) -> tuple[Index, Index]:
     """int64[total] twice: the hull of each candidate, which holds the hull of the one before in its partition."""
     lo, hi = rows.hull(measured.lo, measured.hi)
     # Points rise from partition to partition: the largest so far is never one of another partition once there is one.
