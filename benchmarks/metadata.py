@@ -54,7 +54,7 @@ def in_memory(files: int, columns: int, shape: str, partitions: int, laid: float
     is_laid = random.random(files) < laid
     group = (partition + partitions * random.integers(0, 3, files)).astype(np.int32)
     table = FileTable(
-        path=pa.array(_paths(files)),
+        path=pa.array(_paths(partition, fields)),
         version_key=pa.array([""] * files),
         rows=np.full(files, ROWS, np.int64),
         deleted=np.zeros(files, np.int64),
@@ -84,12 +84,16 @@ def in_memory(files: int, columns: int, shape: str, partitions: int, laid: float
     return LayoutSpec(TableName("lake", ("db",), "t"), layout, Location("t.yaml")), state
 
 
-def _paths(files: int) -> list[str]:
-    """As Spark names them: the number of a task, and a UUID."""
-    random = np.random.default_rng(8).bytes(16 * files).hex()
-    numbers = (random[32 * n : 32 * n + 32] for n in range(files))
-    uuids = (f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}" for x in numbers)
-    return [f"part-{n % 200:05}-{uuid}-c000.snappy.parquet" for n, uuid in enumerate(uuids)]
+def _paths(partition: NDArray[np.int32], fields: tuple[PartitionField, ...]) -> list[str]:
+    """As Spark names them: the partition's folder, the number of a task, and a UUID."""
+    numbers = np.random.default_rng(8).bytes(16 * len(partition)).hex()
+    paths = []
+    for at, owner in enumerate(partition.tolist()):
+        x = numbers[32 * at : 32 * at + 32]
+        folder = "".join(f"{field}={owner}/" for field in fields)
+        uuid = f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}"
+        paths.append(f"{folder}part-{at % 200:05}-{uuid}-c000.snappy.parquet")
+    return paths
 
 
 def _bounds(low: Int64, high: Int64) -> ColumnBounds:

@@ -49,8 +49,8 @@ class Classes:
         first = self._each(np.minimum, np.where(lo == NOWHERE, FAR, lo))
         return self._spread(first, FAR), self._spread(self._each(np.maximum, hi), NOWHERE)
 
-    def _each(self, add: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = add.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
+    def _each(self, reduce: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = reduce.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
         return found
 
     def _spread(self, values: NDArray[Any], missing: int) -> NDArray[Any]:

@@ -34,7 +34,7 @@ RESTORED_FIRST = 1e15
 class Decayed:
     """The files of the partitions to look at, measured.
 
-    files: their partitions are numbered 0..P - 1 in `partition` (int32[N]); facts: of the same files.
+    files: their partitions are numbered 0..P - 1 in `partition` (int64[N]); facts: of the same files.
     live_bytes: float64[N], what a rewrite leaves of each file's bytes.
     reaches: one for each z-order column. touched: float64[P, d], now. achievable: float64[P, d], touched at best if the
     partition were rewritten whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what

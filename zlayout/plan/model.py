@@ -117,7 +117,7 @@ class ColumnForecast:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What must still hold when the plan is applied. `files` is the digest of the pinned file set."""
+    """What must still hold when the plan is applied. `files` is the digest of the groups' files."""
 
     table_id: str
     version: int

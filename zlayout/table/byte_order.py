@@ -35,7 +35,8 @@ class ByteOrder:
 
     def words(self, most: int) -> tuple[UInt64, ...]:
         """uint64[D] each, of the D distinct values in their order: what follows the prefix that all share, eight bytes
-        to a word; as many words as it takes to tell the values apart, but at most `most`."""
+        to a word. At most `most`, else as many as tell apart all that differ in more than zero bytes at their ends.
+        """
         first = self.order[self.fresh]
         return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, most)))
 
@@ -52,8 +53,7 @@ def byte_order(values: pa.Array) -> ByteOrder:
         run = np.cumsum(fresh[tied]) - 1
         longer = (np.bincount(run, lengths > at) > 0)[run]
         if not longer.any():
-            if (changes(lengths) & ~fresh[tied]).any():  # equal but for zero bytes at the end
-                _settle(order, fresh, tied, lengths)
+            _settle(order, fresh, tied, lengths)  # equal but for zero bytes at the end
             break
         tied = tied[longer]
         words += 1
@@ -69,8 +69,12 @@ def _tied(fresh: NDArray[np.bool_]) -> Int64:
 
 
 def _settle(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[Any]) -> None:
-    """In place: whole runs of tied values by `key`."""
-    run = np.cumsum(fresh[tied])
+    """In place: whole runs of tied values by `key`, where it tells any of them apart."""
+    run = np.cumsum(fresh[tied]) - 1
+    told = changes(key) & ~fresh[tied]
+    some = (np.bincount(run, told) > 0)[run]
+    if not some.all():
+        tied, key, run = tied[some], key[some], run[some]
     by_key = order_of(key)
     by_key = by_key[order_of(run[by_key])]
     order[tied] = order[tied][by_key]

@@ -11,12 +11,12 @@ Int64 = NDArray[np.int64]
 
 
 def order_of(word: NDArray[Any]) -> Int64:
-    """int64[M]: as argsort; equal values stay in their order where they are integers of a range that is not huge."""
+    """int64[M]: as argsort. Equal values stay in their order where they are int64 of a range that is not huge."""
     return sorted_places(word)[0]
 
 
 def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """argsort, and the values in that order. Integers are sorted with their places in one word where both fit.
+    """argsort, and the values in that order. int64 are sorted with their places in one word where both fit.
 
     That takes half the time, and the values need not be gathered.
     """

@@ -162,18 +162,14 @@ class FileTable:
         """large_string[N]: path and version_key in one; equal for a file exactly as long as it is unchanged."""
         return identities((self,))
 
-    def digest(self) -> str:
-        """SHA-256 (hex) of the set of (path, version_key): equal sets of files have equal digests in any order."""
-        return _digests((self,))[0]
-
 
 def digest_of(parts: Iterable[FileTable]) -> str:
-    """SHA-256 (hex) of sets of files, in any order: equal exactly if the sets are (see `FileTable.digest`)."""
+    """SHA-256 (hex) of the digests of the parts, in any order of parts and of files; see `digests_of`."""
     return digests_of(tuple(parts))[1]
 
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
-    """The digest of each of the parts, and `digest_of` them all."""
+    """SHA-256 (hex) of the set of (path, version_key) of each of the parts, in any order; and `digest_of` them all."""
     shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
     digests = [""] * len(parts)
     for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
@@ -194,7 +190,7 @@ def _names(parts: Sequence[FileTable]) -> list[pa.Array]:
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """The digest of each part: of lengths and bytes of its paths in their order, then of the version keys likewise.
+    """Of each part: how many files it has, lengths and bytes of their paths in order, those of their version keys.
 
     All are sorted at once, then apart, so that a part of few files costs little.
     """
@@ -207,7 +203,7 @@ def _digests(parts: Sequence[FileTable]) -> list[str]:
     texts = [_Text.of(column.take(pa.array(order))) for column in names]
     digests = []
     for start, stop in pairwise([0, *np.cumsum(numbers).tolist()]):
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(_as_bytes(np.array([stop - start])))
         for text in texts:
             text.feed(digest.update, start, stop)
         digests.append(digest.hexdigest())
@@ -218,6 +214,10 @@ def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
     both = pa.table({"path": path, "version_key": version_key})
     order: Int64 = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")]).to_numpy()
     return order.astype(np.int64)
+
+
+def _as_bytes(numbers: Int64) -> bytes:
+    return numbers.astype("<i8").tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class _Text:
     def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
         """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
         ends = self.offsets[start : stop + 1]
-        update(np.diff(ends).astype("<i8").tobytes())
+        update(_as_bytes(np.diff(ends)))
         update(self.data[ends[0] : ends[-1]])
 
 

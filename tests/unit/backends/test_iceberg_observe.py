@@ -102,7 +102,7 @@ def test_time_travel_schema_changes_and_a_rename(catalog: Catalog, config: Catal
     assert "city" not in renamed.files.bounds
     table.append(rows(20, 5, "Rome").rename_columns(["id", "town", "at", "tags"]))
     back = observe(config, NAME, ["city"], first.version)
-    assert back.files.digest() == first.files.digest()
+    assert core.digest_of([back.files]) == core.digest_of([first.files])
     assert back.schema_digest == first.schema_digest
     with pytest.raises(TableError, match="ZL124"):
         observe(config, NAME, [], 12345)
