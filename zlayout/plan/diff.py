@@ -61,7 +61,8 @@ def decide(
         selection = ordered.select(spec, state, fields, now, blind, most)
     pinned = state.files.split([chosen.files for chosen in selection.groups])
     digests, digest = digests_of(pinned)
-    groups = tuple(_group(spec, *part) for part in zip(pinned, digests, strict=True))
+    layout_id, target = spec.layout.layout_id, spec.layout.target_size
+    groups = tuple(_group(layout_id, target, *part) for part in zip(pinned, digests, strict=True))
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups) or too_much
@@ -126,12 +127,12 @@ def _facts(spec: LayoutSpec, state: TableState, status: Status, **parts: object)
     )
 
 
-def _group(spec: LayoutSpec, files: FileTable, digest: str) -> Group:
-    identity = f"{spec.layout.layout_id}\0{digest}"
+def _group(layout_id: str, target_size: int, files: FileTable, digest: str) -> Group:
+    identity = f"{layout_id}\0{digest}"
     return Group(
         id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         files=files,
-        target_files=target_files(files, spec.layout.target_size),
+        target_files=target_files(files, target_size),
     )
 
 
