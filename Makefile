@@ -26,7 +26,7 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/pytest -n 2 tests/unit
 
 reliability: setup  ## at most 25 minutes: faults, other writers, kills and hostile input (docs/promises.md)
-	$(BIN)/pytest $(RELIABILITY)
+	$(BIN)/pytest -n 2 --dist worksteal $(RELIABILITY)
 
 test: check reliability  ## everything, with Chromium, an editor's language server, Spark, Delta and Iceberg
 	$(MAKE) --no-print-directory --jobs=2 engines apart

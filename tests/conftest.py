@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from hypothesis import settings
-from reliability import summary
-
-if TYPE_CHECKING:
-    from spark.kills.runs import Case, KilledRun
+from reliability import count, counted, summary
 
 # No deadline: how long an example takes says more of what else the machine does than of the code.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -20,20 +15,16 @@ settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def killed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[Case, Future[KilledRun]]]:
-    """The processes that tests/spark/kills asks for, if it is selected. They run beside the tests before it."""
-    tests = [item for item in request.session.items if item.path.name == "test_kills.py"]
-    if not tests:
-        yield {}
-        return
-    from spark.kills.runs import killed_runs  # loads engines, which unit tests do without
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes (pytest-xdist) tells the first what it counted."""
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["reliability"] = counted()
 
-    cases = [tuple(item.callspec.params[name] for name in ("table", "point", "victim")) for item in tests]
-    with killed_runs({case: tmp_path_factory.mktemp("killed") for case in cases}) as runs:
-        yield runs
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    for name, number in getattr(node, "workeroutput", {}).get("reliability", {}).items():
+        count(name, number)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,6 +31,11 @@ def count(name: str, number: int = 1) -> None:
     _counted[name] += number
 
 
+def counted() -> dict[str, int]:
+    """What this process counted."""
+    return dict(_counted)
+
+
 def summary() -> dict[str, int] | None:
     """Merge what this run counted into the report; the whole report, None when this run counted nothing."""
     if not _counted:

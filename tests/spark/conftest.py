@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.projects import QUICK
 
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Location
@@ -33,8 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ),
     }
     conf = {
-        # tests run much code a few times: the second compiler takes half of the time and never pays
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.databricks.delta.snapshotPartitions": "2",

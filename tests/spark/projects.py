@@ -25,6 +25,8 @@ from pyiceberg.transforms import IdentityTransform
 
 ENTRY = "from zlayout.cli.main import main; main()"
 DELTA, ICEBERG = "lake.db.events", "ice.db.events"
+# A JVM of a test runs much code a few times: the second compiler takes half of the time and never pays.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 _NUMBER = re.compile(r"(?:part-)?(\d{5})-")
 
 
@@ -189,7 +191,7 @@ def start(command: Sequence[str], folder: Path, **environment: str) -> subproces
         return subprocess.Popen(
             command,
             cwd=folder,
-            env={**outer, "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+            env={**outer, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK, **environment},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +11,7 @@ from deltalake import DeltaTable
 from spark.projects import DELTA, DiskProject, end, make_events, make_project
 
 ROWS = make_events(40_000)
-AT_ONCE = 2  # processes, each with a JVM
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"  # a JVM that lives for seconds
 DEAD = 60  # seconds that a JVM may take to notice that its Python is gone
-
-Case = tuple[str, str, str]  # table, point and victim
 
 
 @dataclass(frozen=True)
@@ -44,20 +37,11 @@ class KilledRun:
         return sum("zlayout.run" in s.summary.additional_properties for s in snapshots if s.summary)
 
 
-@contextmanager
-def killed_runs(cases: Mapping[Case, Path]) -> Iterator[dict[Case, Future[KilledRun]]]:
-    """The run of each case in its folder, two at a time from now on."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        try:
-            yield {case: pool.submit(_run, *case, folder) for case, folder in cases.items()}
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
+def killed_run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
+    """Let a new project in the folder apply until it is killed at that point."""
     project = _project(table, folder)
     entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / 'killed_apply.py')!r}, run_name='__main__')"
-    process = project.run(point, victim, str(project.folder(table)), entry=entry, JDK_JAVA_OPTIONS=QUICK)
+    process = project.run(point, victim, str(project.folder(table)), entry=entry)
     try:
         found = project.finished(process)
         _wait_for_the_end(int((project.root / "jvm.pid").read_text()))

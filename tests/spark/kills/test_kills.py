@@ -1,21 +1,21 @@
 """SIGKILL to the JVM, to Python or to both while `apply` runs: the table is as it was or has whole commits more.
 
-Each case is a process of its own. It ran beside the tests before; here the rows are read without Spark, what the run
-left behind is looked for, and `apply` runs again.
+Each case is a process of its own. After it the rows are read without Spark, what the run left behind is looked for, and
+`apply` runs again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import Future
 from itertools import product
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from reliability import count
 from spark.kills.killed_apply import POINTS
-from spark.kills.runs import ROWS, Case, KilledRun
+from spark.kills.runs import ROWS, KilledRun, killed_run
 from spark.projects import DELTA, ICEBERG
 
 from zlayout.applying import Applied, apply_table, new_run
@@ -51,9 +51,9 @@ LITTERED = ("while writing", "before the gate", "after the gate", "before the co
 
 @pytest.mark.parametrize(("table", "point", "victim"), CASES)
 def test_a_killed_run_leaves_whole_commits_only(
-    table: str, point: str, victim: str, killed: dict[Case, Future[KilledRun]], spark: SparkSession
+    table: str, point: str, victim: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    run = killed[table, point, victim].result()
+    run = killed_run(table, point, victim, tmp_path)
     code, out, err = run.code, run.out, run.err
     count("kills")
 
