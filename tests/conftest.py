@@ -27,6 +27,6 @@ def pytest_testnodedown(node: Any) -> None:
         count(name, number)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if (counts := summary()) is not None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and (counts := summary()) is not None:
         terminalreporter.write_line(f"reliability so far: {counts}")
