@@ -17,7 +17,8 @@ from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Refused
 from zlayout.plan.work import Group, Work
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
-from zlayout.table.state import PartitionField, TableState, digest_of
+from zlayout.table.digests import digest_of
+from zlayout.table.state import PartitionField, TableState
 
 MONTH = PartitionField("day", "month")
 

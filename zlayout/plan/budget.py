@@ -8,7 +8,7 @@ from dataclasses import replace
 from zlayout.plan.decision import Decision
 from zlayout.plan.diff import too_small
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import digest_of
+from zlayout.table.digests import digest_of
 
 
 def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tuple[Decision, ...]:

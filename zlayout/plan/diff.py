@@ -27,8 +27,9 @@ from zlayout.plan.select import CHANGED, Selected, Selection, savings
 from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
+from zlayout.table.digests import digests_of
 from zlayout.table.histogram import size_histogram
-from zlayout.table.state import FileTable, PartitionField, TableState, digests_of
+from zlayout.table.state import FileTable, PartitionField, TableState
 
 
 def decide(

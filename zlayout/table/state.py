@@ -6,8 +6,7 @@ Files are columns, never objects: a table may have a million of them.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,11 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
-from zlayout.table.byte_order import byte_order
-from zlayout.table.order import order_of
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
-from zlayout.table.side_by_side import AT_ONCE, side_by_side
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -163,81 +159,16 @@ class FileTable:
         return identities((self,))
 
 
-def digest_of(parts: Iterable[FileTable]) -> str:
-    """SHA-256 (hex) of the digests of the parts, in any order of parts and of files; see `digests_of`."""
-    return digests_of(tuple(parts))[1]
-
-
-def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
-    """SHA-256 (hex) of the set of (path, version_key) of each of the parts, in any order; and `digest_of` them all."""
-    shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
-    digests = [""] * len(parts)
-    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
-        digests[at::AT_ONCE] = found
-    return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
-
-
 def identities(parts: Sequence[FileTable]) -> pa.Array:
     """large_string: `FileTable.identity` of all parts, one after the other."""
-    return pc.binary_join_element_wise(*_names(parts), pa.scalar("\x00", pa.large_string()))
+    return pc.binary_join_element_wise(*names(parts), pa.scalar("\x00", pa.large_string()))
 
 
-def _names(parts: Sequence[FileTable]) -> list[pa.Array]:
+def names(parts: Sequence[FileTable]) -> list[pa.Array]:
     """path and version_key of all parts, large_string each, one after the other."""
     columns = ([part.path for part in parts], [part.version_key for part in parts])
     whole = (pa.chunked_array(column, None if column else pa.string()) for column in columns)
     return [column.cast(pa.large_string()).combine_chunks() for column in whole]
-
-
-def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """Of each part: how many files it has, lengths and bytes of their paths in order, those of their version keys.
-
-    All are sorted at once, then apart, so that a part of few files costs little.
-    """
-    names = _names(parts)
-    numbers = [len(part) for part in parts]
-    found = byte_order(names[0])
-    order = found.order if found.fresh.all() else _order_of_both(*names)
-    if len(parts) > 1:
-        order = order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])]
-    texts = [_Text.of(column.take(pa.array(order))) for column in names]
-    digests = []
-    for start, stop in pairwise([0, *np.cumsum(numbers).tolist()]):
-        digest = hashlib.sha256(_as_bytes(np.array([stop - start])))
-        for text in texts:
-            text.feed(digest.update, start, stop)
-        digests.append(digest.hexdigest())
-    return digests
-
-
-def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
-    both = pa.table({"path": path, "version_key": version_key})
-    order: Int64 = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")]).to_numpy()
-    return order.astype(np.int64)
-
-
-def _as_bytes(numbers: Int64) -> bytes:
-    return numbers.astype("<i8").tobytes()
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """The values of a large_string array, none of them null. offsets: int64[N + 1] into data."""
-
-    offsets: Int64
-    data: memoryview
-
-    @staticmethod
-    def of(values: pa.Array) -> _Text:
-        _, offsets, data = values.buffers()
-        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-        return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
-
-    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
-        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
-        ends = self.offsets[start : stop + 1]
-        update(_as_bytes(np.diff(ends)))
-        update(self.data[ends[0] : ends[-1]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
-from zlayout.table.state import FileTable, digest_of, digests_of
+from zlayout.table.state import FileTable
 
 PATHS = ["d", "b", "é", "a", "cc", "c"]
+KEYS = ["1", "", "2", "", "", "3"]
 
 
 @pytest.fixture
 def files(make_files: MakeFiles) -> FileTable:
     made = make_files({"a": ([5, 0, 3, None, 1, 2], [6, 1, 4, None, 2, 3])}, rows=[1, 2, 3, 4, 5, 6])
-    return replace(made, path=pa.array(PATHS), version_key=pa.array(["1", "", "2", "", "", "3"]))
-
-
-def digest(files: FileTable) -> str:
-    return digests_of((files,))[0][0]
+    return replace(made, path=pa.array(PATHS), version_key=pa.array(KEYS))
 
 
 @pytest.mark.parametrize("parts", [[[3, 1], [0, 5, 4]], [[2]], [[0, 1, 2], [], [3, 4, 5]], [[0, 1, 2, 3, 4, 5]], []])
@@ -33,37 +28,11 @@ def test_a_split_table_has_the_files_of_each_part(files: FileTable, parts: list[
     assert [part.rows.tolist() for part in split] == [[n + 1 for n in part] for part in parts]
     lower = files.bounds["a"].lower.to_pylist()
     assert [part.bounds["a"].lower.to_pylist() for part in split] == [[lower[n] for n in part] for part in parts]
-    assert [digest(part) for part in split] == [digest(files.take(np.array(part, np.int64))) for part in parts]
+    assert [part.identity().to_pylist() for part in split] == [
+        [f"{PATHS[n]}\0{KEYS[n]}" for n in part] for part in parts
+    ]
 
 
 def test_all_files_in_their_order_are_the_table_itself(files: FileTable) -> None:
     assert files.take(np.arange(6)) is files
     assert files.take(np.arange(6)[::-1]).path.to_pylist() == PATHS[::-1]
-
-
-def test_the_digest_is_of_lengths_and_texts_in_order(files: FileTable) -> None:
-    pairs = sorted((p.encode(), v.encode()) for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
-    whole = np.array([len(pairs)], "<i8").tobytes()
-    for column in zip(*pairs, strict=True):
-        whole += np.array([len(text) for text in column], "<i8").tobytes() + b"".join(column)
-    assert digest(files) == hashlib.sha256(whole).hexdigest()
-    assert digest(files.take(np.array([4, 1, 0, 3, 5, 2]))) == digest(files)
-    assert digest(files.take(np.arange(0))) == hashlib.sha256(b"\0" * 8).hexdigest()
-
-
-def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files: FileTable) -> None:
-    twice = replace(files, path=pa.array(["d", "b", "é", "b", "b", "c"]))
-    digests = {digest(twice.take(np.array(order))) for order in permutations(range(6))}
-    assert len(digests) == 1
-    other = replace(twice, version_key=pa.array(["1", "", "2", "", "3", ""]))
-    assert digest(other) not in digests
-
-
-def test_the_digest_of_several_parts_is_that_of_the_sets(files: FileTable) -> None:
-    one, other = files.split([np.array([3, 1]), np.array([0, 2, 5])])
-    back, forth = digest_of((one, other)), digest_of((other, one.take(np.array([1, 0]))))
-    assert back == forth
-    among = [digest_of(parts) for parts in ((), (one,), (other,), (files,), (one, other), (one, one))]
-    assert len(set(among)) == 6
-    assert digests_of((one, other)) == ((digest(one), digest(other)), back)
-    assert digests_of((one,)) == ((digest(one),), digest_of((one,)))

@@ -1,0 +1,55 @@
+"""Equal sets of files have equal digests, other sets have others."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.unit.table.conftest import MakeFiles
+from zlayout.table.digests import digest_of, digests_of
+from zlayout.table.state import FileTable
+
+PATHS = ["d", "b", "é", "a", "cc", "c"]
+
+
+@pytest.fixture
+def files(make_files: MakeFiles) -> FileTable:
+    made = make_files({"a": ([0] * 6, [1] * 6)})
+    return replace(made, path=pa.array(PATHS), version_key=pa.array(["1", "", "2", "", "", "3"]))
+
+
+def digest(files: FileTable) -> str:
+    return digests_of((files,))[0][0]
+
+
+def test_the_digest_is_of_lengths_and_texts_in_order(files: FileTable) -> None:
+    pairs = sorted((p.encode(), v.encode()) for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
+    whole = np.array([len(pairs)], "<i8").tobytes()
+    for column in zip(*pairs, strict=True):
+        whole += np.array([len(text) for text in column], "<i8").tobytes() + b"".join(column)
+    assert digest(files) == hashlib.sha256(whole).hexdigest()
+    assert digest(files.take(np.array([4, 1, 0, 3, 5, 2]))) == digest(files)
+    assert digest(files.take(np.arange(0))) == hashlib.sha256(b"\0" * 8).hexdigest()
+
+
+def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files: FileTable) -> None:
+    twice = replace(files, path=pa.array(["d", "b", "é", "b", "b", "c"]))
+    digests = {digest(twice.take(np.array(order))) for order in permutations(range(6))}
+    assert len(digests) == 1
+    other = replace(twice, version_key=pa.array(["1", "", "2", "", "3", ""]))
+    assert digest(other) not in digests
+
+
+def test_the_digest_of_several_parts_is_that_of_the_sets(files: FileTable) -> None:
+    one, other = files.split([np.array([3, 1]), np.array([0, 2, 5])])
+    back, forth = digest_of((one, other)), digest_of((other, one.take(np.array([1, 0]))))
+    assert back == forth
+    among = [digest_of(parts) for parts in ((), (one,), (other,), (files,), (one, other), (one, one))]
+    assert len(set(among)) == 6
+    assert digests_of((one, other)) == ((digest(one), digest(other)), back)
+    assert digests_of((one,)) == ((digest(one),), digest_of((one,)))

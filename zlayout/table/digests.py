@@ -1,0 +1,82 @@
+"""Digests of sets of files: equal sets have equal digests, whatever order their files come in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.table.byte_order import byte_order
+from zlayout.table.order import order_of
+from zlayout.table.side_by_side import AT_ONCE, side_by_side
+from zlayout.table.state import FileTable, Int64, names
+
+
+def digest_of(parts: Iterable[FileTable]) -> str:
+    """SHA-256 (hex) of the digests of the parts, in any order of parts and of files; see `digests_of`."""
+    return digests_of(tuple(parts))[1]
+
+
+def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
+    """SHA-256 (hex) of the set of (path, version_key) of each of the parts, in any order; and `digest_of` them all."""
+    shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
+    digests = [""] * len(parts)
+    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
+        digests[at::AT_ONCE] = found
+    return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+
+
+def _digests(parts: Sequence[FileTable]) -> list[str]:
+    """Of each part: how many files it has, lengths and bytes of their paths in order, those of their version keys.
+
+    All are sorted at once, then apart, so that a part of few files costs little.
+    """
+    columns = names(parts)
+    numbers = [len(part) for part in parts]
+    found = byte_order(columns[0])
+    order = found.order if found.fresh.all() else _order_of_both(*columns)
+    if len(parts) > 1:
+        order = order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])]
+    texts = [_Text.of(column.take(pa.array(order))) for column in columns]
+    digests = []
+    for start, stop in pairwise([0, *np.cumsum(numbers).tolist()]):
+        digest = hashlib.sha256(_as_bytes(np.array([stop - start])))
+        for text in texts:
+            text.feed(digest.update, start, stop)
+        digests.append(digest.hexdigest())
+    return digests
+
+
+def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
+    both = pa.table({"path": path, "version_key": version_key})
+    order: Int64 = pc.sort_indices(both, [("path", "ascending"), ("version_key", "ascending")]).to_numpy()
+    return order.astype(np.int64)
+
+
+def _as_bytes(numbers: Int64) -> bytes:
+    return numbers.astype("<i8").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The values of a large_string array, none of them null. offsets: int64[N + 1] into data."""
+
+    offsets: Int64
+    data: memoryview
+
+    @staticmethod
+    def of(values: pa.Array) -> _Text:
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
+
+    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
+        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
+        ends = self.offsets[start : stop + 1]
+        update(_as_bytes(np.diff(ends)))
+        update(self.data[ends[0] : ends[-1]])
