@@ -18,6 +18,7 @@ from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities
+from zlayout.table.sums import counts
 
 Floats = NDArray[np.float64]
 
@@ -63,8 +64,8 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
         return ()
     names = [partition_text(p) for p in files.partitions]
     order = np.array(sorted(range(count), key=names.__getitem__))
-    number = np.bincount(files.partition, minlength=count)
-    planned = np.bincount(files.partition, weights=rewritten, minlength=count)
+    number = counts(files.partition, count)
+    planned = counts(files.partition[rewritten], count)
     ratio = measure(files, spec).ratio
     cells = []
     for part in np.array_split(order, min(count, MOST_CELLS)):

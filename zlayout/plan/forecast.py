@@ -113,7 +113,7 @@ def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], i
     """
     ours = laid_out(spec, files)
     count = max(len(files.partitions), 1)
-    number, laid = (np.bincount(files.partition, weights=w, minlength=count) for w in (np.ones(len(files)), ours))
+    number, laid = counts(files.partition, count), counts(files.partition[ours], count)
     low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     np.minimum.at(low, files.partition, files.group)
     np.maximum.at(high, files.partition, files.group)

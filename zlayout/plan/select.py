@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zlayout.plan.classes import classes_of
 from zlayout.plan.forecast import Measured
 from zlayout.plan.merge import Decayed, measure_decayed, merge, saved
 from zlayout.plan.model import FIRST, Decay, Measure
@@ -203,14 +204,9 @@ def _by_partition(
     index = np.flatnonzero(chosen)
     if not len(index):
         return []
-    partition = files.partition[index]
-    if (partition[1:] < partition[:-1]).any():
-        order = np.argsort(partition, kind="stable")
-        index, partition = index[order], partition[order]
-    starts = np.flatnonzero(partition[1:] != partition[:-1]) + 1
-    owners = partition[[0, *starts]].tolist()
-    parts = np.split(index, starts)
-    return [Selected(p, _reason(k, facts, spec, cut)) for k, p in zip(owners, parts, strict=True)]
+    chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
+    parts = np.split(chosen_of.files, chosen_of.start[1:])
+    return [Selected(p, _reason(k, facts, spec, cut)) for k, p in zip(chosen_of.present.tolist(), parts, strict=True)]
 
 
 def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -> list[Selected]:

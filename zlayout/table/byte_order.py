@@ -138,7 +138,6 @@ def _common_prefix(values: pa.Array) -> int:
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)
-    low, high = extremes["min"].as_buffer(), extremes["max"].as_buffer()
-    low, high = memoryview(low), memoryview(high)
+    low, high = (memoryview(extremes[end].as_buffer()) for end in ("min", "max"))
     shared = min(len(low), len(high))
     return next((i for i in range(shared) if low[i] != high[i]), shared)

@@ -18,6 +18,7 @@ from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
+from zlayout.table.sums import counts
 
 __all__ = [
     "ByPartition",
@@ -147,8 +148,8 @@ def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[C
     """The column's metrics, floor still unknown, and its estimated distinct values by partition."""
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
-    counts = _files_by_partition(files)
-    cells = cut_cells(ranked, files.partition, len(counts))
+    number = _files_by_partition(files)
+    cells = cut_cells(ranked, files.partition, len(number))
     depths = _depth(cells)
     distinct = _distinct(ranked, cells)
     coverage = cells.coverage()
@@ -157,13 +158,13 @@ def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[C
     measured = ColumnMetrics(
         column=column,
         files=len(files),
-        partitions=int((counts > 0).sum()),
+        partitions=int((number > 0).sum()),
         touched=float(touched_inside.sum()),
         floor=float("nan"),
         depth=_mean(depths),
         overlaps=_mean(_overlaps(cells)),
         depth_histogram=depth_histogram(depths),
-        distinct=float(distinct[counts > 0].max(initial=0.0)),
+        distinct=float(distinct[number > 0].max(initial=0.0)),
         unbounded=ranked.unbounded,
         all_null=int(ranked.empty.sum()),
         truncated=int(bounds.truncated.sum()),
@@ -180,7 +181,7 @@ def rows_with_value(files: FileTable, column: str) -> Float64:
 
 
 def _files_by_partition(files: FileTable) -> Int64:
-    return np.bincount(files.partition, minlength=max(len(files.partitions), 1))
+    return counts(files.partition, max(len(files.partitions), 1))
 
 
 def _mean(values: Int64) -> float:
@@ -218,14 +219,14 @@ def _depth(cells: Cells) -> Int64:
 
 def _distinct(ranked: Ranked, cells: Cells) -> Float64:
     points = np.diff(cells.start)
-    files = np.bincount(cells.partition, minlength=len(points))
+    files = counts(cells.partition, len(points))
     most = np.where(files > 0, np.inf, 0.0)
     filled = np.flatnonzero(files)
     if len(ranked.axis) == 0 or len(filled) == 0:
         return most
     if ranked.axis.countable:
         most[filled] = cells.per_partition(cells.measure)[filled] / ranked.axis.point
-    single = np.bincount(cells.partition[cells.hi == cells.lo], minlength=len(points))
+    single = counts(cells.partition[cells.hi == cells.lo], len(points))
     telling = (files >= OUTNUMBER * points) & (2 * single >= files)
     most = np.where(telling, np.minimum(most, points), most)
     most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf

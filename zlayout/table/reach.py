@@ -11,6 +11,7 @@ from zlayout.table.cells import Cells, Float64, cut_cells, running
 from zlayout.table.density import estimate_rows
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import FileTable, Int32, Int64
+from zlayout.table.sums import sums
 
 NOWHERE = -1  # the point of a file that holds no value
 
@@ -71,7 +72,7 @@ def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
 def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) -> Float64:
     """float64[2, R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
     rows = weights[cells.file]
-    total = np.bincount(cells.partition, rows, len(cells.start) - 1)
+    total = sums(cells.partition, len(cells.start) - 1, rows)
     empty = ~(total > 0)
     if empty.any():
         rows[empty[cells.partition]] = 1.0
