@@ -112,7 +112,7 @@ def _write_base(bench: Bench) -> None:
     arrived = rows.repartitionByRange(bench.files, "arrival").drop("arrival")
     arrived.write.format("delta").save(str(bench.base))
     spark.sql("CREATE NAMESPACE ice.bench")
-    create_iceberg(spark.read.format("delta").load(str(bench.base)), str(ICEBERG))
+    create_iceberg(arrived, str(ICEBERG))
     bench.snapshot = spark.sql(f"SELECT snapshot_id FROM {ICEBERG}.snapshots").first().snapshot_id
 
 
