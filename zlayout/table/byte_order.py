@@ -108,14 +108,13 @@ class _Bytes:
         start += at
         left -= at
         last = len(self.data) - WORD  # where the last whole word begins
-        beyond = np.maximum(start - last, 0)
-        start -= beyond
+        late, cut = np.flatnonzero(start > last), np.flatnonzero(left < WORD)
+        beyond = start[late] - last
+        start[late] = last
         words = np.lib.stride_tricks.as_strided(self.data[:WORD].view(">u8"), (last + 1,), (1,))
         word: UInt64 = words[start].astype(np.uint64)
-        missing = np.clip(WORD - left, 0, WORD)
-        for bad, shifted in ((beyond, _left), (missing, _without_end)):
-            some = np.flatnonzero(bad)
-            word[some] = shifted(word[some], np.minimum(bad[some], WORD))
+        word[late] = _left(word[late], np.minimum(beyond, WORD))
+        word[cut] = _without_end(word[cut], np.minimum(WORD - left[cut], WORD))
         return word
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.table.axis import Axis, dense_values
-from zlayout.table.order import order_of
+from zlayout.table.order import sorted_places
 from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
@@ -55,12 +55,12 @@ class Cells:
         np.subtract(self.begun, self.ended, out=coverage[1])
         return coverage
 
-    def cover(self, amount: Float64) -> Float64:
-        """float64[2, R]: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
+    def cover(self, amount: Float64, out: Float64 | None = None) -> Float64:
+        """float64[2, R]: the sum of `amount`, float64[M], over the files whose interval holds the cell. out: for it."""
         points = len(self.begun)
         here, gone = np.bincount(self.lo, amount, points), np.bincount(self.hi, amount, points)
         here -= gone
-        covered = np.empty((2, points))
+        covered = np.empty((2, points)) if out is None else out
         np.cumsum(here, out=covered[1])
         np.add(covered[1], gone, out=covered[0])  # a file that ends at a point holds it, and not the gap behind it
         return covered
@@ -75,8 +75,8 @@ class Cells:
         used = np.zeros(len(self.begun), bool)
         used[lo] = used[hi] = True
         points = np.flatnonzero(used)
-        number = np.cumsum(used)
-        number -= 1
+        number = np.empty(len(used), np.int64)
+        number[points] = np.arange(len(points))
         lo, hi, start = number[lo], number[hi], np.searchsorted(points, self.start)
         begun, ended = _counts(lo, hi, len(points))
         measure = self.measure[:, points]
@@ -96,11 +96,17 @@ class Cells:
         return out
 
 
-def running(values: Float64) -> tuple[Float64, Float64]:
-    """float64[R] twice: the sum of `values`, float64[2, R], over all cells before each point, and with the point."""
-    before = np.zeros(values.shape[1])
-    np.cumsum(values[0, :-1] + values[1, :-1], out=before[1:])
-    return before, before + values[0]
+def running(values: Float64, out: Float64 | None = None) -> Float64:
+    """float64[2, R]: the sum of `values`, float64[2, R], over all cells before each point, and with the point.
+
+    out: for it.
+    """
+    sums = np.empty_like(values) if out is None else out
+    sums[0, :1] = 0.0
+    np.add(values[0, :-1], values[1, :-1], out=sums[0, 1:])
+    np.cumsum(sums[0, 1:], out=sums[0, 1:])
+    np.add(sums[0], values[0], out=sums[1])
+    return sums
 
 
 def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Cells:
@@ -114,8 +120,8 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
         files = np.bincount(owner, minlength=partitions)
         lo, hi, axis, start = _apart(ranked, file, owner, partitions)
     if (lo[1:] < lo[:-1]).any():
-        order = order_of(lo)
-        lo, hi, file = lo[order], hi[order], file[order]
+        order, lo = sorted_places(lo)
+        hi, file = hi[order], file[order]
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
     measure, span = _measures(axis, start, lo, hi)

@@ -39,8 +39,9 @@ def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int 
     rows = _spread(files, free, most)
     rows[0] += anchored
     shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
+    scratch = np.empty_like(rows)  # the system takes as long to give new memory as a step takes to fill it
     for _ in range(steps if shared else 0):
-        _respread(files, free, rows, most)
+        _respread(files, free, rows, most, scratch)
         rows[0] += anchored
     return rows
 
@@ -52,9 +53,9 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     """
     half = weights / 2
     low, high = np.minimum(half, 1.0) * cells.bounded
-    flat = ~(cells.span > THINNEST)  # an interval without measure: half on either end
-    low[flat], high[flat] = half[flat], half[flat]
-    single = cells.lo == cells.hi
+    flat = np.flatnonzero(~(cells.span > THINNEST))  # an interval without measure: half on either end
+    low[flat] = high[flat] = half[flat]
+    single = np.flatnonzero(cells.lo == cells.hi)
     low[single], high[single] = weights[single], 0.0
     points = len(cells.begun)
     anchored = np.bincount(cells.lo, low, points) + np.bincount(cells.hi, high, points)
@@ -71,20 +72,20 @@ def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
     return _within(rows, most)
 
 
-def _respread(files: Cells, free: Float64, rows: Float64, most: Float64) -> None:
-    """In place: `rows` in proportion to what is there."""
-    before, through = running(rows)
+def _respread(files: Cells, free: Float64, rows: Float64, most: Float64, scratch: Float64) -> None:
+    """In place: `rows` in proportion to what is there. scratch: float64[2, R], which is written over."""
+    before, through = running(rows, scratch)
     inside = through[files.hi]
     inside -= before[files.lo]
     np.maximum(inside, free, out=inside)
-    rows *= _level(files.cover(np.divide(free, inside, out=inside)))
+    rows *= _level(files.cover(np.divide(free, inside, out=inside), scratch))
     _within(rows, most)
 
 
 def _within(rows: Float64, most: Float64) -> Float64:
     """In place: no cell gets more rows than its files have. Sums of rates lose digits beside much larger ones."""
-    np.maximum(rows, 0.0, out=rows)
-    return np.minimum(rows, most, out=rows)
+    clipped: Float64 = np.clip(rows, 0.0, most, out=rows)
+    return clipped
 
 
 def _level(rate: Float64) -> Float64:
@@ -93,7 +94,6 @@ def _level(rate: Float64) -> Float64:
     Two files that merely meet in a value would else pull their rows onto it, more with every step.
     """
     points, gaps = rate
-    beside = gaps.copy()
-    np.maximum(gaps[:-1], gaps[1:], out=beside[1:])
-    np.minimum(points, beside, out=points)
+    np.minimum(points[:1], gaps[:1], out=points[:1])
+    np.minimum(points[1:], np.maximum(gaps[:-1], gaps[1:]), out=points[1:])
     return rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,8 @@ from zlayout.table.byte_order import byte_order
 from zlayout.table.order import order_of
 from zlayout.table.side_by_side import AT_ONCE, side_by_side
 from zlayout.table.state import FileTable, Int64, names
+
+BLOCK = 1 << 16  # files: those of a large part are hashed side by side
 
 
 def digest_of(parts: Iterable[FileTable]) -> str:
@@ -32,24 +35,41 @@ def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """Of each part: how many files it has, lengths and bytes of their paths in order, those of their version keys.
+    """Of each part: how many files it has, and the digests of its blocks of BLOCK files in order.
 
     All are sorted at once, then apart, so that a part of few files costs little.
     """
     columns = names(parts)
-    numbers = [len(part) for part in parts]
     found = byte_order(columns[0])
     order = found.order if found.fresh.all() else _order_of_both(*columns)
-    if len(parts) > 1:
-        order = order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])]
-    texts = [_Text.of(column.take(pa.array(order))) for column in columns]
-    digests = []
-    for start, stop in pairwise([0, *np.cumsum(numbers).tolist()]):
-        digest = hashlib.sha256(_as_bytes(np.array([stop - start])))
-        for text in texts:
-            text.feed(digest.update, start, stop)
-        digests.append(digest.hexdigest())
-    return digests
+    if len(parts) == 1:
+        cuts = _blocks(0, len(order))
+        taken = partial(_taken, columns)
+        return [_of_blocks(len(order), side_by_side(lambda cut: _block(taken(order[slice(*cut)])), cuts, len(order)))]
+    numbers = [len(part) for part in parts]
+    texts = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
+    places = pairwise([0, *np.cumsum(numbers).tolist()])
+    return [_of_blocks(stop - start, [_block(texts, *cut) for cut in _blocks(start, stop)]) for start, stop in places]
+
+
+def _blocks(start: int, stop: int) -> list[tuple[int, int]]:
+    return list(pairwise([*range(start, stop, BLOCK), stop]))
+
+
+def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:
+    return [_Text.of(column.take(pa.array(order))) for column in columns]
+
+
+def _block(texts: Sequence[_Text], start: int = 0, stop: int | None = None) -> bytes:
+    """SHA-256 of some files in order: lengths and bytes of their paths, then those of their version keys."""
+    digest = hashlib.sha256()
+    for text in texts:
+        text.feed(digest.update, start, stop)
+    return digest.digest()
+
+
+def _of_blocks(number: int, blocks: Iterable[bytes]) -> str:
+    return hashlib.sha256(_as_bytes(np.array([number])) + b"".join(blocks)).hexdigest()
 
 
 def _order_of_both(path: pa.Array, version_key: pa.Array) -> Int64:
@@ -75,8 +95,8 @@ class _Text:
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
         return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
 
-    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
-        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
-        ends = self.offsets[start : stop + 1]
+    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int | None) -> None:
+        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes. stop: None: all."""
+        ends = self.offsets[start : None if stop is None else stop + 1]
         update(_as_bytes(np.diff(ends)))
         update(self.data[ends[0] : ends[-1]])

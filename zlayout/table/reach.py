@@ -29,8 +29,7 @@ class Reach:
     hi: Int64
     share: Float64
     _cells: Cells
-    _before: Float64
-    _through: Float64
+    _running: Float64
     _total: Float64
 
     @property
@@ -39,9 +38,15 @@ class Reach:
 
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
         """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
-        share: Float64 = self._through[np.maximum(hi, 0)] - self._before[np.minimum(lo, self.points - 1)]
-        share /= np.where(self._total > 0, self._total, np.inf)[partition]
+        share = self._between(partition, np.minimum(lo, self.points - 1), np.maximum(hi, 0))
         share[hi < lo] = 0.0
+        return share
+
+    def _between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
+        before, through = self._running
+        share: Float64 = through[hi]
+        share -= before[lo]
+        share /= np.where(self._total > 0, self._total, np.inf)[partition]
         return share
 
     def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
@@ -64,8 +69,8 @@ def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
     """estimate: float64[2, R], rows in each cell. files: N, of which the cells have those that hold a value."""
     lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
     lo[cells.file], hi[cells.file] = cells.lo, cells.hi
-    found = Reach(lo, hi, np.zeros(files), cells, *running(estimate), cells.per_partition(estimate))
-    found.share[cells.file] = found.between(cells.partition, cells.lo, cells.hi)
+    found = Reach(lo, hi, np.zeros(files), cells, running(estimate), cells.per_partition(estimate))
+    found.share[cells.file] = found._between(cells.partition, cells.lo, cells.hi)
     return found
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
+from zlayout.table import digests
 from zlayout.table.digests import digest_of, digests_of
 from zlayout.table.state import FileTable
 
@@ -27,22 +28,30 @@ def digest(files: FileTable) -> str:
     return digests_of((files,))[0][0]
 
 
-def test_the_digest_is_of_lengths_and_texts_in_order(files: FileTable) -> None:
+@pytest.mark.parametrize("block", [1, 2, 4, 6, 7])
+def test_the_digest_is_of_lengths_and_texts_in_order(
+    files: FileTable, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digests, "BLOCK", block)
     pairs = sorted((p.encode(), v.encode()) for p, v in zip(PATHS, files.version_key.to_pylist(), strict=True))
     whole = np.array([len(pairs)], "<i8").tobytes()
-    for column in zip(*pairs, strict=True):
-        whole += np.array([len(text) for text in column], "<i8").tobytes() + b"".join(column)
+    for start in range(0, len(pairs), block):
+        texts = b""
+        for column in zip(*pairs[start : start + block], strict=True):
+            texts += np.array([len(text) for text in column], "<i8").tobytes() + b"".join(column)
+        whole += hashlib.sha256(texts).digest()
     assert digest(files) == hashlib.sha256(whole).hexdigest()
     assert digest(files.take(np.array([4, 1, 0, 3, 5, 2]))) == digest(files)
     assert digest(files.take(np.arange(0))) == hashlib.sha256(b"\0" * 8).hexdigest()
+    assert digests_of((files, files, files))[0] == (digest(files),) * 3
 
 
 def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files: FileTable) -> None:
     twice = replace(files, path=pa.array(["d", "b", "é", "b", "b", "c"]))
-    digests = {digest(twice.take(np.array(order))) for order in permutations(range(6))}
-    assert len(digests) == 1
+    found = {digest(twice.take(np.array(order))) for order in permutations(range(6))}
+    assert len(found) == 1
     other = replace(twice, version_key=pa.array(["1", "", "2", "", "3", ""]))
-    assert digest(other) not in digests
+    assert digest(other) not in found
 
 
 def test_the_digest_of_several_parts_is_that_of_the_sets(files: FileTable) -> None:
