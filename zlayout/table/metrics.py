@@ -15,7 +15,7 @@ from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
-from zlayout.table.side_by_side import side_by_side
+from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 from zlayout.table.sums import counts
@@ -137,24 +137,36 @@ def layout_metrics(
     known, shares = distinct or {}, heavy or {}
     if not weights:
         return ()
-    measured = side_by_side(lambda column: _measure(files, column, with_reach), tuple(weights), len(files))
+    alone = len(weights) == 1
+    measured = side_by_side(lambda column: _measure(files, column, with_reach, alone), tuple(weights), len(files))
     limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
     shares_by_column = [shares.get(c, ()) for c in weights]
     floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)
     return tuple(replace(m, floor=float(lowest)) for (m, _), lowest in zip(measured, floors, strict=True))
 
 
-def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[ColumnMetrics, Float64]:
-    """The column's metrics, floor still unknown, and its estimated distinct values by partition."""
+def _measure(
+    files: FileTable, column: str, with_reach: bool = False, alone: bool = True
+) -> tuple[ColumnMetrics, Float64]:
+    """The column's metrics, floor still unknown, and its estimated distinct values by partition.
+
+    alone: no other column is measured beside it, so that there is a core for the depth.
+    """
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
     number = _files_by_partition(files)
     cells = cut_cells(ranked, files.partition, len(number))
-    depths = _depth(cells)
-    distinct = _distinct(ranked, cells)
-    coverage = cells.coverage()
-    estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
-    touched_inside = touched_in_partitions(cells, estimate, coverage)
+
+    def crowding() -> tuple[Int64, Int64, Float64]:
+        return _depth(cells), _overlaps(cells), _distinct(ranked, cells)
+
+    def whereabouts() -> tuple[Float64, Float64]:
+        coverage = cells.coverage()
+        estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
+        return estimate, touched_in_partitions(cells, estimate, coverage)
+
+    found = both(crowding, whereabouts, len(files) if alone else 0)
+    (depths, others, distinct), (estimate, touched_inside) = found
     measured = ColumnMetrics(
         column=column,
         files=len(files),
@@ -162,7 +174,7 @@ def _measure(files: FileTable, column: str, with_reach: bool = False) -> tuple[C
         touched=float(touched_inside.sum()),
         floor=float("nan"),
         depth=_mean(depths),
-        overlaps=_mean(_overlaps(cells)),
+        overlaps=_mean(others),
         depth_histogram=depth_histogram(depths),
         distinct=float(distinct[number > 0].max(initial=0.0)),
         unbounded=ranked.unbounded,

@@ -10,22 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.order import order_of
-from zlayout.table.side_by_side import FEW_FILES, side_by_side
+from zlayout.table.side_by_side import FEW_FILES, both, side_by_side
 
 
 def test_many_files_are_measured_side_by_side() -> None:
-    both = threading.Barrier(2)
+    met = threading.Barrier(2)
 
     def measure(column: str) -> str:
-        both.wait(timeout=30)
+        met.wait(timeout=30)
         return column.upper()
 
     assert side_by_side(measure, ("a", "b"), FEW_FILES) == ["A", "B"]
+    assert both(lambda: measure("a"), lambda: len(measure("b")), FEW_FILES) == ("A", 1)
 
 
 def test_few_files_are_not_worth_a_thread() -> None:
     threads = side_by_side(lambda _: threading.get_ident(), ("a", "b"), FEW_FILES - 1)
     assert set(threads) == {threading.get_ident()}
+    assert both(threading.get_ident, threading.get_ident, FEW_FILES - 1) == (*threads,)
 
 
 @pytest.mark.parametrize("limit", [3, 2**40, 2**63 - 1])
