@@ -99,7 +99,7 @@ class Cells:
 def running(values: Float64, out: Float64 | None = None) -> Float64:
     """float64[2, R]: the sum of `values`, float64[2, R], over all cells before each point, and with the point.
 
-    out: for it.
+    out: for it, other memory than that of `values`.
     """
     sums = np.empty_like(values) if out is None else out
     sums[0, :1] = 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +16,9 @@ from zlayout.table.order import order_of
 from zlayout.table.side_by_side import AT_ONCE, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 
-BLOCK = 1 << 16  # files: those of a large part are hashed side by side
+# Files that are hashed together; the blocks of a part by itself are hashed side by side. Another number would give
+# other digests.
+BLOCK = 1 << 16
 
 
 def digest_of(parts: Iterable[FileTable]) -> str:
@@ -27,10 +28,13 @@ def digest_of(parts: Iterable[FileTable]) -> str:
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
     """SHA-256 (hex) of the set of (path, version_key) of each of the parts, in any order; and `digest_of` them all."""
-    shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
-    digests = [""] * len(parts)
-    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
-        digests[at::AT_ONCE] = found
+    if len(parts) == 1:
+        digests = [_digest_alone(parts[0])]
+    else:
+        shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
+        digests = [""] * len(parts)
+        for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
+            digests[at::AT_ONCE] = found
     return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
@@ -39,17 +43,28 @@ def _digests(parts: Sequence[FileTable]) -> list[str]:
 
     All are sorted at once, then apart, so that a part of few files costs little.
     """
-    columns = names(parts)
-    found = byte_order(columns[0])
-    order = found.order if found.fresh.all() else _order_of_both(*columns)
-    if len(parts) == 1:
-        cuts = _blocks(0, len(order))
-        taken = partial(_taken, columns)
-        return [_of_blocks(len(order), side_by_side(lambda cut: _block(taken(order[slice(*cut)])), cuts, len(order)))]
+    columns, order = _in_order(parts)
     numbers = [len(part) for part in parts]
     texts = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
     places = pairwise([0, *np.cumsum(numbers).tolist()])
     return [_of_blocks(stop - start, [_block(texts, *cut) for cut in _blocks(start, stop)]) for start, stop in places]
+
+
+def _digest_alone(part: FileTable) -> str:
+    """The same of one part."""
+    columns, order = _in_order((part,))
+
+    def block(cut: tuple[int, int]) -> bytes:
+        return _block(_taken(columns, order[slice(*cut)]))
+
+    return _of_blocks(len(part), side_by_side(block, _blocks(0, len(part)), len(part)))
+
+
+def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
+    """path and version_key of all files, and int64: their places in order of these two."""
+    columns = names(parts)
+    found = byte_order(columns[0])
+    return columns, found.order if found.fresh.all() else _order_of_both(*columns)
 
 
 def _blocks(start: int, stop: int) -> list[tuple[int, int]]:

@@ -157,15 +157,15 @@ def _measure(
     number = _files_by_partition(files)
     cells = cut_cells(ranked, files.partition, len(number))
 
-    def crowding() -> tuple[Int64, Int64, Float64]:
+    def from_bounds() -> tuple[Int64, Int64, Float64]:
         return _depth(cells), _overlaps(cells), _distinct(ranked, cells)
 
-    def whereabouts() -> tuple[Float64, Float64]:
+    def from_rows() -> tuple[Float64, Float64]:
         coverage = cells.coverage()
         estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
         return estimate, touched_in_partitions(cells, estimate, coverage)
 
-    found = both(crowding, whereabouts, len(files) if alone else 0)
+    found = both(from_bounds, from_rows, len(files) if alone else 0)
     (depths, others, distinct), (estimate, touched_inside) = found
     measured = ColumnMetrics(
         column=column,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.table.conftest import MakeFiles
-from zlayout.table import digests
+from zlayout.table import digests, side_by_side
 from zlayout.table.digests import digest_of, digests_of
 from zlayout.table.state import FileTable
 
@@ -43,7 +43,20 @@ def test_the_digest_is_of_lengths_and_texts_in_order(
     assert digest(files) == hashlib.sha256(whole).hexdigest()
     assert digest(files.take(np.array([4, 1, 0, 3, 5, 2]))) == digest(files)
     assert digest(files.take(np.arange(0))) == hashlib.sha256(b"\0" * 8).hexdigest()
-    assert digests_of((files, files, files))[0] == (digest(files),) * 3
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+@pytest.mark.parametrize("few", [0, 10**6])
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_a_part_has_the_same_digest_alone_and_among_others(
+    files: FileTable, cores: int, few: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digests, "AT_ONCE", cores)
+    monkeypatch.setattr(digests, "BLOCK", block)
+    monkeypatch.setattr(side_by_side, "FEW_FILES", few)
+    parts = [files.take(np.array(places, np.int64)) for places in ((3, 1), (), (5, 0, 2, 4), (1,), (0, 1, 2, 3, 4, 5))]
+    assert digests_of(parts)[0] == tuple(map(digest, parts))
+    assert len(set(map(digest, parts))) == len(parts)
 
 
 def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files: FileTable) -> None:

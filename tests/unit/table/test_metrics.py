@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from zlayout.table import side_by_side
 from zlayout.table.metrics import column_metrics, depth, distinct_estimate, layout_metrics, overlaps, touched
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable
@@ -220,6 +221,18 @@ def test_layout_metrics_share_the_floor(make_files: MakeFiles) -> None:
     heavy = layout_metrics(files, {"a": 1.0, "b": 1.0}, heavy={"a": [0.5]})
     assert [m.floor for m in heavy] == pytest.approx([16.0, 4.0], rel=1e-5)
     assert layout_metrics(files, {}) == ()
+
+
+@pytest.mark.parametrize("columns", [("a",), ("a", "b")])
+def test_threads_measure_what_one_would(
+    columns: tuple[str, ...], make_files: MakeFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = np.random.default_rng(3).integers(0, 1000, 200)
+    files = make_files({"a": (low.tolist(), (low + 50).tolist()), "b": (low.tolist(), [2000] * 200)})
+    weights = dict.fromkeys(columns, 1.0)
+    plain = repr(layout_metrics(files, weights))
+    monkeypatch.setattr(side_by_side, "FEW_FILES", 0)
+    assert repr(layout_metrics(files, weights)) == plain
 
 
 def test_layout_floor_is_summed_over_partitions(make_files: MakeFiles) -> None:
