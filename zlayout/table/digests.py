@@ -55,7 +55,8 @@ def _digest_alone(part: FileTable) -> str:
     columns, order = _in_order((part,))
 
     def block(cut: tuple[int, int]) -> bytes:
-        return _block(_taken(columns, order[slice(*cut)]))
+        start, stop = cut
+        return _block(_taken(columns, order[start:stop]), 0, stop - start)
 
     return _of_blocks(len(part), side_by_side(block, _blocks(0, len(part)), len(part)))
 
@@ -75,7 +76,7 @@ def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:
     return [_Text.of(column.take(pa.array(order))) for column in columns]
 
 
-def _block(texts: Sequence[_Text], start: int = 0, stop: int | None = None) -> bytes:
+def _block(texts: Sequence[_Text], start: int, stop: int) -> bytes:
     """SHA-256 of some files in order: lengths and bytes of their paths, then those of their version keys."""
     digest = hashlib.sha256()
     for text in texts:
@@ -110,8 +111,8 @@ class _Text:
         ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
         return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
 
-    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int | None) -> None:
-        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes. stop: None: all."""
-        ends = self.offsets[start : None if stop is None else stop + 1]
+    def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
+        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
+        ends = self.offsets[start : stop + 1]
         update(_as_bytes(np.diff(ends)))
         update(self.data[ends[0] : ends[-1]])
