@@ -1,6 +1,7 @@
 """The whole rewrite on plain Parquet: right files, same result at any parallelism, and the gate."""
 
 import glob
+import re
 import shutil
 
 import numpy as np
@@ -10,9 +11,19 @@ import pytest
 from pyspark.sql import functions as F
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import content_of
-from zlayout.rewrite.rows import GroupTarget, Source
+from zlayout.rewrite.rows import (
+    GROUP,
+    ORDINAL,
+    GroupTarget,
+    Source,
+    index_arrays,
+    index_files,
+    source_columns,
+    with_origin,
+)
 from zlayout.spec.model import Layout, ZorderColumn
 
 ROWS = 30_000
@@ -78,6 +89,24 @@ def test_disjoint_files_of_equal_size_with_every_row(spark, table, tmp_path):
     for i, one in enumerate(boxes):
         for other in boxes[i + 1 :]:
             assert any(p[1] < q[0] or q[1] < p[0] for p, q in zip(one, other, strict=True))
+
+
+def test_rows_are_not_copied_between_the_sort_and_what_observes_them(spark, table):
+    with settings(spark):
+        placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
+        plan = placed.frame._jdf.queryExecution().executedPlan().toString()
+    names = re.findall(r"^[ +:-]*(?:\*\(\d+\) )?(\w+)", plan, re.MULTILINE)
+    assert names[:5] == ["Project", "CollectMetrics", "Sort", "Exchange", "CollectMetrics"]
+
+
+def test_a_filter_by_where_a_row_was_does_not_look_its_file_up_again(spark, table):
+    source, groups = _source(spark, table), _groups(spark, table, 9)
+    index = index_files(spark, groups)
+    constants = Constants(spark, index_arrays(index))
+    frame = with_origin(source.frame.select("id", *source_columns(source)), index, constants)
+    few = frame.where((F.col(ORDINAL) > 2) & (F.col(ORDINAL) < 5) & (F.col(GROUP) == 0)).select("id", ORDINAL)
+    assert few._jdf.queryExecution().executedPlan().toString().count("binarySearch") == 1
+    assert {row[ORDINAL] for row in few.collect()} == {3, 4}
 
 
 def test_prediction_is_what_the_files_give(spark, table, tmp_path):

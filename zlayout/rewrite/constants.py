@@ -16,6 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.scala import scala_object, static_call
 
 MOST_DIGITS_IN_A_LONG = 18
@@ -26,7 +27,7 @@ class Constants:
 
     def __init__(self, session: SparkSession, arrays: Mapping[str, pa.Array]) -> None:
         """arrays: int32, int64, float64, string, binary or decimal128, without nulls."""
-        self._jvm: Any = session.sparkContext._jvm
+        self._jvm = jvm_of(session)
         self._types = {name: values.type for name, values in arrays.items()}
         self._places = {name: i for i, name in enumerate(arrays)}
         self._row = _one_row(session, arrays)
@@ -39,10 +40,11 @@ class Constants:
         literal = sql.catalyst.expressions.Literal(self._row.getArray(self._places[name]), kind)
         return self.not_null(F.get(self._column(literal), index))
 
-    def search(self, name: str, key: Column) -> Column:
+    def search(self, name: str, key: Column, *, once: bool = False) -> Column:
         """int: where `key` is in the sorted array, or -1 - (where it would be inserted); null for null.
 
-        key: an `ordered_key`, made for the same type that the array was made for by `search_array`.
+        key: an `ordered_key`, made for the same type that the array was made for by `search_array`. once: see
+        `static_call`.
         """
         kind = self._types[name]
         row = self._row.getArray(self._places[name])
@@ -60,7 +62,7 @@ class Constants:
             array, types.ObjectType(jvm.java.lang.Class.forName(signature))
         )
         place, arguments = scala_object(types, "IntegerType"), (literal, self._expression(key))
-        invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True)
+        invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True, once=once)
         return self._column(invoke)
 
     def not_null(self, value: Column) -> Column:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.rows import PREFIX, quoted
 from zlayout.rewrite.scala import scala_object, scala_seq, static_call
 
@@ -159,18 +160,20 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
 
     The sum wraps round, whatever `spark.sql.ansi.enabled` says.
 
-    The rows are counted by the last column, so that Spark does not drop it below the observation: that costs a copy.
+    The rows are counted by the last column, which is taken to be nullable: else Spark counts without it and drops it
+    below the observation, and that copies each row.
     """
-    jvm: Any = frame.sparkSession.sparkContext._jvm
+    jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
     expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
     wrapping = scala_object(expressions, "EvalMode").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
+    last = F.col(frame.columns[-1])
     seed = F.lit(SEED) if group is None else group.cast("bigint")
     hashed = _bytes_hash(jvm, convert.expression(F.col(ROW)._jc), convert.expression(seed._jc))
     total = expressions.aggregate.Sum(hashed, context)
     return [
-        F.count(frame.columns[-1]).alias("rows"),
+        F.count(Column(convert.column(expressions.KnownNullable(convert.expression(last._jc))))).alias("rows"),
         Column(convert.column(total.toAggregateExpression())).alias("hash"),
     ]
 

@@ -107,7 +107,7 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
     """FILE becomes ORDINAL and GROUP (int). A row of a file that is not in the index fails the job."""
     found = f"{PREFIX}found"
     path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
-    frame = frame.withColumn(found, constants.search("path_hash", path_hash))
+    frame = frame.withColumn(found, constants.search("path_hash", path_hash, once=True))
     at = F.when(F.col(found) >= 0, F.col(found)).otherwise(
         F.raise_error(F.lit("ZL314 a row's file is not among the files to rewrite")).cast("int")
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.scala import scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class DeltaJvm:
     """One Delta table by path in one Spark session. What it returns as Any are py4j references to Scala objects."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        jvm: Any = spark.sparkContext._jvm
+        jvm = jvm_of(spark)
         self.spark = spark
         self.location = location
         self._jvm = jvm

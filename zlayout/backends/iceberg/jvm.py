@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, ZlayoutError, first_line
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.spec.model import TableName
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ class IcebergJvm:
         jsession: Any = session
         self.session = session
         self.gateway = context._gateway
-        self.java: Any = context._jvm.java
-        self.iceberg: Any = context._jvm.org.apache.iceberg
+        root = jvm_of(session)
+        self.java: Any = root.java
+        self.iceberg: Any = root.org.apache.iceberg
         self.jsession = jsession._jsparkSession
 
     def load(self, name: TableName) -> Any:
@@ -40,7 +42,7 @@ class IcebergJvm:
 
     def strings(self, values: list[str]) -> Any:
         """A Java String[], for varargs."""
-        array = self.gateway.new_array(self.gateway.jvm.java.lang.String, len(values))
+        array = self.gateway.new_array(self.java.lang.String, len(values))
         for i, value in enumerate(values):
             array[i] = value
         return array

@@ -24,6 +24,7 @@ from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.rewrite.engine import least_tasks
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.rows import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
@@ -207,8 +208,7 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     A staged table of version 3 has its lineage columns among the plain ones. Spark then takes all metadata columns
     for exposed and resolves none (4.1), so the relation is given them, and a projection hides them again.
     """
-    java: Any = frame.sparkSession.sparkContext
-    java = java._jvm
+    java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
     origin = java.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(
         java.org.apache.spark.sql.types.DataType.fromJson(ORIGIN)
