@@ -55,6 +55,9 @@ _PLACEMENT: Calls = {
     f"{_CATALYST}.objects.Invoke": ("new/8",),
     f"{_CATALYST}.UnsafeRow": ("getBaseObject/0", "getBaseOffset/0", "getSizeInBytes/0"),
     f"{_CATALYST}.XXH64": ("hashUnsafeWords/4",),
+    f"{_CATALYST}.KnownNotNull": ("new/1",),
+    f"{_CATALYST}.KnownNullable": ("new/1",),
+    "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/1", "ordering/0"),
 }
 _DELTA = "org.apache.spark.sql.delta"
 _ICEBERG = "org.apache.iceberg"

@@ -20,6 +20,7 @@ from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.scala import scala_object, static_call
 
 MOST_DIGITS_IN_A_LONG = 18
+UTF8_BINARY = 0  # Spark's number of the collation that compares bytes
 
 
 class Constants:
@@ -56,12 +57,13 @@ class Constants:
             array, signature = row.toDoubleArray(), "[D"
         else:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
+        arguments = [self._object(array, signature), self._expression(key)]
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            # UTF8String.compareTo asks for an environment variable each time, and Spark's own order does not
+            order = self._jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(UTF8_BINARY).ordering()
+            arguments.append(self._object(order, "java.util.Comparator"))
         jvm = self._jvm
-        types = jvm.org.apache.spark.sql.types
-        literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal(
-            array, types.ObjectType(jvm.java.lang.Class.forName(signature))
-        )
-        place, arguments = scala_object(types, "IntegerType"), (literal, self._expression(key))
+        place = scala_object(jvm.org.apache.spark.sql.types, "IntegerType")
         invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True, once=once)
         return self._column(invoke)
 
@@ -93,6 +95,11 @@ class Constants:
             case T.BinaryType():
                 return key.cast("string")  # bytes stay as they are, and UTF8String compares them unsigned
         return key
+
+    def _object(self, value: Any, kind: str) -> Any:
+        """A literal of a Java object. kind: the name of its class."""
+        sql, java = self._jvm.org.apache.spark.sql, self._jvm.java
+        return sql.catalyst.expressions.Literal(value, sql.types.ObjectType(java.lang.Class.forName(kind)))
 
     def _expression(self, column: Column) -> Any:
         return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
