@@ -1,5 +1,7 @@
 """Names of classes and packages, without a JVM: nothing is asked of it until a class is used."""
 
+from types import SimpleNamespace
+
 import pytest
 from py4j.java_gateway import JavaClass
 
@@ -10,7 +12,7 @@ class Silent:
     """A py4j client that answers nothing."""
 
     converters = None
-    gateway_property = None
+    gateway_property = SimpleNamespace(pool=None)
 
     def __getattr__(self, name):
         raise AssertionError(f"the JVM was asked: {name}")
