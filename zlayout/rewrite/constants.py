@@ -16,8 +16,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, static_call, wrapped
 from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.scala import scala_object, static_call
+from zlayout.rewrite.scala import scala_object
 
 MOST_DIGITS_IN_A_LONG = 18
 UTF8_BINARY = 0  # Spark's number of the collation that compares bytes
@@ -39,7 +40,7 @@ class Constants:
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
         literal = sql.catalyst.expressions.Literal(self._row.getArray(self._places[name]), kind)
-        return self.not_null(F.get(self._column(literal), index))
+        return self.not_null(F.get(column_of(self._jvm, literal), index))
 
     def search(self, name: str, key: Column, *, once: bool = False) -> Column:
         """int: where `key` is in the sorted array, or -1 - (where it would be inserted); null for null.
@@ -57,30 +58,30 @@ class Constants:
             array, signature = row.toDoubleArray(), "[D"
         else:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
-        arguments = [self._object(array, signature), self._expression(key)]
+        arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
             # UTF8String.compareTo asks for an environment variable each time, and Spark's own order does not
             order = self._jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(UTF8_BINARY).ordering()
-            arguments.append(self._object(order, "java.util.Comparator"))
-        jvm = self._jvm
-        place = scala_object(jvm.org.apache.spark.sql.types, "IntegerType")
-        invoke = static_call(jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True, once=once)
-        return self._column(invoke)
+            arguments.append(object_literal(self._jvm, order, "java.util.Comparator"))
+        place = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
+        invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True, once=once)
+        return column_of(self._jvm, invoke)
 
     def not_null(self, value: Column) -> Column:
         """The same value, for which Spark then checks for null no more: a walk through a tree is else too much code."""
-        return self._column(self._jvm.org.apache.spark.sql.catalyst.expressions.KnownNotNull(self._expression(value)))
+        return wrapped(self._jvm, "KnownNotNull", value)
 
     def low_int(self, value: Column) -> Column:
         """int: the low 32 bits of a bigint, without the check for overflow that is most of an ANSI cast's code."""
         jvm = self._jvm
         catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
         legacy, no_zone = scala_object(catalyst, "EvalMode").LEGACY(), scala_object(jvm.scala, "None")
-        return self._column(catalyst.Cast(self._expression(value), scala_object(types, "IntegerType"), no_zone, legacy))
+        cast = catalyst.Cast(expression_of(jvm, value), scala_object(types, "IntegerType"), no_zone, legacy)
+        return column_of(jvm, cast)
 
     def unscaled(self, key: Column) -> Column:
         """A decimal of at most 18 digits as the long that it is stored as."""
-        return self._column(self._jvm.org.apache.spark.sql.catalyst.expressions.UnscaledValue(self._expression(key)))
+        return wrapped(self._jvm, "UnscaledValue", key)
 
     def ordered_key(self, key: Column, kind: T.DataType) -> Column:
         """`key` of a column of type `kind` as a Java value whose order is that of `zlayout.curve.order`."""
@@ -95,17 +96,6 @@ class Constants:
             case T.BinaryType():
                 return key.cast("string")  # bytes stay as they are, and UTF8String compares them unsigned
         return key
-
-    def _object(self, value: Any, kind: str) -> Any:
-        """A literal of a Java object. kind: the name of its class."""
-        sql, java = self._jvm.org.apache.spark.sql, self._jvm.java
-        return sql.catalyst.expressions.Literal(value, sql.types.ObjectType(java.lang.Class.forName(kind)))
-
-    def _expression(self, column: Column) -> Any:
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
-
-    def _column(self, expression: Any) -> Column:
-        return Column(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
     def _element_type(self, kind: pa.DataType) -> Any:
         types = self._jvm.org.apache.spark.sql.types

@@ -21,9 +21,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
+from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, object_type, static_call, wrapped
 from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.rows import PREFIX, quoted
-from zlayout.rewrite.scala import scala_object, scala_seq, static_call
+from zlayout.rewrite.scala import scala_object, scala_seq
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
@@ -164,17 +165,15 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
     below the observation, and that copies each row.
     """
     jvm = jvm_of(frame.sparkSession)
-    sql = jvm.org.apache.spark.sql
-    expressions, convert = sql.catalyst.expressions, sql.classic.ExpressionUtils
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
     wrapping = scala_object(expressions, "EvalMode").LEGACY()
     context = expressions.NumericEvalContext(wrapping, True)
-    last = F.col(frame.columns[-1])
     seed = F.lit(SEED) if group is None else group.cast("bigint")
-    hashed = _bytes_hash(jvm, convert.expression(F.col(ROW)._jc), convert.expression(seed._jc))
+    hashed = _bytes_hash(jvm, expression_of(jvm, F.col(ROW)), expression_of(jvm, seed))
     total = expressions.aggregate.Sum(hashed, context)
     return [
-        F.count(Column(convert.column(expressions.KnownNullable(convert.expression(last._jc))))).alias("rows"),
-        Column(convert.column(total.toAggregateExpression())).alias("hash"),
+        F.count(wrapped(jvm, "KnownNullable", F.col(frame.columns[-1]))).alias("rows"),
+        column_of(jvm, total.toAggregateExpression()).alias("hash"),
     ]
 
 
@@ -183,21 +182,17 @@ def _bytes_hash(jvm: Any, row: Any, seed: Any) -> Any:
 
     What is observed has left a projection, so that a struct in it is an UnsafeRow.
     """
-    catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
-    objects, classes = catalyst.objects, jvm.java.lang.Class
+    objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
     unsafe_row, nothing = f"{_EXPRESSIONS}.UnsafeRow", scala_seq(jvm, ())
-
-    def kind(name: str) -> Any:
-        return types.ObjectType(classes.forName(name))
 
     def call(target: Any, method: str, returns: Any, *arguments: Any) -> Any:
         return objects.Invoke(target, method, returns, scala_seq(jvm, arguments), nothing, False, False, True)
 
-    to_unsafe = catalyst.Literal(classes.forName(unsafe_row), kind("java.lang.Class"))
-    bytes_of = call(to_unsafe, "cast", kind(unsafe_row), row)
-    long, integer = (scala_object(types, f"{name}Type") for name in ("Long", "Integer"))
+    to_unsafe = object_literal(jvm, jvm.java.lang.Class.forName(unsafe_row), "java.lang.Class")
+    bytes_of = call(to_unsafe, "cast", object_type(jvm, unsafe_row), row)
+    long, integer = (scala_object(jvm.org.apache.spark.sql.types, f"{name}Type") for name in ("Long", "Integer"))
     where = (
-        call(bytes_of, "getBaseObject", kind("java.lang.Object")),  # null for memory off the heap
+        call(bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for memory off the heap
         call(bytes_of, "getBaseOffset", long),
         call(bytes_of, "getSizeInBytes", integer),
         seed,

@@ -19,24 +19,3 @@ def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     for item in items:
         whole.add(item)
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole).toSeq()
-
-
-def static_call(
-    jvm: Any, owner: str, method: str, returns: Any, arguments: Iterable[Any], *, nulls: bool, once: bool = False
-) -> Any:
-    """A Catalyst expression that calls a static Java method, inside whole-stage code generation.
-
-    owner: the class. returns: the Spark type. nulls: null for a null argument; else arguments are taken as not null.
-    once: Spark must not copy it into what reads its result, as it would into a filter, once for each time it is read.
-    """
-    return jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
-        jvm.java.lang.Class.forName(owner),
-        returns,
-        method,
-        scala_seq(jvm, arguments),
-        scala_seq(jvm, ()),
-        nulls,
-        False,  # no other null
-        not once,  # deterministic: what is not stays where it is
-        scala_object(jvm.scala, "None"),
-    )
