@@ -4,7 +4,12 @@ Synthetic observations say what the planner itself costs; real Delta logs and Ic
 as whole `zlayout plan` processes. No JVM. Every case runs in a process of its own, so that peak memory is its own.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
+
+from zlayout.cli.memory import keep_freed_memory
+
+keep_freed_memory()  # before Arrow is imported, as the command does
 
 import argparse
 import json
