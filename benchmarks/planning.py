@@ -1,15 +1,16 @@
 """How long planning takes and how much memory, by number of files and columns: benchmarks/results/planning.json.
 
 Synthetic observations say what the planner itself costs; real Delta logs and Iceberg manifests what reading costs, also
-as whole `zlayout plan` processes. No JVM. Every case runs in a process of its own, so that peak memory is its own.
+as whole `zlayout plan` processes. No JVM. Every case runs in a process of its own, so that peak memory is its own, a
+few times: times are the median, memory is the most. What is timed is the first call: new memory is part of the price.
 """
 
 # ruff: noqa: E402
 from __future__ import annotations
 
-from zlayout.cli.memory import keep_freed_memory
+from zlayout.cli.tuning import tune_process
 
-keep_freed_memory()  # before Arrow is imported, as the command does
+tune_process()  # before numpy and Arrow are imported, as the command does
 
 import argparse
 import json
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import metadata
@@ -59,6 +61,7 @@ def main() -> int:
     options.add_argument("--files", type=int, nargs="*", default=[10**4, 10**5, 10**6])
     options.add_argument("--columns", type=int, nargs="*", default=[1, 2, 4])
     options.add_argument("--real-files", type=int, default=10**5)
+    options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument("--case", help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -66,7 +69,7 @@ def main() -> int:
         print(json.dumps(_measured(json.loads(given.case))))
         return 0
     results = []
-    for result in _results(given.files, given.columns, given.real_files):
+    for result in _results(given.files, given.columns, given.real_files, given.rounds):
         print("  ".join(f"{key} {value}" for key, value in result.items()), flush=True)
         results.append(result)
     given.out.parent.mkdir(exist_ok=True)
@@ -74,18 +77,18 @@ def main() -> int:
     return 0
 
 
-def _results(files: list[int], columns: list[int], real_files: int) -> Iterator[dict[str, Any]]:
+def _results(files: list[int], columns: list[int], real_files: int, rounds: int) -> Iterator[dict[str, Any]]:
     for name in SYNTHETIC:
         for count in files:
             for width in columns:
-                yield _child({"case": name, "files": count, "columns": width})
+                yield _typical({"case": name, "files": count, "columns": width}, rounds)
     for name, table in (("iceberg", "ice.db.t"), *((f"delta, checkpoint {c}", "lake.db.t") for c in CHECKPOINTS)):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             _make(root, name, table, real_files)
             case = {"case": name, "files": real_files, "columns": 2, "root": folder, "table": table}
-            result = _child(case)
-            yield result | {"wall_s": _whole_process(root, table, real_files)}
+            walls = [_whole_process(root, table, real_files) for _ in range(rounds)]
+            yield _typical(case, rounds) | {"wall_s": median(walls)}
 
 
 CHECKPOINTS = ("none", "json", "parsed")
@@ -101,6 +104,14 @@ def _make(root: Path, name: str, table: str, files: int) -> None:
         metadata.delta_log(root / "delta" / "db" / "t", files, 2, name.rpartition(" ")[2])
 
 
+def _typical(case: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """The case, in a new process each round."""
+    all_rounds = [_child(case) for _ in range(rounds)]
+    times = {key: median(r[key] for r in all_rounds) for key in all_rounds[0]}
+    named = {key: case[key] for key in ("case", "files", "columns")}
+    return named | times | {"peak_mb": max(r["peak_mb"] for r in all_rounds)}
+
+
 def _child(case: dict[str, Any]) -> dict[str, Any]:
     """The case in a process of its own. wall_s is from its start to its end, making the synthetic table included."""
     command = [sys.executable, __file__, "--case", json.dumps(case)]
@@ -113,7 +124,7 @@ def _child(case: dict[str, Any]) -> dict[str, Any]:
     if child.returncode:
         raise RuntimeError(f"{case} failed with {child.returncode}")
     whole = {"wall_s": round(time.perf_counter() - start, 3), "peak_mb": round(usage.ru_maxrss / 1024)}
-    return {key: case[key] for key in ("case", "files", "columns")} | json.loads(said) | whole
+    return dict(json.loads(said)) | whole
 
 
 def _measured(case: dict[str, Any]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typer._click.exceptions import ClickException, UsageError
 from zlayout.cli.app import app
 from zlayout.cli.console import Console
 from zlayout.cli.logs import take_logs
-from zlayout.cli.memory import keep_freed_memory
+from zlayout.cli.tuning import tune_process
 from zlayout.errors import Diagnostic, Location, ZlayoutError
 
 USAGE = 64
@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 64 usage, 130 interrupted."""
-    keep_freed_memory()
+    tune_process()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding has not must not end the program.
         sys.stdout.reconfigure(errors="backslashreplace")
