@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
 Float64 = NDArray[np.float64]
+PerCell = tuple[NDArray[Any], NDArray[Any]]  # R points, R gaps behind them
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +22,14 @@ class Cells:
     """The M files that hold a value, as intervals of points; no two partitions share a point.
 
     Points are the distinct bounds of each partition, in order of (partition, value); R in all, at least 1 (0 where
-    `among` leaves no file). Arrays of cells are [2, R]: [0, i] is point i, [1, i] the open gap behind it (of measure 0
-    behind a partition's last point).
+    `among` leaves no file). A cell is a point, or the open gap behind it (empty behind a partition's last point).
     lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
     which is several times faster for a million files). file: int64[M], its row in the ranked column.
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
     begun, ended: int32[R], how many files begin and how many end at a point or before it.
     bounded: bool[2, M], whether the lower and the upper end are bounds that the metadata gave.
-    measure: float64[2, R], how many values (or how much width) each cell holds. span: float64[M], the same for files.
+    How many values (or how much width) there are: point: in each point; gap: float64[R], in the gap behind each; span:
+    float64[M], in each file's interval.
     """
 
     lo: Int64
@@ -38,7 +40,8 @@ class Cells:
     begun: Int32
     ended: Int32
     bounded: NDArray[np.bool_]
-    measure: Float64
+    point: float
+    gap: Float64
     span: Float64
 
     @property
@@ -48,22 +51,21 @@ class Cells:
         depth[1:] -= self.ended[:-1]
         return depth
 
-    def coverage(self) -> Float64:
-        """float64[2, R]: how many files hold each cell."""
-        coverage = np.empty(self.measure.shape)
-        coverage[0] = self.depth
-        np.subtract(self.begun, self.ended, out=coverage[1])
-        return coverage
+    @property
+    def coverage(self) -> PerCell:
+        """int32: how many files hold each cell."""
+        return self.depth, self.begun - self.ended
 
-    def cover(self, amount: Float64, out: Float64 | None = None) -> Float64:
-        """float64[2, R]: the sum of `amount`, float64[M], over the files whose interval holds the cell. out: for it."""
-        points = len(self.begun)
-        here, gone = np.bincount(self.lo, amount, points), np.bincount(self.hi, amount, points)
-        here -= gone
-        covered = np.empty((2, points)) if out is None else out
-        np.cumsum(here, out=covered[1])
-        np.add(covered[1], gone, out=covered[0])  # a file that ends at a point holds it, and not the gap behind it
-        return covered
+    def cover(self, amount: Float64) -> PerCell:
+        """float64: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
+        # without any file bincount answers in integers
+        behind, here = (
+            np.bincount(ends, amount, len(self.begun)).astype(np.float64, copy=False) for ends in (self.lo, self.hi)
+        )
+        behind -= here
+        np.cumsum(behind, out=behind)
+        here += behind  # a file that ends at a point holds it, and not the gap behind it
+        return here, behind
 
     def among(self, member: NDArray[np.bool_]) -> Cells:
         """The cells of some of the files alone, of which no others' bounds are points.
@@ -79,33 +81,30 @@ class Cells:
         number[points] = np.arange(len(points))
         lo, hi, start = number[lo], number[hi], np.searchsorted(points, self.start)
         begun, ended = _counts(lo, hi, len(points))
-        measure = self.measure[:, points]
+        gap = np.zeros(len(points))
         if len(points):
-            np.add.reduceat(self.measure.sum(axis=0), points, out=measure[1])
-            measure[1] -= measure[0]
-            measure[1, _last_points(start)] = 0.0
+            np.add.reduceat(self.gap + self.point, points, out=gap)
+            gap -= self.point
+            gap[_last_points(start)] = 0.0
         file, partition, span, bounded = self.file[kept], self.partition[kept], self.span[kept], self.bounded[:, kept]
-        return Cells(lo, hi, file, partition, start, begun, ended, bounded, measure, span)
+        return Cells(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
 
     def per_partition(self, values: Float64) -> Float64:
-        """float64[P]: the sum of `values`, float64[2, R], over each partition's cells."""
+        """float64[P]: the sum of `values`, float64[R], over each partition's points."""
         filled = np.diff(self.start) > 0
         out = np.zeros(len(filled))
         if filled.any():
-            out[filled] = np.add.reduceat(values, self.start[:-1][filled], axis=1).sum(axis=0)
+            out[filled] = np.add.reduceat(values, self.start[:-1][filled])
         return out
 
 
-def running(values: Float64, out: Float64 | None = None) -> Float64:
-    """float64[2, R]: the sum of `values`, float64[2, R], over all cells before each point, and with the point.
-
-    out: for it, other memory than that of `values`.
-    """
-    sums = np.empty_like(values) if out is None else out
-    sums[0, :1] = 0.0
-    np.add(values[0, :-1], values[1, :-1], out=sums[0, 1:])
-    np.cumsum(sums[0, 1:], out=sums[0, 1:])
-    np.add(sums[0], values[0], out=sums[1])
+def before(values: PerCell) -> Float64:
+    """float64[R]: the sum of `values` over all cells before each point."""
+    points, gaps = values
+    sums = np.empty_like(points)
+    sums[:1] = 0.0
+    np.add(points[:-1], gaps[:-1], out=sums[1:])
+    np.cumsum(sums[1:], out=sums[1:])
     return sums
 
 
@@ -124,9 +123,9 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
         hi, file = hi[order], file[order]
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
-    measure, span = _measures(axis, start, lo, hi)
+    gap, span = _measures(axis, start, lo, hi)
     owner = np.repeat(np.arange(len(files)), files)  # points, and so lo, rise from partition to partition
-    return Cells(lo, hi, file, owner, start, begun, ended, bounded, measure, span)
+    return Cells(lo, hi, file, owner, start, begun, ended, bounded, axis.point, gap, span)
 
 
 def _last_points(start: Int64) -> Int64:
@@ -168,15 +167,14 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
-    """measure and span of `Cells`; `axis` holds the values of the points."""
-    measure = np.zeros((2, start[-1]))
-    measure[0] = axis.point
+    """gap and span of `Cells`; `axis` holds the values of the points."""
     if len(axis) == 0:
-        return measure, np.full(len(lo), axis.point)
-    gap = axis.width(slice(None, -1), slice(1, None))
-    gap -= axis.point
-    np.maximum(gap, 0.0, out=measure[1, :-1])
-    measure[1, _last_points(start)] = 0.0
+        return np.zeros(start[-1]), np.full(len(lo), axis.point)
+    gap = np.zeros(start[-1])
+    inside = axis.width(slice(None, -1), slice(1, None))
+    inside -= axis.point
+    np.maximum(inside, 0.0, out=gap[:-1])
+    gap[_last_points(start)] = 0.0
     span = axis.width(lo, hi)
     span += axis.point
-    return measure, span
+    return gap, span

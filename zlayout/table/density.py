@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zlayout.table.cells import Cells, Float64, running
+from zlayout.table.cells import Cells, Float64, PerCell, before
 
 STEPS = 4
 STEPS_OF_MANY = 2  # beyond MANY files: a step takes about 0.1 s for a million files
@@ -20,12 +20,11 @@ MANY = 250_000
 THINNEST = 1e-280
 
 
-def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int | None = None) -> Float64:
-    """float64[2, R]: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
+def estimate_rows(cells: Cells, weights: Float64, steps: int | None = None) -> PerCell:
+    """float64: how many rows lie in each cell. `weights`: float64[M], rows with a value, of the cells' files.
 
-    coverage: float64[2, R], `cells.coverage()`. `steps` steps of O(M + R) (None: 4, or 2 for very many files).
-    Their number does not depend on how the estimate moves, so that one partition's result never depends on another's
-    files.
+    `steps` steps of O(M + R) (None: 4, or 2 for very many files). Their number does not depend on how the estimate
+    moves, so that one partition's result never depends on another's files.
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY else STEPS_OF_MANY
@@ -37,12 +36,11 @@ def estimate_rows(cells: Cells, weights: Float64, coverage: Float64, steps: int 
         free = free[active]
     most = files.cover(free)
     rows = _spread(files, free, most)
-    rows[0] += anchored
-    shared = bool(len(free)) and float(coverage.max()) > 1  # else every cell is some file's own: nothing to move
-    scratch = np.empty_like(rows)  # the system takes as long to give new memory as a step takes to fill it
+    rows[0][:] += anchored
+    shared = bool(len(free)) and int(cells.depth.max()) > 1  # else every cell is some file's own: nothing to move
     for _ in range(steps if shared else 0):
-        _respread(files, free, rows, most, scratch)
-        rows[0] += anchored
+        _respread(files, free, rows, most)
+        rows[0][:] += anchored
     return rows
 
 
@@ -64,32 +62,37 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     return anchored.astype(np.float64, copy=False), np.maximum(free, 0.0, out=free)
 
 
-def _spread(files: Cells, free: Float64, most: Float64) -> Float64:
+def _spread(files: Cells, free: Float64, most: PerCell) -> PerCell:
     """By measure."""
-    rows = files.cover(free / files.span)
+    points, gaps = files.cover(free / files.span)
     with np.errstate(over="ignore"):  # what is lost of a huge rate, in a huge gap: no more than `most` in any case
-        rows *= files.measure
-    return _within(rows, most)
+        points *= files.point
+        gaps *= files.gap
+    return _within((points, gaps), most)
 
 
-def _respread(files: Cells, free: Float64, rows: Float64, most: Float64, scratch: Float64) -> None:
-    """In place: `rows` in proportion to what is there. scratch: float64[2, R], which is written over."""
-    before, through = running(rows, scratch)
-    inside = through[files.hi]
-    inside -= before[files.lo]
+def _respread(files: Cells, free: Float64, rows: PerCell, most: PerCell) -> None:
+    """In place: `rows` in proportion to what is there."""
+    so_far = before(rows)
+    inside = so_far[files.hi]
+    inside += rows[0][files.hi]
+    inside -= so_far[files.lo]
     np.maximum(inside, free, out=inside)
-    rows *= _level(files.cover(np.divide(free, inside, out=inside), scratch))
+    rate = _level(files.cover(np.divide(free, inside, out=inside)))
+    for there, factor in zip(rows, rate, strict=True):
+        there *= factor
     _within(rows, most)
 
 
-def _within(rows: Float64, most: Float64) -> Float64:
+def _within(rows: PerCell, most: PerCell) -> PerCell:
     """In place: no cell gets more rows than its files have. Sums of rates lose digits beside much larger ones."""
-    clipped: Float64 = np.clip(rows, 0.0, most, out=rows)
-    return clipped
+    for there, limit in zip(rows, most, strict=True):
+        np.clip(there, 0.0, limit, out=there)
+    return rows
 
 
-def _level(rate: Float64) -> Float64:
-    """Hold the rate of a point to that of the better gap beside it.
+def _level(rate: PerCell) -> PerCell:
+    """In place: hold the rate of a point to that of the better gap beside it.
 
     Two files that merely meet in a value would else pull their rows onto it, more with every step.
     """

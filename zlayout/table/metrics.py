@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.table.cells import Cells, Float64, cut_cells
+from zlayout.table.cells import Cells, Float64, PerCell, cut_cells
 from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
@@ -80,8 +80,7 @@ def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, pa
     weights: float64[N], rows of each file that hold a value. partition: int32[N] below `partitions`, None for one.
     """
     cells = cut_cells(ranked, partition, partitions)
-    coverage = cells.coverage()
-    return float(touched_in_partitions(cells, estimate_in_partitions(cells, weights, coverage), coverage).sum())
+    return float(touched_in_partitions(cells, estimate_in_partitions(cells, weights)).sum())
 
 
 def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
@@ -160,10 +159,9 @@ def _measure(
     def from_bounds() -> tuple[Int64, Int64, Float64]:
         return _depth(cells), _overlaps(cells), _distinct(ranked, cells)
 
-    def from_rows() -> tuple[Float64, Float64]:
-        coverage = cells.coverage()
-        estimate = estimate_in_partitions(cells, rows_with_value(files, column), coverage)
-        return estimate, touched_in_partitions(cells, estimate, coverage)
+    def from_rows() -> tuple[PerCell, Float64]:
+        estimate = estimate_in_partitions(cells, rows_with_value(files, column))
+        return estimate, touched_in_partitions(cells, estimate)
 
     found = both(from_bounds, from_rows, len(files) if alone else 0)
     (depths, others, distinct), (estimate, touched_inside) = found
@@ -237,7 +235,7 @@ def _distinct(ranked: Ranked, cells: Cells) -> Float64:
     if len(ranked.axis) == 0 or len(filled) == 0:
         return most
     if ranked.axis.countable:
-        most[filled] = cells.per_partition(cells.measure)[filled] / ranked.axis.point
+        most[filled] = cells.per_partition(cells.gap + cells.point)[filled] / cells.point
     single = counts(cells.partition[cells.hi == cells.lo], len(points))
     telling = (files >= OUTNUMBER * points) & (2 * single >= files)
     most = np.where(telling, np.minimum(most, points), most)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.table.cells import Cells, Float64, cut_cells, running
+from zlayout.table.cells import Cells, Float64, PerCell, before, cut_cells
 from zlayout.table.density import estimate_rows
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import FileTable, Int32, Int64
@@ -29,7 +29,8 @@ class Reach:
     hi: Int64
     share: Float64
     _cells: Cells
-    _running: Float64
+    _before: Float64
+    _through: Float64
     _total: Float64
 
     @property
@@ -43,17 +44,15 @@ class Reach:
         return share
 
     def _between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
-        before, through = self._running
-        share: Float64 = through[hi]
-        share -= before[lo]
+        share: Float64 = self._through[hi]
+        share -= self._before[lo]
         share /= np.where(self._total > 0, self._total, np.inf)[partition]
         return share
 
     def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
         """float64[P]: touched of some of the files, bool[N], by themselves. weights: float64[N], rows with a value."""
         cells = self._cells.among(member)
-        coverage = cells.coverage()
-        return touched_in_partitions(cells, estimate_in_partitions(cells, weights, coverage), coverage)
+        return touched_in_partitions(cells, estimate_in_partitions(cells, weights))
 
 
 def reach(files: FileTable, column: str, weights: Float64, partition: Int32, partitions: int) -> Reach:
@@ -62,29 +61,33 @@ def reach(files: FileTable, column: str, weights: Float64, partition: Int32, par
     Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
     """
     cells = cut_cells(rank_bounds(files.bounds[column], files.rows), partition, partitions)
-    return reach_of(cells, estimate_in_partitions(cells, weights, cells.coverage()), len(files))
+    return reach_of(cells, estimate_in_partitions(cells, weights), len(files))
 
 
-def reach_of(cells: Cells, estimate: Float64, files: int) -> Reach:
-    """estimate: float64[2, R], rows in each cell. files: N, of which the cells have those that hold a value."""
+def reach_of(cells: Cells, estimate: PerCell, files: int) -> Reach:
+    """estimate: rows in each cell. files: N, of which the cells have those that hold a value."""
     lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
     lo[cells.file], hi[cells.file] = cells.lo, cells.hi
-    found = Reach(lo, hi, np.zeros(files), cells, running(estimate), cells.per_partition(estimate))
+    points, gaps = estimate
+    so_far = before(estimate)
+    found = Reach(lo, hi, np.zeros(files), cells, so_far, so_far + points, cells.per_partition(points + gaps))
     found.share[cells.file] = found._between(cells.partition, cells.lo, cells.hi)
     return found
 
 
-def estimate_in_partitions(cells: Cells, weights: Float64, coverage: Float64) -> Float64:
-    """float64[2, R]: rows in each cell. A partition whose files have no rows left counts its files alike."""
+def estimate_in_partitions(cells: Cells, weights: Float64) -> PerCell:
+    """float64: rows in each cell. A partition whose files have no rows left counts its files alike."""
     rows = weights[cells.file]
     total = sums(cells.partition, len(cells.start) - 1, rows)
     empty = ~(total > 0)
     if empty.any():
         rows[empty[cells.partition]] = 1.0
-    return estimate_rows(cells, rows, coverage)
+    return estimate_rows(cells, rows)
 
 
-def touched_in_partitions(cells: Cells, estimate: Float64, coverage: Float64) -> Float64:
-    """float64[P]: files that an equality query opens, from float64[2, R] rows and files of each cell."""
-    met = cells.per_partition(estimate * coverage)
-    return np.divide(met, cells.per_partition(estimate), out=np.zeros(len(met)), where=met > 0)
+def touched_in_partitions(cells: Cells, estimate: PerCell) -> Float64:
+    """float64[P]: files that an equality query opens. estimate: rows in each cell."""
+    points, gaps = estimate
+    on_points, on_gaps = cells.coverage
+    met = cells.per_partition(points * on_points + gaps * on_gaps)
+    return np.divide(met, cells.per_partition(points + gaps), out=np.zeros(len(met)), where=met > 0)
