@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from model import spark_job
 from model.iceberg_catalog import DataFile, IcebergTable, Metadata
-from model.iceberg_java import Loaded, StandIn, Task
+from model.iceberg_java import METADATA, Loaded, StandIn, Task
 from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
 from model.reports import RunCommit
 from model.rows import Row
@@ -28,6 +28,8 @@ from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.record import known_state
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
+
+JVM = SimpleNamespace(iceberg=SimpleNamespace(TableMetadataParser=METADATA))
 
 
 class ModelIceberg(product.IcebergBackend):
@@ -58,7 +60,7 @@ class ModelIceberg(product.IcebergBackend):
 
 def laid_out(base: Metadata) -> set[str]:
     """Live files that the table says have the layout: by the property and the snapshots' summaries."""
-    state = known_state(base)
+    state = known_state(cast(Any, JVM), base)
     snapshots = state[LAYOUT.layout_id].snapshots if LAYOUT.layout_id in state else ()
     return {file.name for file in base.files.values() if file.snapshot in snapshots}
 

@@ -75,9 +75,6 @@ class Snapshot:
     def sequenceNumber(self) -> int:
         return self.sequence
 
-    def summary(self) -> Mapping[str, str]:
-        return self.properties
-
     def deleteManifests(self, _io: object) -> Seq:
         return Seq("x" if self.has_deletes else "")
 
@@ -100,9 +97,6 @@ class Metadata:
 
     def properties(self) -> Mapping[str, str]:
         return self.values
-
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        return self.history
 
     def deletes_of(self, file: DataFile) -> list[DeleteFile]:
         return [delete for delete in self.deletes.values() if delete.applies(file)]

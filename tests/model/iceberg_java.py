@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -137,6 +138,14 @@ class Update:
         pass
 
 
+def to_json(base: Metadata) -> str:
+    """As `TableMetadataParser.toJson`, as far as it is read."""
+    return json.dumps({"snapshots": [{"snapshot-id": s.number, "summary": dict(s.properties)} for s in base.history]})
+
+
+METADATA = SimpleNamespace(toJson=to_json)
+
+
 class StandIn:
     """The methods of `zlayout.backends.iceberg.jvm.IcebergJvm` that a rewrite uses."""
 
@@ -146,7 +155,7 @@ class StandIn:
         self.name: str = session.name
         self.changes = self.written = 0
         kinds = SimpleNamespace(isFileScoped=lambda delete: bool(delete.target), isDV=lambda delete: delete.vector)
-        self.iceberg = SimpleNamespace(util=SimpleNamespace(ContentFileUtil=kinds))
+        self.iceberg = SimpleNamespace(util=SimpleNamespace(ContentFileUtil=kinds), TableMetadataParser=METADATA)
 
     def load(self, name: TableName) -> Loaded:  # noqa: ARG002
         step("load")

@@ -119,7 +119,7 @@ def deleted_too(tasks: Iterable[Task]) -> tuple[Row, ...]:
 def every_delete(self: StandIn, session: Any) -> None:
     real_load(self, session)
     kinds = SimpleNamespace(isFileScoped=lambda _: True, isDV=lambda delete: delete.vector)
-    self.iceberg = SimpleNamespace(util=SimpleNamespace(ContentFileUtil=kinds))
+    self.iceberg.util = SimpleNamespace(ContentFileUtil=kinds)
 
 
 BELIEVED = (iceberg_backend, "is_exact", lambda _: False)

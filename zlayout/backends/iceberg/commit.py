@@ -119,7 +119,7 @@ def _prepared(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, d
     change.set(recorded.LAYOUT_ID, work.layout.layout_id)
     change.commit()
     snapshot = int(transaction.table().currentSnapshot().snapshotId())
-    state = known_state(table.operations().current())
+    state = known_state(pinned.jvm, table.operations().current())
     state = recorded.after(state, work.layout, [snapshot], recorded.listed(state) - dead)
     transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
     pinned.require_files(added)
@@ -169,7 +169,7 @@ def _finished(catalog: CatalogConfig, work: Work, groups: Sequence[Group]) -> Co
 def _dead(pinned: Staged, catalog: CatalogConfig, work: Work) -> Ids:
     """Recorded snapshots of which no file is live any more. Reads manifests only where there are any recorded."""
     with java_errors(f"reading what is recorded of {work.table}"):
-        known = recorded.listed(known_state(pinned.table.operations().current()))
+        known = recorded.listed(known_state(pinned.jvm, pinned.table.operations().current()))
     return known - live_snapshots(catalog, work.table) if known else known
 
 

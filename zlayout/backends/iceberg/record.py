@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
         doing = f"recording the layout of {name}"
         with java_errors(doing):
             base = operations.current()
-            wanted = recorded.render(change(known_state(base)))
+            wanted = recorded.render(change(known_state(jvm, base)))
             if wanted == base.properties().get(recorded.PROPERTY):
                 return False
             properties = jvm.java.util.HashMap(base.properties())
@@ -55,11 +56,16 @@ def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
     return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
 
 
-def known_state(base: Any) -> recorded.State:
+def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
     """What table metadata says is laid out, by the property and by the summaries of its snapshots."""
     try:
         state = recorded.parse(base.properties().get(recorded.PROPERTY))
     except recorded.CorruptState:
         state = {}
-    summaries = [(int(s.snapshotId()), s.summary()) for s in base.snapshots()]
-    return recorded.from_summaries(state, summaries)
+    return recorded.from_summaries(state, _summaries(jvm, base))
+
+
+def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
+    """In one call of the JVM: there may be thousands of snapshots, and each call takes about 0.1 ms."""
+    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
+    return [(s["snapshot-id"], s.get("summary", {})) for s in document.get("snapshots", ())]
