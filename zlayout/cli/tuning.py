@@ -38,15 +38,22 @@ def keep_freed_memory() -> None:
     Planning a million files makes and drops hundreds of arrays of 8 MB. glibc maps each anew, so that the system
     clears its pages again and again: in a virtual machine that took as long as the arithmetic.
     """
-    # Arrow's own allocator keeps memory of its own, which numpy then cannot use
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return
+    # Arrow's own allocator keeps memory of its own, which numpy then cannot use
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     mallopt(M_MMAP_THRESHOLD, 1024 * MIB)
     mallopt(M_TRIM_THRESHOLD, MOST)
     # all threads share what is kept: arenas of their own hold nothing larger than 64 MiB
     mallopt(M_ARENA_MAX, 1)
+
+
+def give_back_freed_memory() -> None:
+    """To the system: for when other processes need it and little more is to be planned here."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def slow_compress(cpu_info: Path) -> bool:

@@ -41,6 +41,24 @@ def test_memory_that_was_freed_is_taken_again_without_a_page_fault() -> None:
     assert int(said(AGAIN.format(before=TUNE))) < 1_000
 
 
+KEPT = """
+import os, pathlib
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+{before}
+taken = bytearray(64 << 20)
+above = bytearray(1 << 20)  # what is in use above it keeps the heap from shrinking
+del taken
+kept = resident()
+tuning.give_back_freed_memory()
+print(kept - resident())
+"""
+
+
+def test_what_is_kept_is_given_back_when_asked() -> None:
+    assert int(said(KEPT.format(before=TUNE))) > 60 << 20
+
+
 def test_arrow_shares_what_is_kept() -> None:
     arrow = "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
     assert said(f"{TUNE}\n{arrow}") == "system"
