@@ -8,7 +8,7 @@ few times: times are the median, memory is the most. What is timed is the first 
 # ruff: noqa: E402
 from __future__ import annotations
 
-from zlayout.cli.tuning import tune_process
+from zlayout.tuning import tune_process
 
 tune_process()  # before numpy and Arrow are imported, as the command does
 

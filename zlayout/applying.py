@@ -14,6 +14,7 @@ from zlayout.plan.decision import PlanOptions
 from zlayout.plan.model import TablePlan
 from zlayout.plan.stale import Staleness, staleness
 from zlayout.planning import Planned, look, plan_table
+from zlayout.tuning import give_back_freed_memory
 
 # A group that met a concurrent change is planned anew, at most this many times in one run.
 ATTEMPTS = 3
@@ -130,6 +131,7 @@ def _execute(
     whole = planned.decision.work(planned.spec, applied.run_id, verify)
     failed: frozenset[str] = frozenset()
     works = whole.in_parts(planned.spec.max_group_size)
+    give_back_freed_memory()  # what planning left: Spark's JVM needs it from here on
     for outcome in (outcome for work in works for outcome in backend.execute(work, notify)):
         if isinstance(outcome, Notice):
             if outcome in applied.notices:

@@ -101,6 +101,7 @@ INTERNALS = {
             f"{_ICEBERG}.spark.Spark3Util": ("loadIcebergTable/2",),
             f"{_ICEBERG}.spark.actions.SparkActions": ("get/1", "rewriteDataFiles/1"),
             f"{_ICEBERG}.Transaction": ("updateProperties/0", "commitTransaction/0"),
+            f"{_ICEBERG}.TableMetadataParser": ("toJson/1",),
         },
         {
             f"{_ICEBERG}.spark.SparkTableCache": ("get/0", "add/2", "remove/1"),

@@ -22,6 +22,7 @@ from zlayout.importing import target_size
 from zlayout.report.words import number, plural, printable
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
 from zlayout.table.state import TableState
+from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload
 
 ROWS_A_FILE = 2_000  # as the rewrite samples
@@ -110,6 +111,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     console.say(f"drawing {min(rows, total):,} of {plural(total, 'row')} of {name} on Spark, seed {request.seed}")
     from zlayout.advise.spark_sample import draw_sample
 
+    give_back_freed_memory()  # what reading left: Spark's JVM needs it from here on
     try:
         sample = draw_sample(runtime, catalog, name, state, columns, rows, request.seed)
     finally:

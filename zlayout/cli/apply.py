@@ -18,7 +18,6 @@ from zlayout.cli.plan import Planning, PlanRequest, make_plan
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports
 from zlayout.cli.shown import JsonShown, Shown, TextShown
-from zlayout.cli.tuning import give_back_freed_memory
 from zlayout.errors import SpecError
 from zlayout.plan import document
 from zlayout.plan.model import Plan
@@ -94,7 +93,6 @@ def _execute(
 ) -> tuple[list[Applied], int]:
     """Apply table after table; what was done to each, and the exit code."""
     changing = [p for p in planning.planned if p.decision.plan.status == "changes"]
-    give_back_freed_memory()  # Spark's JVM needs it from here on
     done: list[Applied] = []
     attempts = 1 if _is_plan_file(request) else ATTEMPTS
     runtime = planning.runtime

@@ -11,8 +11,8 @@ from typer._click.exceptions import ClickException, UsageError
 from zlayout.cli.app import app
 from zlayout.cli.console import Console
 from zlayout.cli.logs import take_logs
-from zlayout.cli.tuning import tune_process
 from zlayout.errors import Diagnostic, Location, ZlayoutError
+from zlayout.tuning import tune_process
 
 USAGE = 64
 INTERRUPTED = 130

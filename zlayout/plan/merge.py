@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.plan.classes import Classes, classes_of
-from zlayout.plan.forecast import best_touched, ideal_touched
+from zlayout.plan.forecast import best_touched, ideal_touched, without_noise
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
@@ -35,7 +35,7 @@ class Decayed:
     """The files of the partitions to look at, measured.
 
     files: their partitions are numbered 0..P - 1 in `partition` (int64[N]); facts: of the same files.
-    live_bytes: float64[N], what a rewrite leaves of each file's bytes.
+    live_bytes: float64[N], what a rewrite leaves of each file's bytes; whole ones, which add up exactly in any order.
     reaches: one for each z-order column. touched: float64[P, d], now. achievable: float64[P, d], touched at best if the
     partition were rewritten whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what
     theory promises, 1 where it is near. targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
@@ -55,8 +55,7 @@ class Decayed:
     @property
     def ratio(self) -> Floats:
         """float64[P]: touched beside what is achievable, mean over the columns."""
-        ratio: Floats = (self.touched / self.achievable).mean(axis=1)
-        return ratio
+        return without_noise((self.touched / self.achievable).mean(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def _live_bytes(files: FileTable) -> Floats:
     live = files.bytes.astype(np.float64)
     some = np.flatnonzero((files.deleted > 0) & (files.rows > 0))
     live[some] *= files.live_rows[some] / files.rows[some]
-    return live
+    return np.rint(live, out=live)
 
 
 def _calibration(
@@ -127,7 +126,8 @@ def _calibration(
     columns = tuple(zip(spec.column_names, reaches, strict=True))
     short = np.stack(side_by_side(alone, columns, len(files)), axis=1) / ideal
     # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: that is no falling short.
-    return np.where(short.mean(axis=1, keepdims=True) > SHORT, np.maximum(short, 1.0), 1.0)
+    falls_short = without_noise(short.mean(axis=1, keepdims=True)) > SHORT
+    return np.where(falls_short, np.maximum(short, 1.0), 1.0)
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
@@ -270,7 +270,7 @@ def _candidates(
         inside = measured.between(owner, *_growing_hull(measured, rows, owner))
         kept = decayed.touched[owner, column] - along(rows.sums(measured.share))
         touched[:, column] = kept + fresh[:, column] * inside
-    ratio = (touched / decayed.achievable[owner]).mean(axis=1)
+    ratio = without_noise((touched / decayed.achievable[owner]).mean(axis=1))
     # with nothing pending, one group alone would be rewritten as it is
     waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])

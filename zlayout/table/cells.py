@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
 Float64 = NDArray[np.float64]
-PerCell = tuple[NDArray[Any], NDArray[Any]]  # R points, R gaps behind them
+PerCell = tuple[Float64, Float64]  # R points, R gaps behind them
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Cells:
     partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
     begun, ended: int32[R], how many files begin and how many end at a point or before it.
     bounded: bool[2, M], whether the lower and the upper end are bounds that the metadata gave.
-    How many values (or how much width) there are: point: in each point; gap: float64[R], in the gap behind each; span:
-    float64[M], in each file's interval.
+    point: how many values (or how much width) a point holds. gap: float64[R], how many the gap behind each point holds.
+    span: float64[M], how many each file's interval holds.
     """
 
     lo: Int64
@@ -52,8 +51,8 @@ class Cells:
         return depth
 
     @property
-    def coverage(self) -> PerCell:
-        """int32: how many files hold each cell."""
+    def coverage(self) -> tuple[Int32, Int32]:
+        """How many files hold each point, and each gap behind one."""
         return self.depth, self.begun - self.ended
 
     def cover(self, amount: Float64) -> PerCell:

@@ -36,11 +36,12 @@ def estimate_rows(cells: Cells, weights: Float64, steps: int | None = None) -> P
         free = free[active]
     most = files.cover(free)
     rows = _spread(files, free, most)
-    rows[0][:] += anchored
+    points, _ = rows
+    points += anchored
     shared = bool(len(free)) and int(cells.depth.max()) > 1  # else every cell is some file's own: nothing to move
     for _ in range(steps if shared else 0):
         _respread(files, free, rows, most)
-        rows[0][:] += anchored
+        points += anchored
     return rows
 
 
@@ -68,7 +69,8 @@ def _spread(files: Cells, free: Float64, most: PerCell) -> PerCell:
     with np.errstate(over="ignore"):  # what is lost of a huge rate, in a huge gap: no more than `most` in any case
         points *= files.point
         gaps *= files.gap
-    return _within((points, gaps), most)
+    _clip((points, gaps), most)
+    return points, gaps
 
 
 def _respread(files: Cells, free: Float64, rows: PerCell, most: PerCell) -> None:
@@ -78,20 +80,20 @@ def _respread(files: Cells, free: Float64, rows: PerCell, most: PerCell) -> None
     inside += rows[0][files.hi]
     inside -= so_far[files.lo]
     np.maximum(inside, free, out=inside)
-    rate = _level(files.cover(np.divide(free, inside, out=inside)))
+    rate = files.cover(np.divide(free, inside, out=inside))
+    _level(rate)
     for there, factor in zip(rows, rate, strict=True):
         there *= factor
-    _within(rows, most)
+    _clip(rows, most)
 
 
-def _within(rows: PerCell, most: PerCell) -> PerCell:
+def _clip(rows: PerCell, most: PerCell) -> None:
     """In place: no cell gets more rows than its files have. Sums of rates lose digits beside much larger ones."""
     for there, limit in zip(rows, most, strict=True):
         np.clip(there, 0.0, limit, out=there)
-    return rows
 
 
-def _level(rate: PerCell) -> PerCell:
+def _level(rate: PerCell) -> None:
     """In place: hold the rate of a point to that of the better gap beside it.
 
     Two files that merely meet in a value would else pull their rows onto it, more with every step.
@@ -99,4 +101,3 @@ def _level(rate: PerCell) -> PerCell:
     points, gaps = rate
     np.minimum(points[:1], gaps[:1], out=points[:1])
     np.minimum(points[1:], np.maximum(gaps[:-1], gaps[1:]), out=points[1:])
-    return rate

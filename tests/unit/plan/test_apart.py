@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
@@ -37,6 +37,24 @@ def files_of(region: str) -> st.SearchStrategy[list[File]]:
     return st.tuples(stuck | st.just([]), st.lists(file, min_size=1, max_size=8)).map(lambda both: [*both[0], *both[1]])
 
 
+def stuck_in(region: str) -> list[File]:
+    return [File(0, 9, region, 0, 10 * REGIONS.index(region), 100, 0, TARGET)] * 2
+
+
+# Live bytes of the first region that are no whole number, and in the last one a rewrite of 1.5 files.
+FRACTION = (
+    [*stuck_in("a"), *[File(0, 0, "a", 0, 0, rows, dead, 1000) for rows, dead in ((1, 0),) * 4 + ((34, 5), (33, 33))]],
+    [File(0, 0, "b", 0, 10, 1, 0, 1000)],
+    [*stuck_in("c"), File(0, 0, "c", 0, 20, 1, 0, 1000)],
+    [
+        *stuck_in("d"),
+        *[File(0, 0, "d", NEW, -1, 1, 0, size) for size in (1000, 250)],
+        File(0, 0, "d", 1, 30, 1, 0, 250),
+    ],
+)
+
+
+@example(FRACTION, 1.2, Random(0))
 @given(st.tuples(*map(files_of, REGIONS)), st.sampled_from((1.2, 1.5, 2.0, 3.0)), st.randoms(use_true_random=False))
 @settings(max_examples=300, deadline=None)
 def test_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: Random) -> None:

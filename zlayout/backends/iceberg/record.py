@@ -68,4 +68,4 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
     """In one call of the JVM: there may be thousands of snapshots, and each call takes about 0.1 ms."""
     document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
-    return [(s["snapshot-id"], s.get("summary", {})) for s in document.get("snapshots", ())]
+    return [(s["snapshot-id"], s.get("summary", {})) for s in document["snapshots"]]
