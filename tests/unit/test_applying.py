@@ -152,3 +152,12 @@ def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -
     applied = new_run(planned)
     apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
     assert (backend.runs, len(applied.commits)) == (2, 2)
+
+
+def test_memory_goes_back_to_the_system_before_every_rewrite(
+    table: MemoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, given_back = Disturbed(table, conflicts=1), []
+    monkeypatch.setattr("zlayout.applying.give_back_freed_memory", lambda: given_back.append(backend.runs))
+    run(backend)
+    assert given_back == [0, 1]
