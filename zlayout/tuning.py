@@ -14,6 +14,7 @@ from typing import Any
 # <malloc.h>
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
+M_ARENA_MAX = -8
 
 MIB = 1 << 20
 LARGEST = (1024 * MIB, 32 * MIB)  # glibc before 2.35 refuses more than 32 MiB
@@ -45,6 +46,7 @@ def keep_freed_memory(c_library: Any) -> None:
     # the trim threshold alone would end glibc's own growth of the other, and every array would be mapped
     if mallopt is not None and any(mallopt(M_MMAP_THRESHOLD, size) for size in LARGEST):
         mallopt(M_TRIM_THRESHOLD, MOST)
+        mallopt(M_ARENA_MAX, 1)  # else one thread cannot take what another freed: a sixth more time for a plan
         # Arrow's own allocator keeps memory of its own, which numpy then cannot use
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
