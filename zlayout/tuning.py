@@ -27,8 +27,6 @@ ZEN_4 = "25"  # the family of Zen 3 too, which has no AVX-512
 
 def tune_process() -> None:
     """Call it before numpy and Arrow are imported. Nothing changes outside Linux."""
-    if sys.platform != "linux":
-        return
     if not any(name.startswith("MALLOC_") for name in os.environ) and "malloc" not in os.getenv("GLIBC_TUNABLES", ""):
         keep_freed_memory(_c_library())
     if not os.getenv("NPY_ENABLE_CPU_FEATURES") and slow_compress(CPU_INFO):  # numpy takes one of the two at most
@@ -53,7 +51,7 @@ def keep_freed_memory(c_library: Any) -> None:
 
 def give_back_freed_memory() -> None:
     """To the system, before other processes need it (Spark's JVM)."""
-    trim = getattr(_c_library(), "malloc_trim", None) if sys.platform == "linux" else None
+    trim = getattr(_c_library(), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
@@ -78,9 +76,10 @@ def slow_compress(cpu_info: Path) -> bool:
 
 
 def _c_library() -> Any:
-    """None where Python has no way to call it."""
-    with suppress(ImportError, OSError):
-        import ctypes
+    """None outside Linux, and where Python has no way to call it."""
+    if sys.platform == "linux":
+        with suppress(ImportError, OSError):
+            import ctypes
 
-        return ctypes.CDLL(None)
+            return ctypes.CDLL(None)
     return None

@@ -69,28 +69,28 @@ print(kept - resident())
 
 
 @glibc
-def test_memory_that_was_freed_is_taken_again_without_a_page_fault(bare: pytest.MonkeyPatch) -> None:
-    del bare
+@pytest.mark.usefixtures("bare")
+def test_memory_that_was_freed_is_taken_again_without_a_page_fault() -> None:
     assert int(said(AGAIN)) < 400
 
 
 @glibc
-def test_what_is_kept_is_given_back_when_asked(bare: pytest.MonkeyPatch) -> None:
-    del bare
+@pytest.mark.usefixtures("bare")
+def test_what_is_kept_is_given_back_when_asked() -> None:
     assert int(said(KEPT)) > 60 * MIB
 
 
 @glibc
-def test_the_command_is_tuned(bare: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("bare")
+def test_the_command_is_tuned() -> None:
     """And Arrow shares what is kept."""
-    del bare
     assert said(COMMAND).splitlines()[-1] == "system"
 
 
 @pytest.mark.parametrize("most", [2048 * MIB, 32 * MIB, 0])
-def test_an_older_allocator_keeps_less_or_stays_as_it_is(bare: pytest.MonkeyPatch, most: int) -> None:
+@pytest.mark.usefixtures("bare")
+def test_an_older_allocator_keeps_less_or_stays_as_it_is(most: int) -> None:
     """glibc refuses what is too large for it by 0."""
-    del bare
     taken: dict[int, int] = {}
 
     def mallopt(key: int, value: int) -> int:
@@ -105,8 +105,8 @@ def test_an_older_allocator_keeps_less_or_stays_as_it_is(bare: pytest.MonkeyPatc
     assert (os.environ.get(ARROW) == "system") is (most > 0)
 
 
-def test_a_c_library_without_the_setting_is_left_alone(bare: pytest.MonkeyPatch) -> None:
-    del bare
+@pytest.mark.usefixtures("bare")
+def test_a_c_library_without_the_setting_is_left_alone() -> None:
     keep_freed_memory(SimpleNamespace())
     assert ARROW not in os.environ
 

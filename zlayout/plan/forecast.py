@@ -63,15 +63,19 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     distinct = np.stack([m.by_partition.distinct for m in metrics], axis=1)
     ideal = ideal_touched(targets, spec.layout, distinct)
     touched = np.stack([m.by_partition.touched for m in metrics], axis=1)
-    best = best_touched(ideal)
-    ratios = np.divide(touched, best, out=np.ones_like(touched), where=best > 0)
-    return Measured(metrics, without_noise(ratios.mean(axis=1)), touched, ideal, distinct, number, targets)
+    ratio = mean_ratio(touched, best_touched(ideal))
+    return Measured(metrics, ratio, touched, ideal, distinct, number, targets)
 
 
-def without_noise(ratio: Floats) -> Floats:
-    """A ratio to decide by. Running sums pass through all partitions, and what they lose of a digit must not decide in
-    one of them whether it is within a tolerance."""
-    return np.round(ratio, DECIMALS)
+def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
+    """float64[P]: touched beside a yardstick, both float64[P, d], as the mean over columns; 1 where that is 0.
+
+    It is what is compared with a tolerance. Running sums pass through all partitions, and what they lose of a digit
+    must not decide in one of them: so it is rounded.
+    """
+    ratios = np.divide(touched, yardstick, out=np.ones_like(touched), where=yardstick > 0)
+    mean: Floats = ratios.mean(axis=1).round(DECIMALS)
+    return mean
 
 
 def columns(

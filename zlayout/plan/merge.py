@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.plan.classes import Classes, classes_of
-from zlayout.plan.forecast import best_touched, ideal_touched, without_noise
+from zlayout.plan.forecast import best_touched, ideal_touched, mean_ratio
 from zlayout.plan.partitions import SMALL, Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
@@ -55,7 +55,7 @@ class Decayed:
     @property
     def ratio(self) -> Floats:
         """float64[P]: touched beside what is achievable, mean over the columns."""
-        return without_noise((self.touched / self.achievable).mean(axis=1))
+        return mean_ratio(self.touched, self.achievable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ def _calibration(
         return column[1].touched_among(base, rows_with_value(files, column[0]))
 
     columns = tuple(zip(spec.column_names, reaches, strict=True))
-    short = np.stack(side_by_side(alone, columns, len(files)), axis=1) / ideal
+    touched = np.stack(side_by_side(alone, columns, len(files)), axis=1)
     # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: that is no falling short.
-    falls_short = without_noise(short.mean(axis=1, keepdims=True)) > SHORT
-    return np.where(falls_short, np.maximum(short, 1.0), 1.0)
+    short = mean_ratio(touched, ideal) > SHORT
+    return np.where(short[:, None], np.maximum(touched / ideal, 1.0), 1.0)
 
 
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
@@ -270,7 +270,7 @@ def _candidates(
         inside = measured.between(owner, *_growing_hull(measured, rows, owner))
         kept = decayed.touched[owner, column] - along(rows.sums(measured.share))
         touched[:, column] = kept + fresh[:, column] * inside
-    ratio = without_noise((touched / decayed.achievable[owner]).mean(axis=1))
+    ratio = mean_ratio(touched, decayed.achievable[owner])
     # with nothing pending, one group alone would be rewritten as it is
     waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])

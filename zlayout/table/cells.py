@@ -167,9 +167,9 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
     """gap and span of `Cells`; `axis` holds the values of the points."""
-    if len(axis) == 0:
-        return np.zeros(start[-1]), np.full(len(lo), axis.point)
     gap = np.zeros(start[-1])
+    if len(axis) == 0:
+        return gap, np.full(len(lo), axis.point)
     inside = axis.width(slice(None, -1), slice(1, None))
     inside -= axis.point
     np.maximum(inside, 0.0, out=gap[:-1])

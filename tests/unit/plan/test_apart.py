@@ -32,22 +32,25 @@ def files_of(region: str) -> st.SearchStrategy[list[File]]:
         st.sampled_from((0, 0, 0, 5, 100)),
         st.sampled_from((TARGET, TARGET, TARGET // 4)),
     )
-    # of a rewrite that could do no better: new files beside it are no reason for another one
-    stuck = st.integers(2, 10).map(lambda count: [made(0, 9, 0, 0, 100, 0, TARGET)] * count)
+    stuck = st.integers(2, 10).map(lambda count: stuck_in(region, count))
     return st.tuples(stuck | st.just([]), st.lists(file, min_size=1, max_size=8)).map(lambda both: [*both[0], *both[1]])
 
 
-def stuck_in(region: str) -> list[File]:
-    return [File(0, 9, region, 0, 10 * REGIONS.index(region), 100, 0, TARGET)] * 2
+def stuck_in(region: str, count: int) -> list[File]:
+    """Of a rewrite that could do no better: new files beside it are no reason for another one."""
+    return [File(0, 9, region, 0, 10 * REGIONS.index(region), 100, 0, TARGET)] * count
 
 
 # Live bytes of the first region that are no whole number, and in the last one a rewrite of 1.5 files.
 FRACTION = (
-    [*stuck_in("a"), *[File(0, 0, "a", 0, 0, rows, dead, 1000) for rows, dead in ((1, 0),) * 4 + ((34, 5), (33, 33))]],
-    [File(0, 0, "b", 0, 10, 1, 0, 1000)],
-    [*stuck_in("c"), File(0, 0, "c", 0, 20, 1, 0, 1000)],
     [
-        *stuck_in("d"),
+        *stuck_in("a", 2),
+        *[File(0, 0, "a", 0, 0, rows, dead, 1000) for rows, dead in ((1, 0),) * 4 + ((34, 5), (33, 33))],
+    ],
+    [File(0, 0, "b", 0, 10, 1, 0, 1000)],
+    [*stuck_in("c", 2), File(0, 0, "c", 0, 20, 1, 0, 1000)],
+    [
+        *stuck_in("d", 2),
         *[File(0, 0, "d", NEW, -1, 1, 0, size) for size in (1000, 250)],
         File(0, 0, "d", 1, 30, 1, 0, 250),
     ],
