@@ -49,6 +49,7 @@ class Internals:
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 _PLACEMENT: Calls = {
     "org.apache.spark.sql.classic.Dataset": ("repartitionById/2", "ofRows/2"),
+    "org.apache.spark.sql.classic.ExpressionUtils": ("expression/1", "column/1"),
     f"{_CATALYST}.NumericEvalContext": ("new/2",),
     f"{_CATALYST}.aggregate.Sum": ("new/2",),
     f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
@@ -57,6 +58,7 @@ _PLACEMENT: Calls = {
     f"{_CATALYST}.XXH64": ("hashUnsafeWords/4",),
     f"{_CATALYST}.KnownNotNull": ("new/1",),
     f"{_CATALYST}.KnownNullable": ("new/1",),
+    f"{_CATALYST}.UnscaledValue": ("new/1",),
     "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/1", "ordering/0"),
 }
 _DELTA = "org.apache.spark.sql.delta"
