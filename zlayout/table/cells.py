@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from zlayout.table.state import Int32, Int64
 
 Float64 = NDArray[np.float64]
 PerCell = tuple[Float64, Float64]  # R points, R gaps behind them
+BLOCK = 1 << 17  # files: what is computed of so many, and dropped again, is taken from a cache and not from memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,32 @@ class Cells:
             gap[_last_points(start)] = 0.0
         file, partition, span, bounded = self.file[kept], self.partition[kept], self.span[kept], self.bounded[:, kept]
         return Cells(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
+
+    def blocks(self) -> Iterator[tuple[slice, slice, Cells]]:
+        """Whole partitions, as many as hold about BLOCK files, in order: which files, which points, and their cells."""
+        first_file = np.searchsorted(self.lo, self.start)
+        _, first = np.unique(first_file[:-1] // BLOCK, return_index=True)
+        for one, end in zip(first, [*first[1:], len(self.start) - 1], strict=True):
+            files, points = slice(first_file[one], first_file[end]), slice(self.start[one], self.start[end])
+            yield files, points, self._block(one, end, files, points)
+
+    def _block(self, one: int, end: int, files: slice, points: slice) -> Cells:
+        if end - one == len(self.start) - 1:
+            return self
+        before = (self.begun[points.start - 1], self.ended[points.start - 1]) if points.start else (0, 0)
+        return Cells(
+            self.lo[files] - points.start,
+            self.hi[files] - points.start,
+            self.file[files],
+            self.partition[files] - one,
+            self.start[one : end + 1] - points.start,
+            self.begun[points] - before[0],
+            self.ended[points] - before[1],
+            self.bounded[:, files],
+            self.point,
+            self.gap[points],
+            self.span[files],
+        )
 
     def per_partition(self, values: Float64) -> Float64:
         """float64[P]: the sum of `values`, float64[R], over each partition's points."""

@@ -28,6 +28,17 @@ def estimate_rows(cells: Cells, weights: Float64, steps: int | None = None) -> P
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY else STEPS_OF_MANY
+    blocks = list(cells.blocks())
+    if len(blocks) == 1:
+        return _estimate(cells, weights, steps)
+    rows = (np.empty(len(cells.begun)), np.empty(len(cells.begun)))
+    for files, points, block in blocks:
+        for there, found in zip(rows, _estimate(block, weights[files], steps), strict=True):
+            there[points] = found
+    return rows
+
+
+def _estimate(cells: Cells, weights: Float64, steps: int) -> PerCell:
     anchored, free = _anchor(cells, weights)
     active = free > 0
     files = cells
@@ -75,16 +86,22 @@ def _spread(files: Cells, free: Float64, most: PerCell) -> PerCell:
 
 def _respread(files: Cells, free: Float64, rows: PerCell, most: PerCell) -> None:
     """In place: `rows` in proportion to what is there."""
-    so_far = before(rows)
-    inside = so_far[files.hi]
-    inside += rows[0][files.hi]
-    inside -= so_far[files.lo]
+    inside = _inside(files, rows)
     np.maximum(inside, free, out=inside)
     rate = files.cover(np.divide(free, inside, out=inside))
     _level(rate)
     for there, factor in zip(rows, rate, strict=True):
         there *= factor
     _clip(rows, most)
+
+
+def _inside(files: Cells, rows: PerCell) -> Float64:
+    """float64[M]: how many rows lie in each file's interval."""
+    so_far = before(rows)
+    inside: Float64 = so_far[files.hi]
+    inside += rows[0][files.hi]
+    inside -= so_far[files.lo]
+    return inside
 
 
 def _clip(rows: PerCell, most: PerCell) -> None:

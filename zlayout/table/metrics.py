@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zlayout.table.cells import Cells, Float64, PerCell, cut_cells
 from zlayout.table.floor import floor
@@ -158,24 +159,25 @@ def _measure(
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
     del ranked  # an eighth of the memory at the peak that follows
 
-    def from_bounds() -> tuple[Int64, Int64, Float64]:
-        return _depth(cells), _overlaps(cells), _distinct(cells, countable)
+    def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64]:
+        depths = _depth(cells)
+        return _mean(depths), depth_histogram(depths), _mean(_overlaps(cells)), _distinct(cells, countable)
 
     def from_rows() -> tuple[PerCell, Float64]:
         estimate = estimate_in_partitions(cells, rows_with_value(files, column))
         return estimate, touched_in_partitions(cells, estimate)
 
     found = both(from_bounds, from_rows, len(files) if alone else 0)
-    (depths, others, distinct), (estimate, touched_inside) = found
+    (mean_depth, depths, others, distinct), (estimate, touched_inside) = found
     measured = ColumnMetrics(
         column=column,
         files=len(files),
         partitions=int((number > 0).sum()),
         touched=float(touched_inside.sum()),
         floor=float("nan"),
-        depth=_mean(depths),
-        overlaps=_mean(others),
-        depth_histogram=depth_histogram(depths),
+        depth=mean_depth,
+        overlaps=others,
+        depth_histogram=depths,
         distinct=float(distinct[number > 0].max(initial=0.0)),
         unbounded=unbounded,
         all_null=all_null,
@@ -215,18 +217,26 @@ def _overlaps(cells: Cells) -> Int64:
 
 def _depth(cells: Cells) -> Int64:
     """The largest coverage over each file's points; with closed intervals it is always reached at a point."""
-    highest = cells.depth  # over windows of 2^level points, level 0 first
-    level = (np.frexp((cells.hi - cells.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
+    depths = np.empty(len(cells.lo), np.int64)
+    for files, _, block in cells.blocks():
+        level = (np.frexp((block.hi - block.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
+        depths[files] = _highest(block.depth, block.lo, block.hi, level)
+    return depths
+
+
+def _highest(depth: Int32, lo: Int64, hi: Int64, level: NDArray[np.int8]) -> Int64:
+    """int64[M]: the most over points lo..hi, of which 2^level are no more than that and more than half of it."""
     by_level = np.argsort(level, kind="stable")
     last = np.cumsum(np.bincount(level, minlength=1))
-    depths = np.zeros(len(level), np.int64)
+    most = np.zeros(len(level), np.int64)
+    highest = depth  # over windows of 2^step points
     for step, stop in enumerate(last):
         if step:
             half = 1 << (step - 1)
             highest = np.maximum(highest[:-half], highest[half:])
         files = by_level[last[step - 1] if step else 0 : stop]
-        depths[files] = np.maximum(highest[cells.lo[files]], highest[cells.hi[files] - (1 << step) + 1])
-    return depths
+        most[files] = np.maximum(highest[lo[files]], highest[hi[files] - (1 << step) + 1])
+    return most
 
 
 def _distinct(cells: Cells, countable: bool) -> Float64:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zlayout.table import side_by_side
+from zlayout.table import cells, side_by_side
 from zlayout.table.metrics import column_metrics, depth, distinct_estimate, layout_metrics, overlaps, touched
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable
@@ -125,6 +125,19 @@ def test_all_partitions_at_once_equal_one_by_one(files: Any) -> None:
         apart += one
     together = touched(column(lower, upper, nulls), weights, owners, 3)
     assert together == pytest.approx(apart, rel=1e-6, abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(bound, bound, st.integers(0, 6), st.booleans()), max_size=40), st.integers(1, 8))
+def test_many_partitions_are_measured_in_blocks(files: Any, size: int) -> None:
+    lower, upper, nulls, _ = spelled_out(files)
+    ranked, owners = column(lower, upper, nulls), np.array([f[2] for f in files], np.int32)
+    weights = np.array([1.0 + (f[0] or 0) for f in files])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "BLOCK", size)
+        deepest, met = depth(ranked, owners, 7).tolist(), touched(ranked, weights, owners, 7)
+    assert deepest == depth(ranked, owners, 7).tolist()
+    assert met == pytest.approx(touched(ranked, weights, owners, 7), rel=1e-9)
 
 
 def test_published_example_of_snowflake(make_files: MakeFiles) -> None:
