@@ -198,10 +198,15 @@ def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, 
     gap = np.zeros(start[-1])
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)
-    inside = axis.width(slice(None, -1), slice(1, None))
-    inside -= axis.point
-    np.maximum(inside, 0.0, out=gap[:-1])
+    span = np.empty(len(lo))
+    for at in range(0, len(gap) - 1, BLOCK):
+        stop = min(at + BLOCK, len(gap) - 1)
+        gap[at:stop] = axis.width(slice(at, stop), slice(at + 1, stop + 1))
+    for at in range(0, len(span), BLOCK):
+        some = slice(at, at + BLOCK)
+        span[some] = axis.width(lo[some], hi[some])
+    gap -= axis.point
+    np.maximum(gap, 0.0, out=gap)
     gap[_last_points(start)] = 0.0
-    span = axis.width(lo, hi)
     span += axis.point
     return gap, span

@@ -68,10 +68,11 @@ def _anchor(cells: Cells, weights: Float64) -> tuple[Float64, Float64]:
     single = np.flatnonzero(cells.lo == cells.hi)
     low[single], high[single] = weights[single], 0.0
     points = len(cells.begun)
-    anchored = np.bincount(cells.lo, low, points) + np.bincount(cells.hi, high, points)
-    free = weights - low
+    anchored = np.bincount(cells.lo, low, points).astype(np.float64, copy=False)
+    anchored += np.bincount(cells.hi, high, points)
+    free = np.subtract(weights, low, out=low)
     free -= high
-    return anchored.astype(np.float64, copy=False), np.maximum(free, 0.0, out=free)
+    return anchored, np.maximum(free, 0.0, out=free)
 
 
 def _spread(files: Cells, free: Float64, most: PerCell) -> PerCell:

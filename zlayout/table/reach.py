@@ -77,12 +77,12 @@ def reach_of(cells: Cells, estimate: PerCell, files: int) -> Reach:
 
 def estimate_in_partitions(cells: Cells, weights: Float64) -> PerCell:
     """float64: rows in each cell. A partition whose files have no rows left counts its files alike."""
-    rows = weights[cells.file]
-    total = sums(cells.partition, len(cells.start) - 1, rows)
+    weights = weights[cells.file]
+    total = sums(cells.partition, len(cells.start) - 1, weights)
     empty = ~(total > 0)
     if empty.any():
-        rows[empty[cells.partition]] = 1.0
-    return estimate_rows(cells, rows)
+        weights[empty[cells.partition]] = 1.0
+    return estimate_rows(cells, weights)
 
 
 def touched_in_partitions(cells: Cells, estimate: PerCell) -> Float64:
