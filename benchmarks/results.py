@@ -36,8 +36,8 @@ def _section(results: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{SECTION}: TPC-H lineitem"
     yield ""
     yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, each in a JVM of its own"
-    yield "that has done one uncounted round; ratios are of medians. *touched* is the mean number of files that an"
-    yield "equality query opens."
+    yield "that has done one uncounted round with the same keys; ratios are of medians. *touched* is the mean number of"
+    yield "files that an equality query opens."
     for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
         chosen = [r for r in results if tuple(r["keys"]) == keys]
         yield ""
