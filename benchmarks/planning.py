@@ -26,6 +26,7 @@ from statistics import median
 from typing import Any
 
 import metadata
+from peak import peak_mb
 
 from zlayout.backends.registry import backend_for
 from zlayout.backends.spark import SparkRuntime
@@ -144,13 +145,7 @@ def _measured(case: dict[str, Any]) -> dict[str, float]:
     decide(spec, state, DELTA)
     plan = time.perf_counter() - start
     times = {"load_s": load, "metrics_s": metrics, "metrics_again_s": again, "plan_s": plan}
-    return {name: round(took, 3) for name, took in times.items()} | {"peak_mb": _peak_mb()}
-
-
-def _peak_mb() -> int:
-    """The most memory that this process held. A child's `ru_maxrss` counts what its parent held when it was forked."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return round(int(status["VmHWM"].split()[0]) / 1024)
+    return {name: round(took, 3) for name, took in times.items()} | {"peak_mb": peak_mb()}
 
 
 def _loaded(case: dict[str, Any]) -> tuple[LayoutSpec, TableState]:

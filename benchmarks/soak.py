@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
 import threading
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
+from peak import peak_mb
 from pyspark.sql import SparkSession
 
 from zlayout.applying import apply_table, new_run
@@ -220,11 +220,7 @@ def _soak(tables: list[Soaked], seconds: float, every: float, pause: float) -> d
         raise stopped[0]
     results: dict[str, Any] = {str(table.spec.table): _result(table, longest) for table in tables}
     jvm = tables[0].runtime.session.sparkContext._gateway.proc.pid
-    peak = next(line for line in Path(f"/proc/{jvm}/status").read_text().splitlines() if line.startswith("VmHWM"))
-    results["peak_mb"] = {
-        "python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "jvm": int(peak.split()[1]) // 1024,
-    }
+    results["peak_mb"] = {"python": peak_mb(), "jvm": peak_mb(jvm)}
     return results
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zlayout.table.axis import Axis, dense_values
 from zlayout.table.order import sorted_places
+from zlayout.table.pieces import pieces
 from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
@@ -101,15 +102,15 @@ class Cells:
     def _block(self, one: int, end: int, files: slice, points: slice) -> Cells:
         if end - one == len(self.start) - 1:
             return self
-        before = (self.begun[points.start - 1], self.ended[points.start - 1]) if points.start else (0, 0)
+        begun, ended = (self.begun[points.start - 1], self.ended[points.start - 1]) if points.start else (0, 0)
         return Cells(
             self.lo[files] - points.start,
             self.hi[files] - points.start,
             self.file[files],
             self.partition[files] - one,
             self.start[one : end + 1] - points.start,
-            self.begun[points] - before[0],
-            self.ended[points] - before[1],
+            self.begun[points] - begun,
+            self.ended[points] - ended,
             self.bounded[:, files],
             self.point,
             self.gap[points],
@@ -199,12 +200,10 @@ def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, 
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)
     span = np.empty(len(lo))
-    for at in range(0, len(gap) - 1, BLOCK):
-        stop = min(at + BLOCK, len(gap) - 1)
+    for at, stop in pieces(0, len(gap) - 1, BLOCK):
         gap[at:stop] = axis.width(slice(at, stop), slice(at + 1, stop + 1))
-    for at in range(0, len(span), BLOCK):
-        some = slice(at, at + BLOCK)
-        span[some] = axis.width(lo[some], hi[some])
+    for at, stop in pieces(0, len(span), BLOCK):
+        span[at:stop] = axis.width(lo[at:stop], hi[at:stop])
     gap -= axis.point
     np.maximum(gap, 0.0, out=gap)
     gap[_last_points(start)] = 0.0

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from zlayout.table.byte_order import byte_order
 from zlayout.table.order import order_of
+from zlayout.table.pieces import pieces
 from zlayout.table.side_by_side import AT_ONCE, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 
@@ -47,7 +48,9 @@ def _digests(parts: Sequence[FileTable]) -> list[str]:
     numbers = [len(part) for part in parts]
     texts = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
     places = pairwise([0, *np.cumsum(numbers).tolist()])
-    return [_of_blocks(stop - start, [_block(texts, *cut) for cut in _blocks(start, stop)]) for start, stop in places]
+    return [
+        _of_blocks(stop - start, [_block(texts, *cut) for cut in pieces(start, stop, BLOCK)]) for start, stop in places
+    ]
 
 
 def _digest_alone(part: FileTable) -> str:
@@ -58,7 +61,7 @@ def _digest_alone(part: FileTable) -> str:
         start, stop = cut
         return _block(_taken(columns, order[start:stop]), 0, stop - start)
 
-    return _of_blocks(len(part), side_by_side(block, _blocks(0, len(part)), len(part)))
+    return _of_blocks(len(part), side_by_side(block, pieces(0, len(part), BLOCK), len(part)))
 
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
@@ -66,10 +69,6 @@ def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
     columns = names(parts)
     found = byte_order(columns[0])
     return columns, found.order if found.fresh.all() else _order_of_both(*columns)
-
-
-def _blocks(start: int, stop: int) -> list[tuple[int, int]]:
-    return list(pairwise([*range(start, stop, BLOCK), stop]))
 
 
 def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:

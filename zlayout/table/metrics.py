@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zlayout.table.cells import Cells, Float64, PerCell, cut_cells
 from zlayout.table.floor import floor
@@ -219,24 +218,23 @@ def _depth(cells: Cells) -> Int64:
     """The largest coverage over each file's points; with closed intervals it is always reached at a point."""
     depths = np.empty(len(cells.lo), np.int64)
     for files, _, block in cells.blocks():
-        level = (np.frexp((block.hi - block.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
-        depths[files] = _highest(block.depth, block.lo, block.hi, level)
+        depths[files] = _highest(block)
     return depths
 
 
-def _highest(depth: Int32, lo: Int64, hi: Int64, level: NDArray[np.int8]) -> Int64:
-    """int64[M]: the most over points lo..hi, of which 2^level are no more than that and more than half of it."""
+def _highest(cells: Cells) -> Int64:
+    highest = cells.depth  # over windows of 2^level points, level 0 first
+    level = (np.frexp((cells.hi - cells.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
     by_level = np.argsort(level, kind="stable")
     last = np.cumsum(np.bincount(level, minlength=1))
-    most = np.zeros(len(level), np.int64)
-    highest = depth  # over windows of 2^step points
+    depths = np.zeros(len(level), np.int64)
     for step, stop in enumerate(last):
         if step:
             half = 1 << (step - 1)
             highest = np.maximum(highest[:-half], highest[half:])
         files = by_level[last[step - 1] if step else 0 : stop]
-        most[files] = np.maximum(highest[lo[files]], highest[hi[files] - (1 << step) + 1])
-    return most
+        depths[files] = np.maximum(highest[cells.lo[files]], highest[cells.hi[files] - (1 << step) + 1])
+    return depths
 
 
 def _distinct(cells: Cells, countable: bool) -> Float64:
