@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,21 @@ SECTION = "## Rewrite"
 
 
 def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
-    """Both files; other sections of RESULTS.md, and key sets that this run did not have, stay as and where they are."""
+    """Both files; other sections of RESULTS.md, and what this run did not have, stay as and where they are."""
     path = folder / "results" / "rewrite.json"
     path.parent.mkdir(exist_ok=True)
-    measured = [r["keys"] for r in results]
+    measured = {_part(r) for r in results}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    order = list(dict.fromkeys(tuple(r["keys"]) for r in before + results))
-    whole = [r for r in before if r["keys"] not in measured] + results
-    whole.sort(key=lambda r: order.index(tuple(r["keys"])))
+    order = list(dict.fromkeys(map(_part, before + results)))
+    whole = [r for r in before if _part(r) not in measured] + results
+    whole.sort(key=lambda r: order.index(_part(r)))
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(whole)) + "\n")
+
+
+def _part(result: dict[str, Any]) -> tuple[str, ...]:
+    """What is measured together: a format and the keys."""
+    return (result["format"], *result["keys"])
 
 
 def _replace_section(path: Path, heading: str, section: str) -> None:
@@ -38,10 +43,11 @@ def _section(results: list[dict[str, Any]]) -> Iterator[str]:
     yield "Made by `make bench`. Seconds are wall times of whole arms, alternating in one run, each in a JVM of its own"
     yield "that has done one uncounted round with the same keys; ratios are of medians. *touched* is the mean number of"
     yield "files that an equality query opens."
-    for keys in dict.fromkeys(tuple(r["keys"]) for r in results):
-        chosen = [r for r in results if tuple(r["keys"]) == keys]
+    for part in dict.fromkeys(map(_part, results)):
+        chosen = [r for r in results if _part(r) == part]
+        format, *keys = part
         yield ""
-        yield f"### {', '.join(keys)}"
+        yield f"### {format.capitalize()}: {', '.join(keys)}"
         yield ""
         yield chosen[0]["run"]
         yield from _times(chosen)
@@ -61,16 +67,13 @@ def _times(results: list[dict[str, Any]]) -> Iterator[str]:
             f"| {r['wall_median_s'] / shuffle:.2f} | {layout} |"
         )
     yield ""
-    for native, ours in (
-        ("delta_zorder", "zlayout_delta"),
-        ("delta_zorder_tuned", "zlayout_delta"),
-        ("iceberg_zorder", "zlayout_iceberg"),
-    ):
+    ours = f"zlayout_{results[0]['format']}"
+    for native in (arm for arm in by_arm if "zorder" in arm):
         ratio = by_arm[native]["wall_median_s"] / by_arm[ours]["wall_median_s"]
         yield f"- {ours} is {ratio:.2f} times as fast as {native}."
 
 
-def _touched(results: list[dict[str, Any]], keys: tuple[str, ...]) -> Iterator[str]:
+def _touched(results: list[dict[str, Any]], keys: Sequence[str]) -> Iterator[str]:
     laid_out = [r for r in results if r["touched"]]
 
     def row(label: str, values: list[float], digits: int = 1) -> str:

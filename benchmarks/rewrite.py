@@ -1,7 +1,8 @@
 """The rewrite benchmark: zlayout beside plain copies and both native z-orders, arms alternating in one run.
 
 Each arm has a process and a JVM of its own, as in real life: in a shared one, an arm's time depended on which
-others ran in it.
+others ran in it. The arms of one format run before those of the other, since nothing is compared across formats: a
+process that has been idle for minutes is slow at first, as is a heap that has to grow.
 
 Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it; it needs no one to watch it.
 """
@@ -38,6 +39,9 @@ KEY_SETS: tuple[Keys, ...] = (
 )
 
 
+FORMATS = ("delta", "iceberg")
+
+
 @dataclass(slots=True)
 class Result:
     """One arm with one key set, as it stands in results/rewrite.json. run: on what, where and when."""
@@ -66,6 +70,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=56, help="files in every table, before and after")
     parser.add_argument("--key-sets", type=int, nargs="*", default=range(len(KEY_SETS)), help="which key sets")
+    parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS, help="which formats")
     parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "bench")
     parser.add_argument("--arm", choices=[arm.name for arm in ARMS], help=argparse.SUPPRESS)
     parser.add_argument("--snapshot", type=int, help=argparse.SUPPRESS)
@@ -79,13 +84,12 @@ def main() -> int:
     rounds = f"{arguments.rounds} round{'s' if arguments.rounds > 1 else ''}"
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {date.today().isoformat()}"
     run = f"scale {arguments.scale:g}, {arguments.files} files, {rounds}, {machine}"
-    with ExitStack() as stack:
-        processes = {arm: stack.enter_context(ArmProcess(arm, bench)) for arm in ARMS}
-        for number in arguments.key_sets:
-            for arm, process in processes.items():  # new keys are new generated code, which starts out interpreted
-                say(f"{arm.name:<22} {process.run(KEY_SETS[number]):6.1f} s  (warm-up)")
-            measured = run_key_set(bench, processes, KEY_SETS[number], arguments.rounds, run)
-            write_results(HERE, [asdict(r) for r in measured])
+    for format in arguments.formats:
+        with ExitStack() as stack:
+            processes = {arm: stack.enter_context(ArmProcess(arm, bench)) for arm in ARMS if arm.format == format}
+            for number in arguments.key_sets:
+                measured = run_key_set(bench, processes, KEY_SETS[number], arguments.rounds, run)
+                write_results(HERE, [asdict(r) for r in measured])
     return 0
 
 
@@ -118,18 +122,18 @@ def serve(bench: Bench, name: str) -> None:
     """Run the arm once for each line of keys on stdin, until it ends."""
     arm = next(arm for arm in ARMS if arm.name == name)
     for line in sys.stdin:
-        seconds = timed(bench, arm, tuple(json.loads(line)))
-        collect_garbage(bench)  # the heap of an idle JVM goes back to the machine
-        print(f"{SECONDS}{seconds}", flush=True)
+        print(f"{SECONDS}{timed(bench, arm, tuple(json.loads(line)))}", flush=True)
     bench.runtime.stop()
 
 
 def run_key_set(bench: Bench, processes: Mapping[Arm, ArmProcess], keys: Keys, rounds: int, run: str) -> list[Result]:
-    """Every arm `rounds` times, alternating."""
+    """Every arm `rounds` times, alternating, after a round that does not count: new keys are new generated code."""
     data = key_columns(bench.root, keys)
     floors = lowest(data, keys, bench.files)
-    results = {arm: Result(arm.name, arm.format, list(keys), arm.curve, run, rounds) for arm in ARMS}
-    walls: dict[Arm, list[float]] = {arm: [] for arm in ARMS}
+    results = {arm: Result(arm.name, arm.format, list(keys), arm.curve, run, rounds) for arm in processes}
+    walls: dict[Arm, list[float]] = {arm: [] for arm in processes}
+    for arm, process in processes.items():
+        say(f"{', '.join(keys)}  warm-up  {arm.name:<22} {process.run(keys):6.1f} s")
     for turn in range(1, rounds + 1):
         for arm, process in processes.items():
             walls[arm].append(process.run(keys))
@@ -145,14 +149,10 @@ def run_key_set(bench: Bench, processes: Mapping[Arm, ArmProcess], keys: Keys, r
 def timed(bench: Bench, arm: Arm, keys: Keys) -> float:
     bench.drop_outputs()
     bench.reset_delta() if arm.format == "delta" else bench.reset_iceberg()
-    collect_garbage(bench)
+    bench.runtime.session.sparkContext._jvm.System.gc()
     start = time.perf_counter()
     arm.run(bench, keys)
     return time.perf_counter() - start
-
-
-def collect_garbage(bench: Bench) -> None:
-    bench.runtime.session.sparkContext._jvm.System.gc()
 
 
 def measure(bench: Bench, arm: Arm, keys: Keys, result: Result, data: object, floors: dict[str, float]) -> None:
