@@ -120,8 +120,9 @@ def delta_log(path: Path, files: int, columns: int, checkpoint: str) -> None:
             }
         },
     ]
+    write = {"timestamp": 1, "operation": "WRITE", "operationParameters": {"mode": "Append", "partitionBy": "[]"}}
     for version, numbers in enumerate(np.array_split(np.arange(files), COMMITS)):
-        lines = [json.dumps(action) for action in head] if version == 0 else []
+        lines = [json.dumps(action) for action in [{"commitInfo": write}, *(head if version == 0 else [])]]
         lines += [_add(n, bounds) for n in numbers.tolist()]
         (log / f"{version:020d}.json").write_text("\n".join(lines) + "\n")
     if checkpoint != "none":

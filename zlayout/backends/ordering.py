@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def last_zorder(history: Iterable[Mapping[str, Any]]) -> Ordering | None:
-    """The z-order of the newest OPTIMIZE that has one; `history` newest first, as deltalake gives it."""
+    """The z-order of the newest OPTIMIZE that has one. history: what each Delta commit says of itself, newest first."""
     for commit in history:
-        columns = (commit.get("operationParameters") or {}).get("zOrderBy")
+        parameters = commit.get("operationParameters")
+        columns = parameters.get("zOrderBy") if isinstance(parameters, dict) else None
         if commit.get("operation") != "OPTIMIZE" or not columns:
             continue
         names = json.loads(columns) if isinstance(columns, str) else columns

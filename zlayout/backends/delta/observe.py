@@ -16,6 +16,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from zlayout.backends.delta.bounds import read_bounds
 from zlayout.backends.delta.features import refusals, table_features
+from zlayout.backends.delta.history import commit_infos
 from zlayout.backends.delta.row_counts import complete_row_counts
 from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, read_annotations
@@ -25,6 +26,7 @@ from zlayout.spec.model import TableName
 from zlayout.table.state import (
     FileTable,
     Int32,
+    Int64,
     LayoutRecord,
     Ordering,
     Partition,
@@ -58,13 +60,16 @@ def observe_delta(
     features = table_features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features)
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
-    files, notes = _files(table, delta, storage, fields, wanted, string_prefix(properties))
+    uri, at = delta.table_uri, delta.version()
+    adds = _adds(table, delta)
+    del delta  # it keeps as much as it gave
+    files, notes = _files(table, adds, uri, at, storage, fields, wanted, string_prefix(properties))
     return TableState(
         table=str(table),
         format="delta",
         location=location,
         table_id=str(metadata.id),
-        version=delta.version(),
+        version=at,
         schema_digest=schema_digest(schema),
         columns=columns_of(all_leaves, metadata.partition_columns, properties, columns),
         partition_fields=fields,
@@ -74,15 +79,15 @@ def observe_delta(
         refusals=refusals(features, properties),
         files=files,
         notes=notes,
-        ordering=None if (files.layout >= 0).any() else _ordering(delta),
+        ordering=None if (files.layout >= 0).any() else _ordering(storage, at),
     )
 
 
-def _ordering(delta: DeltaTable) -> Ordering | None:
+def _ordering(storage: pa_fs.FileSystem, version: int) -> Ordering | None:
     """What the newest commits say; a history that cannot be read says nothing."""
     try:
-        return last_zorder(delta.history(NEWEST_COMMITS))
-    except (DeltaError, OSError, ValueError):
+        return last_zorder(commit_infos(storage, version, NEWEST_COMMITS))
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -117,21 +122,30 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     )
 
 
+def _adds(table: TableName, delta: DeltaTable) -> pa.Table:
+    """The live files as deltalake tells them, by path."""
+    try:
+        adds = pa.table(delta.get_add_actions(flatten=False))
+        return adds.take(pc.sort_indices(adds["path"])).combine_chunks()
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise _unreadable(table, delta.table_uri, error) from error
+
+
 def _files(
     table: TableName,
-    delta: DeltaTable,
+    adds: pa.Table,
+    uri: str,
+    version: int,
     storage: pa_fs.FileSystem,
     fields: tuple[PartitionField, ...],
     wanted: Sequence[Leaf],
     prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
     try:
-        adds = pa.table(delta.get_add_actions(flatten=False))
-        adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
         path = adds["path"].combine_chunks().cast(pa.string())
-        said = read_annotations(storage, delta.version(), path)
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        raise _unreadable(table, delta.table_uri, error) from error
+        said = read_annotations(storage, version, path)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(table, uri, error) from error
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
     partition, partitions = _partitions(adds, fields)
@@ -165,14 +179,25 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()
     column = adds["partition"].combine_chunks()
     encoded = [_codes(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
-    codes = np.stack([each for each, _ in encoded], axis=1)
-    distinct, which = np.unique(codes, axis=0, return_inverse=True)
+    distinct, which = _distinct_rows([codes for codes, _ in encoded])
     dictionaries = [dictionary.to_pylist() for _, dictionary in encoded]
     partitions = tuple(
         Partition(0, fields, tuple(None if at < 0 else d[at] for at, d in zip(row, dictionaries, strict=True)))
         for row in distinct.tolist()
     )
-    return which.reshape(-1).astype(np.int32), partitions
+    return which.astype(np.int32), partitions
+
+
+def _distinct_rows(codes: Sequence[Int32]) -> tuple[Int32, Int64]:
+    """int32[distinct, columns]: the rows that columns of codes (-1 or more) have, in order; int64: which each row is.
+
+    One number a row: comparing rows as such, as `np.unique` does along an axis, takes ten times as long.
+    """
+    which = np.zeros(len(codes[0]), np.int64)
+    for column in codes:
+        number = which * (int(column.max(initial=-1)) + 2) + (column + 1)
+        _, first, which = np.unique(number, return_index=True, return_inverse=True)
+    return np.stack([column[first] for column in codes], axis=1), which
 
 
 def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
@@ -180,9 +205,10 @@ def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
     layout, ids = _codes(said[LAYOUT_ID])
     written, texts = _codes(said[LAYOUT])
     settings: dict[int, dict[str, Any]] = {}
-    pairs = np.unique(np.stack([layout, written], axis=1), axis=0)
+    known = (layout >= 0) & (written >= 0)
+    pairs, _ = _distinct_rows([layout[known], written[known]])
     for at, text in pairs.tolist():
-        if at >= 0 and text >= 0 and at not in settings:
+        if at not in settings:
             parsed = _settings(texts[text].as_py())
             settings.update({at: parsed} if parsed else {})
     return layout, tuple(LayoutRecord(name, settings.get(at, {})) for at, name in enumerate(ids.to_pylist()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.json as pa_json
 
+from zlayout.backends.delta.log_segment import commit_version
 from zlayout.backends.delta.tags import LOG
 
 RUN = "zlayout.run"
 MARK = "zlayout.commit"
-_COMMIT = re.compile(r"(\d{20})\.json")
 _ADD = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string())])
 _REMOVE = pa.struct([("path", pa.string()), ("size", pa.int64())])
 _SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
@@ -58,10 +57,11 @@ def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | No
 def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
     """The commits above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
-    for name in sorted(info.base_name for info in found if _COMMIT.fullmatch(info.base_name)):
-        if int(name[:20]) > after:
+    for name in sorted(info.base_name for info in found):
+        version = commit_version(name)
+        if version is not None and version > after:
             with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
-                yield int(name[:20]), stream.read()
+                yield version, stream.read()
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:

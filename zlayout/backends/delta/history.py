@@ -1,0 +1,52 @@
+"""What the newest commits of a log say of themselves: of each only the head is read, where Spark writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow.fs as pa_fs
+
+from zlayout.backends.delta.log_segment import commit_version
+from zlayout.backends.delta.tags import LOG
+
+HEAD = 1 << 16  # bytes
+AT_ONCE = 16  # reads of an object store
+_INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
+
+
+def commit_infos(storage: pa_fs.FileSystem, version: int, most: int) -> Iterator[dict[str, Any]]:
+    """The commitInfo of the newest `most` commits up to `version`, newest first, each with its `version`.
+
+    Read as they are asked for, some at once. A commit that says nothing is passed over. Raises OSError and ValueError.
+    """
+    names = [info.base_name for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))]
+    commits = {at: name for name in names if (at := commit_version(name)) is not None and at <= version}
+    newest = sorted(commits, reverse=True)[:most]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for first in range(0, len(newest), AT_ONCE):
+            batch = newest[first : first + AT_ONCE]
+            for at, info in zip(batch, pool.map(lambda at: _info(storage, commits[at]), batch), strict=True):
+                if info:
+                    yield info | {"version": at}
+
+
+def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:
+    """Empty where there is none. Writers other than Spark may put it last."""
+    with storage.open_input_file(f"{LOG}/{name}") as file:
+        head: bytes = file.read_at(HEAD, 0)
+        if (line := _line(head, whole=len(head) < HEAD)) is None and len(head) == HEAD:
+            line = _line(file.read_at(file.size(), 0), whole=True)
+    info = json.loads(line)["commitInfo"] if line else {}
+    return info if isinstance(info, dict) else {}
+
+
+def _line(content: bytes, *, whole: bool) -> bytes | None:
+    """The line with the commitInfo. whole: the last line is not cut off."""
+    if b'"commitInfo"' not in content:  # most of a large commit is searched faster so
+        return None
+    found = _INFO.search(content if whole else content[: content.rfind(b"\n") + 1])
+    return found[0] if found else None
