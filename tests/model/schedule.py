@@ -13,6 +13,7 @@ counted schedules differ in the order of such steps only.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -139,6 +140,13 @@ class Run:
         self.trace.append(f"{process.name} {stop.label}" + ("" if choice.option == OK else f": {choice.option}"))
         process.advance(choice.option)
 
+    def abandon(self) -> None:
+        """Let go of what waiting and dead processes hold: the collector never finds a greenlet that waits."""
+        for process in self.processes:
+            process.killed = True
+            with suppress(Killed, Violation, Exception):
+                process.throw(Killed)
+
     def key(self) -> Hashable:
         return (self.budget, self.shared.log_id, self.shared.missing(), *(p.history for p in self.processes))
 
@@ -198,11 +206,13 @@ def explore(begin: Callable[[], Run], finish: Callable[[Run], None], *, remember
     def visit(run: Run) -> int:
         key = run.key()
         if remember and key in known:
+            run.abandon()
             return known[key]
         choices = run.choices()
         if not choices:
             result.ends += 1
             finish(run)
+            run.abandon()
             total = 1
         else:
             total = 0
