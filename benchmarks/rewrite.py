@@ -1,8 +1,8 @@
 """The rewrite benchmark: zlayout beside plain copies and both native z-orders, arms alternating in one run.
 
 Each arm has a process and a JVM of its own, as in real life: in a shared one, an arm's time depended on which
-others ran in it. The arms of one format run before those of the other, since nothing is compared across formats: a
-process that has been idle for minutes is slow at first, as is a heap that has to grow.
+others ran in it. The arms of one format run before those of the other, since nothing is compared across formats, and a
+process that has been idle for minutes is slow at first.
 
 Writes RESULTS.md and results/rewrite.json beside this file. `make bench` runs it; it needs no one to watch it.
 """
@@ -37,9 +37,7 @@ KEY_SETS: tuple[Keys, ...] = (
     ("l_shipmode", "l_quantity", "l_shipdate"),
     ("l_shipdate", "l_partkey", "l_suppkey", "l_orderkey"),
 )
-
-
-FORMATS = ("delta", "iceberg")
+FORMATS = tuple(dict.fromkeys(arm.format for arm in ARMS))
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState
 
 Bools = NDArray[np.bool_]
@@ -114,12 +115,10 @@ def _blind(files: FileTable, column: str, keys: int) -> Bools:
     number = np.bincount(files.partition, minlength=count)
     narrow = np.flatnonzero(_one_prefix(bounds))
     codes = _codes(bounds.lower.take(pa.array(narrow)))
-    pairs, group, size = np.unique(
-        np.stack([files.partition[narrow].astype(np.int64), codes]), axis=1, return_inverse=True, return_counts=True
-    )
+    pairs, group = distinct_rows([files.partition[narrow], codes])
     limit = np.maximum(1.0, BEYOND_LAYOUT * number ** ((keys - 1) / keys))
-    many = size > limit[pairs[0]]
-    hit = np.bincount(files.partition[narrow][many[group.reshape(-1)]], minlength=count)
+    many = np.bincount(group) > limit[pairs[:, 0]]
+    hit = np.bincount(files.partition[narrow][many[group]], minlength=count)
     blind: Bools = (hit > 1) & (hit >= SHARED * number)
     return blind
 
@@ -148,8 +147,7 @@ def _cut(bounds: ColumnBounds) -> Bools:
 def _sharing(partition: NDArray[np.int32], side: pa.Array, cut: Bools) -> int:
     """How many of the cut bounds of one side some other file of the partition has, too."""
     rows = np.flatnonzero(cut)
-    pairs = np.stack([partition[rows].astype(np.int64), _codes(side.take(pa.array(rows)))])
-    sizes = np.unique(pairs, axis=1, return_counts=True)[1]
+    sizes = np.bincount(distinct_rows([partition[rows], _codes(side.take(pa.array(rows)))])[1])
     return int(sizes[sizes > 1].sum())
 
 

@@ -12,12 +12,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from zlayout.backends.delta.history import AT_ONCE, HEAD, commit_infos
+from zlayout.backends.delta.tags import log_names
 from zlayout.backends.ordering import last_zorder
 
 
 def read(root: Path, version: int = 10**6, most: int = 1000) -> list[dict[str, Any]]:
     storage = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
-    return list(commit_infos(storage, version, most))
+    return list(commit_infos(storage, log_names(storage), version, most))
 
 
 def commit(root: Path, version: int, *lines: str) -> None:
@@ -69,7 +70,7 @@ def test_commits_behind_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> N
     for version in range(1, AT_ONCE + 1):
         commit(tmp_path, version, info(operation="OPTIMIZE", operationParameters={"zOrderBy": '["a"]'}))
     storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
-    assert last_zorder(commit_infos(storage, AT_ONCE, 1000)) is not None
+    assert last_zorder(commit_infos(storage, log_names(storage), AT_ONCE, 1000)) is not None
     with pytest.raises(ValueError, match="line 1"):
         read(tmp_path)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow.fs as pa_fs
 
-from zlayout.backends.delta.log_segment import commit_version
+from zlayout.backends.delta.log_segment import commits_in
 from zlayout.backends.delta.tags import LOG
 
 HEAD = 1 << 16  # bytes
@@ -18,14 +18,14 @@ AT_ONCE = 16  # reads of an object store
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 
-def commit_infos(storage: pa_fs.FileSystem, version: int, most: int) -> Iterator[dict[str, Any]]:
+def commit_infos(storage: pa_fs.FileSystem, log: Sequence[str], version: int, most: int) -> Iterator[dict[str, Any]]:
     """The commitInfo of the newest `most` commits up to `version`, newest first, each with its `version`.
 
-    Read as they are asked for, some at once. A commit that says nothing is passed over. Raises OSError and ValueError.
+    log: from `zlayout.backends.delta.tags.log_names`. Read as they are asked for, some at once. A commit that says
+    nothing is passed over. Raises OSError and ValueError.
     """
-    names = [info.base_name for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))]
-    commits = {at: name for name in names if (at := commit_version(name)) is not None and at <= version}
-    newest = sorted(commits, reverse=True)[:most]
+    commits = commits_in(log)
+    newest = sorted((at for at in commits if at <= version), reverse=True)[:most]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for first in range(0, len(newest), AT_ONCE):
             batch = newest[first : first + AT_ONCE]
@@ -38,15 +38,17 @@ def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:
     """Empty where there is none. Writers other than Spark may put it last."""
     with storage.open_input_file(f"{LOG}/{name}") as file:
         head: bytes = file.read_at(HEAD, 0)
-        if (line := _line(head, whole=len(head) < HEAD)) is None and len(head) == HEAD:
-            line = _line(file.read_at(file.size(), 0), whole=True)
+        cut = len(head) == HEAD
+        line = _line(head[: head.rfind(b"\n") + 1] if cut else head)
+        if line is None and cut:
+            line = _line(file.read_at(file.size(), 0))
     info = json.loads(line)["commitInfo"] if line else {}
     return info if isinstance(info, dict) else {}
 
 
-def _line(content: bytes, *, whole: bool) -> bytes | None:
-    """The line with the commitInfo. whole: the last line is not cut off."""
+def _line(content: bytes) -> bytes | None:
+    """The line with the commitInfo, of whole lines."""
     if b'"commitInfo"' not in content:  # most of a large commit is searched faster so
         return None
-    found = _INFO.search(content if whole else content[: content.rfind(b"\n") + 1])
+    found = _INFO.search(content)
     return found[0] if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zlayout.errors import TableError
@@ -23,27 +23,24 @@ class LogSegment:
     commits: tuple[str, ...]
 
 
-def commit_version(name: str) -> int | None:
-    """The version whose commit has this name in `_delta_log`, None for another file."""
-    found = _COMMIT.fullmatch(name)
-    return int(found[1]) if found else None
+def commits_in(names: Iterable[str]) -> dict[int, str]:
+    """The commits among the names in `_delta_log`, by version."""
+    return {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
 
 
-def log_segment(names: Iterable[str], version: int) -> LogSegment:
+def log_segment(names: Sequence[str], version: int) -> LogSegment:
     """The segment for `version` out of the names in `_delta_log`. Raises TableError ZL113 where commits are missing."""
-    commits: dict[int, str] = {}
+    commits = commits_in(names)
     checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     parts: dict[tuple[int, int], list[str]] = defaultdict(list)
     for name in names:
-        if (at := commit_version(name)) is not None:
-            commits[at] = name
-        elif found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+        if found := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
             checkpoints[int(found[1])].append((name,))
         elif found := _PART.fullmatch(name):
             parts[int(found[1]), int(found[3])].append(name)
-    for (base, total), found_parts in parts.items():
+    for (at, total), found_parts in parts.items():
         if len(found_parts) == total:
-            checkpoints[base].append(tuple(sorted(found_parts)))
+            checkpoints[at].append(tuple(sorted(found_parts)))
     base = max((at for at in checkpoints if at <= version), default=-1)
     wanted = range(base + 1, version + 1)
     missing = [at for at in wanted if at not in commits]

@@ -19,14 +19,14 @@ from zlayout.backends.delta.features import refusals, table_features
 from zlayout.backends.delta.history import commit_infos
 from zlayout.backends.delta.row_counts import complete_row_counts
 from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, read_annotations
+from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
 from zlayout.backends.ordering import last_zorder
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.spec.model import TableName
+from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
     FileTable,
     Int32,
-    Int64,
     LayoutRecord,
     Ordering,
     Partition,
@@ -60,10 +60,10 @@ def observe_delta(
     features = table_features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features)
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
-    uri, at = delta.table_uri, delta.version()
-    adds = _adds(table, delta)
+    at = delta.version()
+    log, adds, said = _read(table, delta, storage)
     del delta  # it keeps as much as it gave
-    files, notes = _files(table, adds, uri, at, storage, fields, wanted, string_prefix(properties))
+    files, notes = _files(adds, said, storage, fields, wanted, string_prefix(properties))
     return TableState(
         table=str(table),
         format="delta",
@@ -79,14 +79,14 @@ def observe_delta(
         refusals=refusals(features, properties),
         files=files,
         notes=notes,
-        ordering=None if (files.layout >= 0).any() else _ordering(storage, at),
+        ordering=None if (files.layout >= 0).any() else _ordering(storage, log, at),
     )
 
 
-def _ordering(storage: pa_fs.FileSystem, version: int) -> Ordering | None:
+def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> Ordering | None:
     """What the newest commits say; a history that cannot be read says nothing."""
     try:
-        return last_zorder(commit_infos(storage, version, NEWEST_COMMITS))
+        return last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -122,30 +122,26 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     )
 
 
-def _adds(table: TableName, delta: DeltaTable) -> pa.Table:
-    """The live files as deltalake tells them, by path."""
+def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tuple[list[str], pa.Table, pa.Table]:
+    """The names in the log, the live files by path as deltalake tells them, and what the log says beside."""
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
-        return adds.take(pc.sort_indices(adds["path"])).combine_chunks()
+        adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
+        names = log_names(storage)
+        return names, adds, read_annotations(storage, names, delta.version(), adds["path"].combine_chunks())
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise _unreadable(table, delta.table_uri, error) from error
 
 
 def _files(
-    table: TableName,
     adds: pa.Table,
-    uri: str,
-    version: int,
+    said: pa.Table,
     storage: pa_fs.FileSystem,
     fields: tuple[PartitionField, ...],
     wanted: Sequence[Leaf],
     prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    try:
-        path = adds["path"].combine_chunks().cast(pa.string())
-        said = read_annotations(storage, version, path)
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(table, uri, error) from error
+    path = said["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
     partition, partitions = _partitions(adds, fields)
@@ -179,7 +175,7 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()
     column = adds["partition"].combine_chunks()
     encoded = [_codes(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
-    distinct, which = _distinct_rows([codes for codes, _ in encoded])
+    distinct, which = distinct_rows([codes for codes, _ in encoded])
     dictionaries = [dictionary.to_pylist() for _, dictionary in encoded]
     partitions = tuple(
         Partition(0, fields, tuple(None if at < 0 else d[at] for at, d in zip(row, dictionaries, strict=True)))
@@ -188,25 +184,13 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
     return which.astype(np.int32), partitions
 
 
-def _distinct_rows(codes: Sequence[Int32]) -> tuple[Int32, Int64]:
-    """int32[distinct, columns]: the rows that columns of codes (-1 or more) have, in order; int64: which each row is.
-
-    One number a row: comparing rows as such, as `np.unique` does along an axis, takes ten times as long.
-    """
-    which = np.zeros(len(codes[0]), np.int64)
-    for column in codes:
-        number = which * (int(column.max(initial=-1)) + 2) + (column + 1)
-        _, first, which = np.unique(number, return_index=True, return_inverse=True)
-    return np.stack([column[first] for column in codes], axis=1), which
-
-
 def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
     """Layout of each file and the records; settings are the first that parse among the files of an id."""
     layout, ids = _codes(said[LAYOUT_ID])
     written, texts = _codes(said[LAYOUT])
     settings: dict[int, dict[str, Any]] = {}
     known = (layout >= 0) & (written >= 0)
-    pairs, _ = _distinct_rows([layout[known], written[known]])
+    pairs, _ = distinct_rows([layout[known], written[known]])
     for at, text in pairs.tolist():
         if at not in settings:
             parsed = _settings(texts[text].as_py())

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.json as pa_json
 
-from zlayout.backends.delta.log_segment import commit_version
+from zlayout.backends.delta.log_segment import commits_in
 from zlayout.backends.delta.tags import LOG
 
 RUN = "zlayout.run"
@@ -57,9 +57,8 @@ def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | No
 def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
     """The commits above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
-    for name in sorted(info.base_name for info in found):
-        version = commit_version(name)
-        if version is not None and version > after:
+    for version, name in sorted(commits_in(info.base_name for info in found).items()):
+        if version > after:
             with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
                 yield version, stream.read()
 

@@ -9,7 +9,7 @@ multi-part, v2 with sidecars).
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,14 +52,19 @@ ANNOTATION = pa.schema(
 _JSON_BLOCK = 64 << 20
 
 
-def read_annotations(storage: pa_fs.FileSystem, version: int, live: pa.Array) -> pa.Table:
+def log_names(storage: pa_fs.FileSystem) -> list[str]:
+    """The names in `_delta_log`, none where it is not there."""
+    return [info.base_name for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))]
+
+
+def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
     """Tags and deletion vectors of the live files of `version`, one row for each path of `live`, in its order.
 
     Columns as in ANNOTATION: the tags are null where a file has none; version_key is the deletion vector's unique
-    id (storage type, path, @offset) or empty; deleted is its number of rows. Raises TableError ZL113.
+    id (storage type, path, @offset) or empty; deleted is its number of rows. log: from `log_names`.
+    Raises TableError ZL113.
     """
-    found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
-    segment = log_segment([info.base_name for info in found], version)
+    segment = log_segment(log, version)
     pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
     pieces += [_json_adds(_read(storage, name)) for name in segment.commits]
     newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
