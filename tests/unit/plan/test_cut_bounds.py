@@ -146,6 +146,20 @@ def test_only_the_partitions_that_suffer_are_rewritten() -> None:
     assert len(decision.groups[0].files) == 4
 
 
+def test_files_of_different_partitions_are_told_apart_by_the_partition() -> None:
+    regions = [f"region {n}" for n in range(8)]
+    found = examine(table(sorted_files(URLS), regions=regions).files, "a")
+    assert found is not None
+    assert (found.equal, found.same) == (0, False)
+
+
+def test_a_layout_by_two_columns_leaves_more_equal_bounds_in_a_larger_partition() -> None:
+    two = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+    ends = [*sorted_files(URLS, 4), *sorted_files(HASHES, 5), *sorted_files(URLS, 4)]
+    observed = table(ends, laid_out=True, regions=["east"] * 9 + ["north"] * 4)
+    assert blind_partitions(two, observed).tolist() == [False, True]
+
+
 def test_binary_keys() -> None:
     observed = table(sorted_files(URLS))
     text = observed.files.bounds["a"]
