@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from zlayout.errors import EngineError
+from zlayout.backends.new_files import require_files
 from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.scala import scala_object, scala_seq
 
@@ -157,16 +157,19 @@ class DeltaJvm:
         return str(self._log.dataPath().toUri().toString())
 
     def require_files(self, files: Iterable[Any]) -> None:
-        """Raise EngineError ZL316 unless each new AddFile is there with its size: VACUUM may have come by."""
+        """Raise EngineError ZL316 unless each new AddFile is on storage with its size."""
+        sizes, paths = {}, {}
         for file in files:
-            path = file.absolutePath(self._log)
-            status = path.getFileSystem(self._log.newDeltaHadoopConf())
-            if not status.exists(path) or status.getFileStatus(path).getLen() != file.size():
-                raise EngineError.of(
-                    "ZL316",
-                    f"the new file {file.path()} is gone or not of {file.size()} bytes",
-                    hint="nothing was committed; was VACUUM run without retention? plan again",
-                )
+            name = str(file.path())
+            sizes[name], paths[name] = int(file.size()), file.absolutePath(self._log)
+        conf = self._log.newDeltaHadoopConf()
+
+        def stored(name: str) -> int | None:
+            path = paths[name]
+            storage = path.getFileSystem(conf)
+            return int(storage.getFileStatus(path).getLen()) if storage.exists(path) else None
+
+        require_files(sizes, stored)
 
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
         """Give the transaction the same metadata with other partition columns; before it writes anything."""

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from zlayout.backends.base import Work
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.scan import tasks_of
+from zlayout.backends.new_files import require_files
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.rewrite.engine import least_tasks
 from zlayout.rewrite.jvm import jvm_of
@@ -131,15 +132,12 @@ class Staged:
     def require_files(self, files: Sequence[NewFile]) -> None:
         """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says."""
         io = self.table.io()
-        for file in files:
-            stored = io.newInputFile(file.path)
-            size = int(stored.getLength()) if stored.exists() else -1
-            if size != file.bytes:
-                raise EngineError.of(
-                    "ZL316",
-                    f"{file.path}: expected {file.bytes} bytes, " + ("found no file" if size < 0 else f"found {size}"),
-                    hint="nothing was committed; something removes files of this table: stop it, then run again",
-                )
+
+        def stored(path: str) -> int | None:
+            file = io.newInputFile(path)
+            return int(file.getLength()) if file.exists() else None
+
+        require_files({file.path: file.bytes for file in files}, stored)
 
 
 @contextmanager
