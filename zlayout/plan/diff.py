@@ -23,7 +23,7 @@ from zlayout.plan.model import (
 )
 from zlayout.plan.partition_text import partition_text
 from zlayout.plan.partitions import target_files
-from zlayout.plan.select import CHANGED, Selected, Selection, savings
+from zlayout.plan.select import Selection, moved, savings
 from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
@@ -43,15 +43,15 @@ def decide(
     diagnostics = check(spec, state)
     if any(d.severity == "error" for d in diagnostics):
         return Decision(_facts(spec, state, "error", diagnostics=diagnostics))
-    fields = state.partition_fields if spec.partition_by is None else spec.partition_by
+    fields = _fields(spec, state)
     repartition = fields != state.partition_fields
     full = repartition and not capabilities.partition_evolution
     now = forecast.measure(state.files, spec)
     blind = cut_bounds.blind_partitions(spec, state)
     if full:
         everything = np.arange(len(state.files), dtype=np.int64)
-        chosen = (Selected(everything, CHANGED),) if len(everything) else ()
-        selection = Selection(chosen, now.ideal, now.targets, (), 0, 0)
+        chosen = (moved(state.files, everything),) if len(everything) else ()
+        selection = Selection(chosen, now.ideal, now.targets, (), 0, 0, moves=True)
     else:
         selection = ordered.select(spec, state, fields, now, blind, spec.max_group_size)
     budget = options.max_rewrite_bytes
@@ -67,11 +67,12 @@ def decide(
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
     properties = _properties(spec, state, short)
     change = repartition or bool(properties) or bool(groups) or too_much
-    refusals = _refusals(spec, state, full, options) if change else ()
+    refused = tuple(note for note in notes if note.severity == "refused")
+    refusals = (*_refusals(spec, state, full, options), *refused) if change else ()
     if full and whole is not None and too_much:
         refusals = (*refusals, too_small(spec, whole.budget, whole.bytes))
     # Iceberg's own z-order interleaves raw bytes: what it leaves cannot be told from metadata.
-    predictable = not repartition and (spec.layout.engine == "zlayout" or capabilities.native_by_rank)
+    predictable = not selection.moves and (spec.layout.engine == "zlayout" or capabilities.native_by_rank)
     status: Status = "refused" if refusals else "changes" if change else "unchanged"
     plan = _facts(
         spec,
@@ -90,7 +91,7 @@ def decide(
             *diagnostics,
             *refusals,
             *state.notes,
-            *notes,
+            *(note for note in notes if note not in refused),
             *_unused_settings(spec),
             *_scope_notes(spec, selection),
             *_cut_notes(spec, state, short),
@@ -101,6 +102,12 @@ def decide(
         return Decision(plan)
     offer = Offer(savings(spec, state.files, now, selection.groups), whole) if whole else None
     return Decision(plan, groups, fields if repartition else None, offer)
+
+
+def _fields(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
+    """The partitioning to reach. The declared fields in another order are those that the table has."""
+    declared, has = spec.partition_by, state.partition_fields
+    return has if declared is None or set(declared) == set(has) else declared
 
 
 def _whole(state: TableState, spec: LayoutSpec, selection: Selection, budget: int) -> LeftOver:
@@ -150,6 +157,7 @@ def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
         rows=int(group.files.live_rows.sum()),
         target_files=group.target_files,
         reason=reason,
+        partitions=len(partitions),
     )
 
 

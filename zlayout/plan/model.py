@@ -71,7 +71,10 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One rewrite: its files inside one partition. `partition` is for reading (`l_month=2026-01`), '' if none."""
+    """One rewrite: its files inside one partition. `partition` is for reading (`l_month=2026-01`), '' if none.
+
+    partitions: how many its files are in; more than one where they are to be partitioned anew.
+    """
 
     id: str
     partition: str
@@ -80,6 +83,7 @@ class GroupPlan:
     rows: int
     target_files: int
     reason: str
+    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True)

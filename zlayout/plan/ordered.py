@@ -11,7 +11,7 @@ from zlayout.errors import Diagnostic
 from zlayout.plan.forecast import Measured
 from zlayout.plan.model import Decay, Measure, SettingDrift
 from zlayout.plan.partitions import Bools, Floats, file_facts, partition_facts
-from zlayout.plan.select import CHANGED, Selection
+from zlayout.plan.select import Selection
 from zlayout.plan.select import select as by_record
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
@@ -60,8 +60,7 @@ def select(
     All of it or nothing: once zlayout laid out a part, the table's own word no longer counts for the rest.
     """
     selection = by_record(spec, state, fields, now, blind, most_bytes)
-    moved = any(group.reason == CHANGED for group in selection.groups)
-    if moved or blind.any() or not as_declared(spec, state):
+    if selection.moves or blind.any() or not as_declared(spec, state):
         return selection
     measured = decay(spec, state, now)
     if any(measure.exceeded for measure in measured):

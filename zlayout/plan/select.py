@@ -28,7 +28,7 @@ from zlayout.table.sums import counts
 # Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by, up to
 # this part of the tolerance, is no reason to rewrite again.
 SETTLED = 0.1
-CHANGED = "partition_by changed"
+CHANGED = "partitioned otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Selection:
     """What to rewrite, and what that leaves.
 
     touched: float64[P, d] and files: int64[P], predicted of every partition for after the rewrites. decay: the worst of
-    any partition. out_of_scope, straddling: partitions that `where` leaves out or cuts through.
+    any partition. out_of_scope, straddling: partitions that `where` leaves out or cuts through. moves: the files are
+    partitioned anew, so that what is predicted of the partitions there are now tells nothing.
     """
 
     groups: tuple[Selected, ...]
@@ -53,6 +54,7 @@ class Selection:
     decay: tuple[Decay, ...]
     out_of_scope: int
     straddling: int
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,30 @@ def select(
     facts, straddling = facts_of(spec, state, fields, each)
     cut = np.zeros(len(facts.files), dtype=bool) if blind is None else blind
     mine = facts.current & facts.in_scope
-    if (~facts.current & facts.in_scope).any():
+    if moves := bool((~facts.current & facts.in_scope).any()):
         # Old files spread over the new partitions; ordering them apart from what is there already would leave
         # two overlapping groups in each, and another plan after this one.
         everything = np.flatnonzero(facts.in_scope[files.partition])
-        groups = [Selected(everything, CHANGED)]
+        groups = [moved(files, everything)]
         chosen = facts.in_scope
         choice = _Choice(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
     else:
         choice = _choose(spec, files, each, facts, mine, cut, now, np.inf if most_bytes is None else most_bytes)
         groups = _by_partition(files, choice.files, facts, spec, cut)
         if most_bytes is not None:
-            groups = [part for group in groups for part in _cut(group, files, spec, most_bytes)]
+            parts = [part for group in groups for part in _cut(group, files, spec, most_bytes)]
+            if len(parts) > len(groups):
+                choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
+            groups = parts
     known = mine & bool((facts.laid > 0).any())
     decay = _worst(facts, choice.ratio, known, spec)
-    return Selection(tuple(groups), choice.touched, choice.after, decay, int((~facts.in_scope).sum()), straddling)
+    out_of_scope = int((~facts.in_scope).sum())
+    return Selection(tuple(groups), choice.touched, choice.after, decay, out_of_scope, straddling, moves)
+
+
+def moved(files: FileTable, index: Index) -> Selected:
+    """Files that are to be partitioned anew."""
+    return Selected(index, CHANGED if (files.layout[index] >= 0).any() else FIRST)
 
 
 def _choose(
@@ -223,6 +234,15 @@ def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -
         parts.append(Selected(np.sort(index[start:stop]), group.reason))
         start = stop
     return parts
+
+
+def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[Selected], touched: Floats) -> Floats:
+    """float64[P, d]: touched, where partitions are rewritten in several parts: each part overlaps the others."""
+    partition = files.partition[[part.files[0] for part in parts]]
+    saves = np.zeros_like(touched)
+    np.add.at(saves, partition, savings(spec, files, now, parts))
+    several = np.bincount(partition, minlength=len(touched)) > 1
+    return np.where(several[:, None], now.touched - saves, touched)
 
 
 def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> str:

@@ -12,7 +12,7 @@ from zlayout.table.partition import PartitionField
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]+?)\s*\)\s*")
-_PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour", "void")
+_PLAIN_TRANSFORMS = ("identity", "year", "month", "day", "hour")
 _NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
 
@@ -87,7 +87,7 @@ def _column(text: str) -> str:
 
 
 def _wrong_key(text: str, hint: str, location: Location) -> SpecError:
-    expected = "expected a column, identity, year, month, day, hour or void of one, bucket(n, c) or truncate(n, c)"
+    expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
     error = SpecError.of("ZL023", f"{expected}, found {quoted(text)}", hint=hint, location=location)
     assert isinstance(error, SpecError)
     return error

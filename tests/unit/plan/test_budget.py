@@ -160,3 +160,10 @@ def test_new_files_without_the_group_they_belong_to_leave_something_over() -> No
     assert [len(g.files) for g in decision.groups] == [1]
     assert decision.plan.left_over is not None
     assert decision.plan.left_over.bytes == small
+
+
+def test_parts_of_a_partition_are_predicted_to_overlap() -> None:
+    files = state(*(File(0, 999, bytes=TARGET) for _ in range(12)))
+    whole, parts = (decide(replace(SPEC, max_group_size=most), files, DELTA).plan for most in (None, 4 * TARGET))
+    assert [len(plan.groups) for plan in (whole, parts)] == [1, 3]
+    assert [plan.columns[0].predicted for plan in (whole, parts)] == pytest.approx([1, 3])

@@ -10,6 +10,8 @@ from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.errors import Diagnostic
 from zlayout.plan.diff import Decision, PlanOptions, decide
+from zlayout.plan.work import Capabilities
+from zlayout.report.text import rewrite_text
 from zlayout.spec.predicate import Compare
 from zlayout.table.state import Column, PartitionField, TableState
 
@@ -119,6 +121,39 @@ def test_files_of_an_older_partitioning_are_one_group_on_iceberg() -> None:
     assert [len(g.files) for g in decision.groups] == [2]
     assert decision.partition_by == (PartitionField("b"),)
     assert decision.work(spec, "run").covers_table
+
+
+def test_files_of_an_older_partitioning_that_nobody_laid_out_are_a_first_layout() -> None:
+    observed = state(File(0, 9), File(0, 9), File(0, 9, "west"))
+    evolved = replace(observed, partition_fields=(PartitionField("b"),))
+    plan = decide(SPEC, evolved, ICEBERG).plan
+    assert (plan.status, plan.is_first, plan.partitioning) == ("changes", True, None)
+    assert [c.predicted for c in plan.columns] == [None], "of partitions that there will not be"
+    assert [(g.partition, g.partitions) for g in plan.groups] == [("region=east and 1 more", 2)]
+    assert rewrite_text(plan).startswith("2 of 2 partitions, ")
+    laid = replace(state(done(0, 9), done(0, 9)), partition_fields=(PartitionField("b"),))
+    assert set(reasons(decide(SPEC, laid, ICEBERG)).values()) == {"partitioned otherwise"}
+
+
+@pytest.mark.parametrize("capabilities", [DELTA, ICEBERG])
+def test_partition_fields_in_another_order_are_the_same(capabilities: Capabilities) -> None:
+    fields = (PartitionField("region"), PartitionField("b"))
+    observed = state(done(0, 4), done(5, 9))
+    partitions = tuple(replace(p, fields=fields, values=(*p.values, 1)) for p in observed.files.partitions)
+    observed = replace(observed, partition_fields=fields, files=replace(observed.files, partitions=partitions))
+    for declared in (fields, fields[::-1]):
+        plan = decide(replace(SPEC, partition_by=declared), observed, capabilities).plan
+        assert (plan.status, plan.partitioning) == ("unchanged", None)
+    assert decide(replace(SPEC, partition_by=fields[:1]), observed, capabilities).plan.partitioning is not None
+
+
+def test_a_layout_that_the_backend_refuses_is_refused_only_when_there_is_something_to_do() -> None:
+    refusal = Diagnostic("ZL223", "no order for dates", "refused")
+    decision = decide(SPEC, state(File(0, 9), File(0, 9)), DELTA, (refusal,))
+    assert (decision.plan.status, decision.groups) == ("refused", ())
+    assert decision.plan.diagnostics == (refusal,)
+    satisfied = decide(SPEC, state(done(0, 4), done(5, 9)), DELTA, (refusal,)).plan
+    assert (satisfied.status, satisfied.diagnostics) == ("unchanged", ())
 
 
 def test_a_table_that_must_not_be_rewritten_is_refused_only_when_there_is_something_to_do() -> None:

@@ -111,9 +111,7 @@ def test_layouts_are_sorted_by_table_and_found_by_patterns(load: Load) -> None:
 
 
 def test_partition_keys(load: Load) -> None:
-    keys = (
-        "[a, identity(b), year(c), month( d ), day(e), hour(f.g), void(h), 'bucket(16, i)', 'truncate(8,j)', ' k l ']"
-    )
+    keys = "[a, identity(b), year(c), month( d ), day(e), hour(f.g), 'bucket(16, i)', 'truncate(8,j)', ' k l ']"
     (spec,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": LAYOUT + f"partition_by: {keys}\n"}).layouts
     assert [(f.source, f.transform) for f in spec.partition_by or ()] == [
         ("a", "identity"),
@@ -122,7 +120,6 @@ def test_partition_keys(load: Load) -> None:
         ("d", "month"),
         ("e", "day"),
         ("f.g", "hour"),
-        ("h", "void"),
         ("i", "bucket[16]"),
         ("j", "truncate[8]"),
         ("k l", "identity"),
@@ -179,7 +176,7 @@ spark: {master: "${M:-local[3]}", conf: {spark.local.dir: "/${E}d"}}
 ONE_LINE = "${...} is not allowed in"
 ONLY_IN = "it works in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
 KEYS = "known keys: version, table, description, tags, partition_by, zorder, files, where, tolerance, engine"
-TRANSFORMS = "expected a column, identity, year, month, day, hour or void of one, bucket(n, c) or truncate(n, c)"
+TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 
 
 @pytest.mark.parametrize(
