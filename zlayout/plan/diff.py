@@ -26,7 +26,7 @@ from zlayout.plan.partitions import target_files
 from zlayout.plan.select import Selection, moved, savings
 from zlayout.plan.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.semantics import check
+from zlayout.spec.semantics import check, lacks_bounds
 from zlayout.table.digests import digests_of
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -85,7 +85,12 @@ def decide(
         groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
         columns=forecast.columns(
-            now, selection.touched, selection.files, spec, predicted=predictable and bool(selection.groups)
+            now,
+            selection.touched,
+            selection.files,
+            spec,
+            predicted=predictable and bool(selection.groups),
+            boundless=_boundless(spec, state),
         ),
         diagnostics=(
             *diagnostics,
@@ -108,6 +113,12 @@ def _fields(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
     """The partitioning to reach. The declared fields in another order are those that the table has."""
     declared, has = spec.partition_by, state.partition_fields
     return has if declared is None or set(declared) == set(has) else declared
+
+
+def _boundless(spec: LayoutSpec, state: TableState) -> list[str]:
+    """The z-order columns that have no bounds and get none."""
+    found = (state.column(name) for name in spec.column_names)
+    return [c.name for c in found if c is not None and lacks_bounds(c, state) and not c.enable_stats]
 
 
 def _whole(state: TableState, spec: LayoutSpec, selection: Selection, budget: int) -> LeftOver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,16 +80,19 @@ def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
 
 
 def columns(
-    now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool
+    now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool, boundless: Collection[str] = ()
 ) -> tuple[ColumnForecast, ...]:
     """The metrics for the plan: now, predicted for after it, and the floor of as many files as there will be then.
 
     touched: float64[P, d] and files: int64[P], what each partition is predicted to have after the plan. predicted:
-    whether that tells anything (something is rewritten, and the engine orders by the spec's curve).
+    whether that tells anything (something is rewritten, and the engine orders by the spec's curve). boundless: columns
+    that have no bounds, whatever is rewritten, so that every query opens all files.
     """
     weights = tuple(c.weight for c in spec.layout.columns)
     lowest = floor(files, weights, now.distinct).sum(axis=0)
     after = touched.sum(axis=0)
+    without = [c.name in boundless for c in spec.layout.columns]
+    lowest[without] = after[without] = files.sum()
     forecasts = []
     for column, metrics in enumerate(now.metrics):
         forecasts.append(
@@ -153,7 +157,8 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
     if layout.curve == "linear":
         # Sorted by the first column: it is cut into runs, the others stay spread over all files.
         first = floor(targets, (1.0,), distinct[:, :1])
-        return np.concatenate([first, np.repeat(targets[:, None].astype(np.float64), d - 1, axis=1)], axis=1)
+        others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
+        return np.concatenate([first, others], axis=1)
     loss = _LOSS[layout.curve][min(d, 4) - 1]
     lowest = floor(targets, tuple(c.weight for c in layout.columns), distinct)
     return np.minimum(lowest * loss, targets[:, None])

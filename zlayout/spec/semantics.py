@@ -8,22 +8,34 @@ from typing import TYPE_CHECKING
 from zlayout.errors import Diagnostic
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.predicate import columns
+from zlayout.spec.transforms import takes
 from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import quoted
+from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:
-    from zlayout.table.state import TableState
+    from zlayout.table.state import Column, TableState
 
 
 def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
-    """Errors ZL012, ZL033, ZL034, ZL035 and the note ZL405, at their places in the spec, in the order of its keys."""
+    """Errors ZL012, ZL033 to ZL036 and the note ZL405, at their places in the spec, in the order of its keys."""
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *_where_columns(spec, state))
 
 
 def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     for index, field in enumerate(spec.partition_by or ()):
-        if state.column(field.source) is None:
-            yield _unknown(spec, state, field.source, "partition_by", f"partition_by[{index}]")
+        mark, column = f"partition_by[{index}]", state.column(field.source)
+        if column is None:
+            yield _unknown(spec, state, field.source, "partition_by", mark)
+        elif field not in state.partition_fields and not takes(field, column.type):
+            name = field.transform.partition("[")[0]
+            what = "no partition key" if name == "identity" else f"no column for {name}"
+            yield Diagnostic(
+                "ZL036",
+                f"{quoted(field.source)} in partition_by is {what}: it is of {_type(column)}",
+                hint="year, month, day take dates and timestamps, hour timestamps, truncate and bucket no fractions",
+                location=spec.mark(mark),
+            )
 
 
 def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
@@ -44,11 +56,11 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
         elif not column.orderable:
             yield Diagnostic(
                 "ZL034",
-                f"expected columns with an order in zorder.columns, found {quoted(name)} of type {column.type}",
+                f"expected columns with an order in zorder.columns, found {quoted(name)} of {_type(column)}",
                 hint="use a column of numbers, text, dates, timestamps or booleans",
                 location=spec.mark(mark),
             )
-        elif not column.stats:
+        elif lacks_bounds(column, state):
             yield Diagnostic(
                 "ZL405",
                 f"column {quoted(name)} has no min and max in the metadata, so that no query can skip files by it",
@@ -58,6 +70,11 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
                 else f"the format keeps none for {column.type}; use another column",
                 location=spec.mark(mark),
             )
+
+
+def lacks_bounds(column: Column, state: TableState) -> bool:
+    """Whether the metadata has no min and max of a column, nor one value of it for each file, as of a partition key."""
+    return not column.stats and PartitionField(column.name) not in state.partition_fields
 
 
 def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
@@ -77,6 +94,11 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
                 hint=f"partition columns: {known}",
                 location=spec.mark("where"),
             )
+
+
+def _type(column: Column) -> str:
+    """In words; Delta's nested and odd types are none of Arrow's here."""
+    return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 
 def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str, mark: str) -> Diagnostic:

@@ -43,7 +43,9 @@ def place(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?` for the nearest known name, else the empty string."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    words = list(known)
+    same = [word for word in words if word.lower() == name.lower()]
+    close = same or get_close_matches(name, words, n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else ""
 
 

@@ -21,7 +21,7 @@ def floor(
     Boxes that are disjoint split N files into 2^b_i slices along column i with sum b_i = log2 N, so that the product
     of all touched(c) = N / 2^b_i is N^(d-1). b_i = log2(N)/d + log2(p_i) - mean log2(p_j) for weights p, held within
     0..log2(distinct_i); bits that a column cannot use go to the others (water filling).
-    distinct: number of distinct values, shape [d] or [..., d], infinity where unknown.
+    distinct: number of distinct values, shape [d] or [..., d], infinity where unknown; 0 (all null) touches no file.
     heavy: for each column the shares (0..1) of its heavy values. A value with share s needs s * N files, so touched is
     at least N * sum(s^2) over all values; the rest of the rows is taken as evenly spread over the other values.
     Raises ValueError for a weight that is not positive.
@@ -38,7 +38,7 @@ def floor(
         total.reshape(-1), np.log2(importance), np.minimum(most, total[..., None]).reshape(-1, len(importance))
     )
     per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
-    return per_column
+    return np.where(known > 0, per_column, 0.0)
 
 
 def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.errors import Diagnostic
 from zlayout.plan.diff import Decision, PlanOptions, decide
+from zlayout.plan.model import TablePlan
 from zlayout.plan.work import Capabilities
 from zlayout.report.text import rewrite_text
+from zlayout.spec.model import ZorderColumn
 from zlayout.spec.predicate import Compare
-from zlayout.table.state import Column, PartitionField, TableState
+from zlayout.table.state import Column, ColumnBounds, PartitionField, TableState
 
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
 
@@ -172,6 +176,31 @@ def test_missing_statistics_become_a_settings_change() -> None:
     decision = decide(SPEC, observed, DELTA)
     assert [(p.name, p.before, p.after) for p in decision.plan.properties] == [("stats.a", None, "full")]
     assert decision.plan.status == "changes"
+
+
+TWO = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+
+
+def beside(nulls: int, **column: Any) -> TablePlan:
+    """The plan of eight files by `a` and `b`, where `b` has no bounds; nulls: in each file, -1 unknown."""
+    observed = state(*(File(0, 999) for _ in range(8)))
+    none = ColumnBounds(pa.nulls(8, pa.int64()), pa.nulls(8, pa.int64()), np.full(8, nulls), np.zeros(8, bool))
+    files = replace(observed.files, bounds={**observed.files.bounds, "b": none})
+    columns = (observed.columns[0], Column("b", pa.int64(), True, **column))
+    return decide(TWO, replace(observed, files=files, columns=columns), DELTA).plan
+
+
+def test_a_column_of_nulls_touches_no_file_before_or_after() -> None:
+    one, nulls = beside(nulls=100).columns
+    assert (nulls.touched, nulls.predicted, nulls.floor) == (0, 0, 0)
+    assert one.predicted == pytest.approx(1.03)
+
+
+def test_a_column_that_never_has_bounds_touches_every_file_before_and_after() -> None:
+    never = beside(nulls=-1, stats=False).columns[1]
+    assert (never.touched, never.predicted, never.floor) == (8, 8, 8)
+    soon = beside(nulls=-1, stats=False, enable_stats=(("stats.b", "full"),)).columns[1]
+    assert soon.predicted == pytest.approx(2.913, abs=0.01)
 
 
 def test_a_work_order_says_whether_it_covers_the_table() -> None:

@@ -108,3 +108,55 @@ def test_the_declared_partitioning_counts_for_keys_and_must_exist() -> None:
 def test_keys_of_older_partition_specs_still_select() -> None:
     old = Partition(0, (PartitionField("l_partkey", "bucket[4]"),), (1,))
     assert check(spec("l_shipdate", where="l_partkey = 1"), state((old,))) == ()
+
+
+TYPES = {
+    "i": pa.int32(),
+    "n": pa.decimal128(9, 2),
+    "x": pa.float64(),
+    "s": pa.string(),
+    "raw": pa.binary(),
+    "d": pa.date32(),
+    "t": pa.timestamp("us", tz="UTC"),
+    "clock": pa.time64("us"),
+    "yes": pa.bool_(),
+    "items": pa.list_(pa.int32()),
+    "odd": pa.null(),
+}
+
+
+@pytest.mark.parametrize(
+    ("transform", "of"),
+    [
+        ("identity", "i n x s raw d t clock yes"),
+        ("year", "d t"),
+        ("month", "d t"),
+        ("day", "d t"),
+        ("hour", "t"),
+        ("truncate[4]", "i n s raw"),
+        ("bucket[4]", "i n s raw d t clock"),
+    ],
+)
+def test_a_partition_key_takes_only_some_types(transform: str, of: str) -> None:
+    columns = tuple(Column(name, kind, True) for name, kind in TYPES.items())
+    for name in TYPES:
+        field = PartitionField(name, transform)
+        table = replace(state(), columns=columns, partition_fields=())
+        found = check(spec("i", partition_by=(field,)), table)
+        codes = [d.code for d in found if d.location == MARKS["partition_by[0]"]]
+        assert codes == ([] if name in of.split() else ["ZL036"]), name
+        has = check(spec("i", partition_by=(field,)), replace(table, partition_fields=(field,)))
+        assert "ZL036" not in [d.code for d in has], "the table has it already"
+
+
+def test_a_wrong_partition_key_is_told_with_its_type() -> None:
+    (wrong,) = check(spec("late", partition_by=(PartitionField("region", "day"),)), state())[:1]
+    assert str(wrong).startswith(
+        "f.yaml:7:1: ZL036 'region' in partition_by is no column for day: it is of type string ("
+    )
+
+
+def test_a_partition_column_has_bounds_once_it_is_none() -> None:
+    table = replace(state(), columns=(Column("region", pa.string(), True, False),))
+    assert check(spec("region", partition_by=()), table) == ()
+    assert [d.code for d in check(spec("region", partition_by=()), replace(table, partition_fields=()))] == ["ZL405"]
