@@ -158,7 +158,7 @@ class _Converter:
             return self._between(node)
         if type(node) is exp.In:
             return self._in(node)
-        if type(node) is exp.Is and type(node.expression) is exp.Null:
+        if type(node) is exp.Is and type(node.expression) is exp.Null and not node.args.get("negate"):
             return IsNull(self._column(node.this))
         if type(node) is exp.Column:
             raise RefusedError("ZL030", f"expected a condition, found the column {quoted(node.name)}", "write c = true")

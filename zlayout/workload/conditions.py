@@ -27,6 +27,7 @@ TWO_COLUMNS = Reason("compares columns (a join)")
 OF_A_COLUMN = Reason("a function or arithmetic on a column")
 NOT_CONSTANT = Reason("compared with something that is no constant")
 NO_PREFIX = Reason("a pattern that does not begin with text")
+NEGATED = Reason("a negation that min and max do not answer")
 NOT_SUPPORTED = Reason("a kind of condition that min and max do not answer")
 
 
@@ -34,6 +35,8 @@ def condition(node: exp.Expr) -> tuple[exp.Column | exp.Dot, Predicate] | Reason
     """The column as written and the predicate on it; the predicate's column is left empty for the caller to name."""
     if node.find(exp.Query):
         return A_SUBQUERY
+    if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # NOT LIKE is a LIKE that says so
+        return NEGATED
     match node:
         case exp.Between():
             low, high = constant(node.args["low"]), constant(node.args["high"])

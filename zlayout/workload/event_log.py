@@ -28,9 +28,11 @@ LONGEST_LINE = 16 * 1024 * 1024
 MOST_NODES = 10_000
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
-_LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w*FileIndex\(\d+ paths\)\[([^,\]]+)")
-_ICEBERG = re.compile(r"IcebergScan\(table=(\S+?),.*?\bfilters=(.*?), (?:runtimeFilters|groupedBy)=", re.DOTALL)
-_OLD_ICEBERG = re.compile(r"^BatchScan (\S+?)\[.*\[filters=(.*?), (?:RuntimeFilters|groupedBy)", re.DOTALL)
+_LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
+# The beginnings of what an Iceberg scan prints, each looked for once behind the one before it.
+_TABLE = re.compile(r"IcebergScan\(table=([^\s,]+),|^BatchScan ([^\s\[]+)\[")
+_FILTERS = re.compile(r"\bfilters=")
+_END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
 
 Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
 
@@ -128,11 +130,13 @@ def _scan(node: dict[str, Any]) -> Found | None:
         return unquote(location[1]), _all_of([*pushed, *partition]), (*left, *more)
     if "BatchScan" not in str(node.get("nodeName")):
         return None
-    iceberg = _ICEBERG.search(description) or _OLD_ICEBERG.search(description)
-    if iceberg is None:
+    table = _TABLE.search(description)
+    begin = _FILTERS.search(description, table.end()) if table else None
+    end = _END.search(description, begin.end()) if begin else None
+    if table is None or begin is None or end is None:
         return None
-    predicates, left = sql_filters(iceberg[2])
-    return iceberg[1].lower(), _all_of(predicates), left
+    predicates, left = sql_filters(description[begin.end() : end.start()])
+    return (table[1] or table[2]).lower(), _all_of(predicates), left
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:

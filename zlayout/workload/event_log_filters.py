@@ -27,11 +27,13 @@ _OPERATORS: dict[str, Operator] = {
 _NAMES = (*_OPERATORS, "In", "And", "Or", "Not", "IsNull", "IsNotNull", "StringStartsWith")
 _OTHERS = ("StringEndsWith", "StringContains", "AlwaysTrue", "AlwaysFalse")
 _CALL = re.compile(rf"({'|'.join((*_NAMES, *_OTHERS))})\(")
+_BEGIN = re.compile(rf"{_CALL.pattern}|\(|isnull\(|isnotnull\(|NOT |[^\s()#,]+#\d")
 _COLUMN = re.compile(r"`((?:[^`]|``)+)`|([^,()`\s]+)")
 _ATTRIBUTE = r"([^\s()#]+)#\d+L?"
-_PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) (.*?)\)?", re.DOTALL)
+_PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) ([^()]*)\)?")
 _PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
-_PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \((.*)\)", re.DOTALL)
+_PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \(((?:[^(),]|,(?! ))*)\)+")
+_ID = re.compile(r"#\d+")
 
 Unread = tuple[tuple[str, str], ...]
 
@@ -52,15 +54,20 @@ def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 
 def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`[isnotnull(region#12), (region#12 = east)]`: simple comparisons only."""
+    """`[isnotnull(region#12), (region#12 = east)]`: simple comparisons only.
+
+    Texts stand there as they are. What could be read in two ways is left out.
+    """
     found: list[Predicate] = []
     left = []
-    for item in re.split(r", (?=[(\w`])", text.strip()[1:-1]) if len(text.strip()) > 2 else []:
+    for item in _split(text.strip()[1:-1], ", "):
         if null := _PARTITION_NULL.fullmatch(item):
             test = IsNull(null[2])
             found.append(test if null[1] == "isnull" else Not(test))
+        elif len(_ID.findall(item)) > 1:  # another column, or a subquery whose answer the log does not have
+            left.append((item, NOT_READ))
         elif listed := _PARTITION_IN.fullmatch(item):
-            found.append(In(listed[1], tuple(v.strip() for v in listed[2].rstrip(")").split(","))))
+            found.append(In(listed[1], tuple(listed[2].split(","))))
         elif leaf := _PARTITION_LEAF.fullmatch(item):
             operator: Operator = "=" if leaf[2] == "<=>" else leaf[2]  # type: ignore[assignment]
             found.append(Compare(leaf[1], operator, leaf[3]))
@@ -74,13 +81,15 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    from zlayout.workload.statements import read_query
+    from zlayout.spec.sqlglot_terms import UNFORESEEN
+    from zlayout.workload.statements import read_query, silent
 
     if not text.strip():
         return [], ()
     try:
-        parsed = parse_one(f"SELECT {text}", read="spark")
-    except (SqlglotError, RecursionError):
+        with silent():
+            parsed = parse_one(f"SELECT {text}", read="spark")
+    except (SqlglotError, RecursionError, *UNFORESEEN):
         return [], ((text, NOT_READ),)
     if not isinstance(parsed, exp.Select):
         return [], ((text, NOT_READ),)
@@ -137,7 +146,7 @@ def _split(text: str, separator: str) -> Sequence[str]:
     parts, depth, begin = [], 0, 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")
-        if depth == 0 and text.startswith(separator, at) and _CALL.match(text, at + len(separator)):
+        if depth == 0 and text.startswith(separator, at) and _BEGIN.match(text, at + len(separator)):
             parts.append(text[begin:at])
             begin = at + len(separator)
     return [*parts, text[begin:]]

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
-from zlayout.workload.conditions import Reason, condition, named, rejects_null
+from zlayout.workload.conditions import NEGATED, Reason, condition, named, rejects_null
 from zlayout.workload.model import Query, Scan, Unused
 from zlayout.workload.sources import Cte, Ctes, Source, column_parts, generated, owner, source
 
 MOST_SCANS = 1_000
 CUT = 200
+OPTIONAL = ("LEFT", "FULL")  # joins that may leave what is on their right without a row
 # only of these is the predicate exactly the condition, so that its negation is one too
 NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
 NO_OWNER = Reason("a column whose table is not known (qualify it, or give the tables' columns)")
-NEGATED = Reason("a negation that min and max do not answer")
 SEVERAL_TABLES = Reason("an OR over several tables")
 OUTER_JOIN = Reason("a condition that does not limit the table, because of an outer join")
 AFTER_GROUPING = Reason("a condition on groups or windows")
@@ -64,7 +64,7 @@ class Reader:
         nullable: set[Source] = set()
         found: dict[Source, list[Predicate]] = {}
         clause = node.args.get("from_") or node.args.get("from")
-        for item, join in _items(clause.this if clause else None, node.args.get("joins") or []):
+        for item, join, optional in _items(clause.this if clause else None, node.args.get("joins") or []):
             one = source(item, ctes, self.known)
             before, side, kind = list(sources), join.side if join else "", join.kind if join else ""
             sources.append(one)
@@ -74,7 +74,7 @@ class Reader:
                 limited = _limited(before, one, side, kind)
                 self._conditions(join.args["on"], sources, limited, nullable, found)
             if kind not in ("SEMI", "ANTI"):
-                nullable |= {one} if side in ("LEFT", "FULL") else set()
+                nullable |= {one} if optional or side in OPTIONAL else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()
         sources += [generated(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
@@ -82,7 +82,7 @@ class Reader:
         for clause_name in ("having", "qualify"):
             if late := node.args.get(clause_name):
                 self._note(late.this, AFTER_GROUPING)
-        if not any(_own(node, exp.Window)):
+        if not node.args.get("qualify") and not any(_own(node, exp.Window)):
             self._push_given(node, sources, nullable, given, found)
         for one in sources:
             self._scan(one, found.get(one, []))
@@ -91,7 +91,7 @@ class Reader:
 
     def _scan(self, one: Source, predicates: list[Predicate]) -> None:
         if one.query is not None:
-            self.read(one.query, one.visible or {}, predicates)
+            self.read(one.query, one.visible or {}, [] if one.renamed else predicates)
         elif one.table:
             if len(self.scans) >= MOST_SCANS:
                 raise TooManyScansError
@@ -233,17 +233,21 @@ def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     return parts
 
 
-def _items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
-    """FROM and JOIN items in order; `(a JOIN b)` in brackets as if they were not there."""
+def _items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
+    """FROM and JOIN items in order; `(a JOIN b)` in brackets as if they were not there.
+
+    Whether an outer join around such brackets may leave the item without a row is told beside it.
+    """
     pairs = [] if first is None else [(first, None)]
     for item, join in [*pairs, *((j.this, j) for j in joins)]:
+        optional = join is not None and join.side in OPTIONAL
         if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
-            yield item.this, join
+            yield item.this, join, optional
             nested = [*(item.this.args.get("joins") or []), *(item.args.get("joins") or [])]
         else:
-            yield item, join
+            yield item, join, optional
             nested = item.args.get("joins") or []
-        yield from ((j.this, j) for j in nested)
+        yield from ((j.this, j, optional) for j in nested)
 
 
 def _with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
@@ -251,7 +255,8 @@ def _with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
     seen = dict(ctes)
     for cte in clause.expressions if clause else []:
         if isinstance(cte.this, exp.Query):
-            seen[cte.alias.lower()] = Cte(cte.this, dict(seen))
+            columns = frozenset(name.lower() for name in cte.alias_column_names)
+            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), columns)
     return seen
 
 

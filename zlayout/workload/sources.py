@@ -12,8 +12,11 @@ Ctes = Mapping[str, "Cte"]
 
 @dataclass(frozen=True, slots=True)
 class Cte:
+    """columns: in lower case, those that `WITH t(a, b)` names; empty where it names none."""
+
     query: exp.Query
     visible: Ctes
+    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +24,7 @@ class Source:
     """aliases: the names, each as parts, that may stand before a column. columns: in lower case, None if not known.
 
     table is empty for a derived table, which has its query instead, and for what is neither (VALUES, a function).
+    renamed: its columns are not those of its query, as in `AS t(a, b)`.
     """
 
     aliases: tuple[tuple[str, ...], ...]
@@ -28,6 +32,7 @@ class Source:
     columns: frozenset[str] | None
     query: exp.Query | None = None
     visible: Ctes | None = None
+    renamed: bool = False
 
 
 def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
@@ -37,14 +42,20 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
         parts = tuple(part.name.lower() for part in node.parts)
         cte = ctes.get(parts[0]) if len(parts) == 1 else None
         if cte:
-            return Source(((alias or parts[0],),), "", outputs(cte.query), cte.query, cte.visible)
+            own = _own_columns(node) or cte.columns
+            return Source(((alias or parts[0],),), "", own or outputs(cte.query), cte.query, cte.visible, bool(own))
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
         return Source(names, ".".join(parts), None if columns is None else frozenset(c.lower() for c in columns))
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-        query = node.this
-        return Source(((alias,),), "", outputs(query), query, ctes)
+        query, own = node.this, _own_columns(node)
+        return Source(((alias,),), "", own or outputs(query), query, ctes, bool(own))
     return Source(((alias,),), "", None)
+
+
+def _own_columns(node: exp.Expr) -> frozenset[str]:
+    """The columns that an alias names, in lower case: of `AS t(a, b)` a and b."""
+    return frozenset(name.lower() for name in node.alias_column_names)
 
 
 def generated(lateral: exp.Expr) -> Source:

@@ -81,7 +81,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
     if len(query.text) > MAX_STATEMENT:
         return refused(f"a statement of more than {MAX_STATEMENT} characters")
     try:
-        with _silent():
+        with silent():
             spark = Dialect.get_or_raise("spark")
             if _too_deep(spark.tokenize(query.text)):
                 return refused(f"nested deeper than {MAX_DEPTH} levels")
@@ -119,7 +119,7 @@ def _too_deep(tokens: Sequence[object]) -> bool:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """sqlglot logs what it falls back on; that is told in the result instead."""
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True

@@ -11,8 +11,8 @@ import pytest
 
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import read_workload
-from zlayout.workload.event_log import is_event_log
-from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
+from zlayout.workload.event_log import _scan, is_event_log
+from zlayout.workload.event_log_filters import NOT_READ, partition_filters, pushed_filters, sql_filters
 
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 PLACE = "file:/tmp/advdemo/.demo/delta/tpch/lineitem"
@@ -90,6 +90,38 @@ def test_partition_filters_of_delta() -> None:
         In("n", ("1", "2")),
     ]
     assert [item for item, _ in left] == ["(upper(region#12) = E)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(city#1 = Subquery subquery#12, [id=#34])",
+        "(city#1 = home#2)",
+        "(city#1 = a) b)",
+        "city#1 IN (Washington, DC,Boston)",
+        "city#1 IN (home#2,Boston)",
+    ],
+)
+def test_a_partition_filter_that_can_be_read_in_two_ways_is_left_out(text: str) -> None:
+    found, left = partition_filters(f"[isnotnull(city#1), {text}]")
+    assert found == [Not(IsNull("city"))]
+    assert [item for item, _ in left] == [text]
+
+
+def test_a_partition_value_may_have_a_comma() -> None:
+    found, left = partition_filters("[(city#1 = Washington, DC), (n#2 = 1)]")
+    assert found == [Compare("city", "=", "Washington, DC"), Compare("n", "=", "1")]
+    assert left == ()
+
+
+def test_text_that_no_scan_prints_is_read_in_one_pass() -> None:
+    text = "IcebergScan(table=x," * 50_000
+    assert _scan({"nodeName": "BatchScan", "simpleString": text}) is None
+    assert _scan({"metadata": {"Location": "Tahoe" * 200_000}}) is None
+
+
+def test_filters_that_the_parser_did_not_foresee_are_left_out() -> None:
+    assert sql_filters("LIKE MAP ( x x") == ([], (("LIKE MAP ( x x", NOT_READ),))
 
 
 def test_filters_of_iceberg_are_sql() -> None:

@@ -57,6 +57,8 @@ def test_conditions(where: str, expected: Predicate, tmp_path: Path) -> None:
         ("a = rand()", "compared with something that is no constant"),
         ("a LIKE '%p'", "a pattern that does not begin with text"),
         ("NOT a LIKE 'p%q'", "a negation that min and max do not answer"),
+        ("a NOT LIKE 'p%'", "a negation that min and max do not answer"),
+        ("a NOT LIKE 'p!%' ESCAPE '!'", "a negation that min and max do not answer"),
         ("NOT a <=> 1", "a negation that min and max do not answer"),
         ("a RLIKE 'p'", "a kind of condition that min and max do not answer"),
         ("a IN (SELECT b FROM t)", "a subquery"),
@@ -84,10 +86,12 @@ def test_what_cannot_be_used_is_listed_with_the_reason(where: str, reason: str, 
         ("SELECT * FROM t x LEFT SEMI JOIN u y ON y.a = 1 AND x.a = 2", [TWO, ONE]),
         ("SELECT * FROM t x LEFT ANTI JOIN u y ON y.a = 1 AND x.a = 2", [None, ONE]),
         ("SELECT * FROM t x, u y WHERE x.a = 1 OR y.a = 2", [None, None]),
+        ("SELECT * FROM v LEFT JOIN (t JOIN u ON t.k = u.k) ON v.k = t.k WHERE u.a IS NULL AND t.a = 1", [ONE, None]),
     ],
 )
 def test_joins(query: str, expected: list[Predicate | None], tmp_path: Path) -> None:
-    assert scans(read(tmp_path, query)) == [("t", expected[0]), ("u", expected[1])]
+    found = [scan for scan in scans(read(tmp_path, query)) if scan[0] != "v"]
+    assert found == [("t", expected[0]), ("u", expected[1])]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,9 @@ def test_joins(query: str, expected: list[Predicate | None], tmp_path: Path) -> 
         ("SELECT * FROM t LATERAL VIEW explode(xs) e AS x WHERE x = 2 AND a = 1", [ONE]),
         ("SELECT * FROM (SELECT a FROM t LIMIT 5) WHERE a = 1", [None]),
         ("SELECT * FROM (SELECT a, rank() OVER (ORDER BY b) AS r FROM t) WHERE a = 1", [None]),
+        ("SELECT * FROM (SELECT a FROM t QUALIFY rank() OVER (ORDER BY b) = 1) WHERE a = 1", [None]),
+        ("SELECT * FROM (SELECT a, b FROM t) AS x (b, a) WHERE a = 1", [None]),
+        ("WITH x (b, a) AS (SELECT a, b FROM t) SELECT * FROM x WHERE a = 1", [None]),
         ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT a FROM t) WHERE a = 1", [ONE, ONE]),
         ("SELECT (SELECT max(a) FROM t WHERE a = 2) FROM t WHERE a = 1", [ONE, TWO]),
         ("INSERT INTO o SELECT * FROM t WHERE a = 1", [ONE]),
