@@ -87,8 +87,17 @@ def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -
     if not chosen or not columns:
         return ()
     files = state.files.take(np.concatenate(chosen))
-    found = (examine(files, name) for name in columns)
+    keys = len(spec.layout.columns)
+    found = (examine(files, name) or _examine_blind(files, name, keys) for name in columns)
     return tuple(cut for cut in found if cut is not None)
+
+
+def _examine_blind(files: FileTable, column: str, keys: int) -> CutColumn | None:
+    """The same of the partitions that are blind by themselves, which others with more files would outvote."""
+    if column not in files.bounds:
+        return None
+    inside = np.flatnonzero(_blind(files, column, keys)[files.partition])
+    return examine(files.take(inside), column) if len(inside) else None
 
 
 def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutColumn, ...]:

@@ -278,6 +278,8 @@ def _candidates(
     limit = spec.tolerance.touched
     restores = (ratio <= 1 + (1 - RESERVE) * (limit - 1)) & (small <= spec.tolerance.small_files * after)
     useful &= size <= most_bytes
+    if spec.max_group_size is not None:  # parts that an earlier run left may fit together by now: it accepted them
+        useful &= waiting[owner]
     score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
     gain = decayed.ratio[owner] - ratio
     helps = useful & waiting[owner] & (gain > 0)

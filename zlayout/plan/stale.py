@@ -10,7 +10,7 @@ from zlayout.errors import Diagnostic
 from zlayout.plan.decision import Decision
 from zlayout.plan.model import Requires, TablePlan
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import TableState
+from zlayout.table.state import TableState, identities
 
 Staleness = Literal["compatible", "strict"]
 
@@ -60,12 +60,8 @@ def _changed_settings(saved: TablePlan, again: TablePlan, now: TableState) -> li
 
 def _changed_files(again: Decision, now: TableState) -> int:
     """How many pinned (path, version_key) are no longer live."""
-    live = now.files.identity()
-    missing = 0
-    for group in again.groups:
-        keys = group.files.identity()
-        missing += len(keys) - pc.sum(pc.is_in(keys, live)).as_py()
-    return missing
+    keys = identities([group.files for group in again.groups])
+    return len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
 
 
 def _refusal(spec: LayoutSpec, reason: str, hint: str) -> Diagnostic:

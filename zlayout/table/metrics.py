@@ -101,10 +101,11 @@ def overlaps(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1
 def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Float64:
     """float64[P]: how many distinct values each partition may hold, from bounds alone; infinity where they do not say.
 
-    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The
-    number of distinct bounds is taken where files outnumber it 4 to 1 and at least half of them hold a single value:
-    only then is a value that is no bound unlikely. Files that all span [min, max] have two distinct bounds and say
-    nothing about what lies between, however many they are. A partition with an unbounded file is unknown.
+    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The number
+    of distinct bounds is taken where files outnumber it 4 to 1 and at least half of them hold a single value: only then
+    is a value that is no bound unlikely. Where every file holds a single value, the bounds are the values. Files that
+    all span [min, max] have two distinct bounds and say nothing about what lies between, however many they are. A
+    partition with an unbounded file is unknown.
     """
     return _distinct(cut_cells(ranked, partition, partitions), ranked.axis.countable)
 
@@ -247,7 +248,7 @@ def _distinct(cells: Cells, countable: bool) -> Float64:
     if countable:
         most[filled] = cells.per_partition(cells.gap + cells.point)[filled] / cells.point
     single = counts(cells.partition[cells.hi == cells.lo], len(points))
-    telling = (files >= OUTNUMBER * points) & (2 * single >= files)
+    telling = ((files >= OUTNUMBER * points) & (2 * single >= files)) | (single == files)
     most = np.where(telling, np.minimum(most, points), most)
     most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf
     return most

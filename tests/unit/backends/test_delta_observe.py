@@ -152,7 +152,7 @@ def test_garbled_settings_cost_the_explanation_only(tmp_path: Path) -> None:
     assert (files.layout.tolist(), files.layouts[0].layout_id, files.layouts[0].settings) == ([0], "abc", {})
 
 
-@pytest.mark.parametrize("style", ["classic", "parts", "v2 parquet", "v2 json", "v2 without sidecars"])
+@pytest.mark.parametrize("style", ["classic", "parts", "v2 parquet", "v2 json", "v2 absolute", "v2 without sidecars"])
 def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> None:
     """The commits before it are gone, so nothing but the checkpoint can have told."""
     path = write_log(tmp_path / "t", [], [add("after")])
@@ -171,7 +171,8 @@ def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> 
         actions = [*start, {"checkpointMetadata": {"version": 0, "tags": None}}, *([] if sidecars else adds)]
         for at, part in enumerate(sidecars):
             size = write_checkpoint(path, f"_sidecars/{at}.parquet", part)
-            actions.append({"sidecar": {"path": f"{at}.parquet", "sizeInBytes": size, "modificationTime": 1}})
+            place = f"{path.as_uri()}/_delta_log/_sidecars/" if style == "v2 absolute" else ""
+            actions.append({"sidecar": {"path": f"{place}{at}.parquet", "sizeInBytes": size, "modificationTime": 1}})
         if style == "v2 json":
             (path / "_delta_log" / f"{uuid}.json").write_text("\n".join(map(json.dumps, actions)))
         else:
@@ -181,6 +182,13 @@ def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> 
     assert files.path.to_pylist() == ["after", "one", "three", "two"]
     assert files.layout.tolist() == [-1, 0, -1, -1]
     assert files.deleted.tolist() == [0, 0, 0, 6]
+
+
+def test_an_empty_checkpoint_of_a_writer_that_died_is_passed_over(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t", [protocol(), metadata(INTS), add("one", tags=TAGS)], [add("two")])
+    (path / "_delta_log" / "00000000000000000001.checkpoint.parquet").touch()
+    files = observe(path).files
+    assert (files.path.to_pylist(), files.layout.tolist()) == (["one", "two"], [0, -1])
 
 
 _MAP = pa.map_(pa.string(), pa.string())

@@ -162,6 +162,15 @@ def test_new_files_without_the_group_they_belong_to_leave_something_over() -> No
     assert decision.plan.left_over.bytes == small
 
 
+def test_parts_that_fit_together_later_are_left_alone_while_nothing_is_new() -> None:
+    spec = replace(SPEC, max_group_size=720)
+    large = [File(100 * n, 100 * n + 99, layout=0, group=0, bytes=700) for n in range(6)]
+    small = [File(700 + 100 * n, 799 + 100 * n, layout=0, group=n, bytes=360 - 10 * n) for n in (1, 2)]
+    assert decide(spec, state(*large, *small), DELTA).plan.status == "unchanged"
+    new = File(1000, 1099, bytes=10)
+    assert decide(spec, state(*large, *small, new), DELTA).plan.status == "changes"
+
+
 def test_parts_of_a_partition_are_predicted_to_overlap() -> None:
     files = state(*(File(0, 999, bytes=TARGET) for _ in range(12)))
     whole, parts = (decide(replace(SPEC, max_group_size=most), files, DELTA).plan for most in (None, 4 * TARGET))

@@ -160,6 +160,16 @@ def test_a_layout_by_two_columns_leaves_more_equal_bounds_in_a_larger_partition(
     assert blind_partitions(two, observed).tolist() == [False, True]
 
 
+def test_partitions_with_more_files_do_not_outvote_one_whose_bounds_are_cut_short() -> None:
+    ends = [*sorted_files(URLS, 8), *shuffled_files(HASHES, 64)]
+    observed = table(ends, regions=["east"] * 8 + ["west"] * 64)
+    layout = np.array([0] * 8 + [-1] * 64, np.int32)
+    observed = replace(observed, files=replace(observed.files, layout=layout, group=layout))
+    status, properties, reasons, _ = outcome(decide(SPEC, observed, DELTA))
+    assert (status, properties) == ("changes", [("prefix", "256")])
+    assert reasons == {"bounds cut short", "not laid out yet"}
+
+
 def test_binary_keys() -> None:
     observed = table(sorted_files(URLS))
     text = observed.files.bounds["a"]

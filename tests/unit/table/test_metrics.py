@@ -260,6 +260,9 @@ def test_distinct_estimate() -> None:
     assert distinct_estimate(column([0.5, 1], [3, 4], kind=pa.float64())).tolist() == [np.inf]
     assert distinct_estimate(column(["a"] * 90, ["z"] * 90, kind=pa.string())).tolist() == [np.inf]
     assert distinct_estimate(column([None], [None])).tolist() == [np.inf]
+    assert distinct_estimate(column(["k"], ["k"], kind=pa.string())).tolist() == [1.0]
+    assert distinct_estimate(column(["k", "l"], ["k", "l"], kind=pa.string())).tolist() == [2.0]
+    assert distinct_estimate(column(["k", "l"], ["k", "m"], kind=pa.string())).tolist() == [np.inf]
     clustered = ["a", "b", "c"] * 4
     assert distinct_estimate(column(clustered, clustered, kind=pa.string())).tolist() == [3.0]
     by_partition = distinct_estimate(column([1, 10], [4, 11]), np.array([0, 2], np.int32), 3)

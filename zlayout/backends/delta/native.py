@@ -89,7 +89,8 @@ def _any_live(group: Group, live: FileTable) -> bool:
 
 def refuse_partial(work: Work, state: TableState) -> None:
     """Raise Refused ZL216 when OPTIMIZE would rewrite files that are not part of the work. state: at its version."""
-    chosen = [at for at, partition in enumerate(state.files.partitions) if partition in _partitions(work)]
+    wanted = set(_partitions(work))
+    chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
     taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
     mine = pa.concat_arrays([group.files.path for group in work.groups]) if work.groups else pa.array([], pa.string())
     outside = len(taken) - (pc.sum(pc.is_in(taken, value_set=mine)).as_py() or 0)

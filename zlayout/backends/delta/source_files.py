@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.backends.base import Group
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.table.state import FileTable
+from zlayout.table.state import FileTable, identities
 
 if TYPE_CHECKING:
     from zlayout.backends.delta.jvm import DeltaJvm
@@ -38,13 +39,12 @@ class PinnedFiles:
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[Group]]:
     """Groups whose files are all live with the deletion vectors they were planned with, and the other groups."""
-    now = live.identity()
-    kept: list[Group] = []
-    changed: list[Group] = []
-    for group in groups:
-        whole = pc.all(pc.is_in(group.files.identity(), value_set=now)).as_py()
-        (kept if whole or not len(group.files) else changed).append(group)
-    return kept, changed
+    found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
+    gone = np.flatnonzero(~found.to_numpy(zero_copy_only=False))
+    ends = np.cumsum([len(group.files) for group in groups])
+    hit = set(np.searchsorted(ends, gone, side="right").tolist())
+    kept = [group for at, group in enumerate(groups) if at not in hit]
+    return kept, [groups[at] for at in sorted(hit)]
 
 
 def changed_meanwhile(table: str, groups: Sequence[Group]) -> CommitConflict:

@@ -53,8 +53,9 @@ _JSON_BLOCK = 64 << 20
 
 
 def log_names(storage: pa_fs.FileSystem) -> list[str]:
-    """The names in `_delta_log`, none where it is not there."""
-    return [info.base_name for info in storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))]
+    """The names in `_delta_log`, none where it is not there. Without checkpoints of a writer that died at once."""
+    found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
+    return [info.base_name for info in found if info.size or ".checkpoint." not in info.base_name]
 
 
 def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
@@ -97,8 +98,8 @@ def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
                 column = file.read(columns=["sidecar.path"])["sidecar"].combine_chunks()
                 sidecars = pc.struct_field(column, "path").drop_null()
     for sidecar in sidecars.to_pylist():
-        at = sidecar if "/" in sidecar else f"{LOG}/_sidecars/{sidecar}"
-        with storage.open_input_file(at) as source:
+        # an absolute path, too, names a file of this folder
+        with storage.open_input_file(f"{LOG}/_sidecars/{sidecar.rpartition('/')[2]}") as source:
             yield _parquet_adds(pq.ParquetFile(source))
 
 
