@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
@@ -89,6 +92,7 @@ def data(*deletes: DeleteFile) -> DataColumns:
         path=["f0", "f1", "f2"],
         rows=[100, 300, 50],
         sequence=[1, 3, 1],
+        written=[1, 3, 1],
         partition=[0, 0, 1],
         partitions={(1, (1,)): 0, (1, (2,)): 1},
         deletes=list(deletes),
@@ -108,8 +112,8 @@ def delete(content: int, sequence: int, rows: int, referenced: str | None = None
         ([delete(POSITION_DELETES, 0, 7, "f0")], [0, 0, 0], ["", "", ""]),
         ([delete(POSITION_DELETES, 3, 40)], [10, 30, 0], ["d3", "d3", ""]),
         ([delete(POSITION_DELETES, 3, 40, lowest="f1", highest="f9")], [0, 40, 0], ["", "d3", ""]),
-        ([delete(EQUALITY_DELETES, 3, 40)], [40, 0, 0], ["d3", "", ""]),
-        ([delete(EQUALITY_DELETES, 4, 45, partition=(0, ()))], [10, 30, 5], ["d4", "d4", "d4"]),
+        ([delete(EQUALITY_DELETES, 3, 40)], [40, 0, 0], ["digest", "", ""]),
+        ([delete(EQUALITY_DELETES, 4, 45, partition=(0, ()))], [10, 30, 5], ["digest", "digest", "digest"]),
         ([delete(POSITION_DELETES, 5, 9, "f0"), delete(POSITION_DELETES, 4, 1, "f0")], [10, 0, 0], ["d4\nd5", "", ""]),
         ([delete(POSITION_DELETES, 5, 999, "f2"), delete(POSITION_DELETES, 5, 9, "gone")], [0, 0, 50], ["", "", "d5"]),
     ],
@@ -117,7 +121,64 @@ def delete(content: int, sequence: int, rows: int, referenced: str | None = None
 def test_deletes_by_file_partition_and_sequence(deletes: list[DeleteFile], counts: list[int], keys: list[str]) -> None:
     deleted, version_key = attribute_deletes(data(*deletes), frozenset({0}))
     assert deleted.tolist() == counts
-    assert version_key.to_pylist() == keys
+    assert [re.sub("[0-9a-f]{32}", "digest", key) for key in version_key.to_pylist()] == keys
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_equality_deletes_as_one_by_one(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 12))
+    partition = random.integers(0, 2, count).tolist()
+    files = DataColumns(
+        path=[f"f{n}" for n in range(count)],
+        rows=random.integers(1, 50, count).tolist(),
+        sequence=random.integers(0, 6, count).tolist(),
+        written=[0] * count,
+        partition=partition,
+        partitions={(1, (1,)): 0, (1, (2,)): 1},
+    )
+    scopes = [(1, (1,)), (1, (2,)), (0, ())]
+    files.deletes = [
+        delete(EQUALITY_DELETES, int(random.integers(0, 7)), int(random.integers(1, 99)), key=f"d{n}")._replace(
+            partition=scopes[int(random.integers(3))]
+        )
+        for n in range(int(random.integers(0, 9)))
+    ]
+    rows, applies = np.array(files.rows), [set[str]() for _ in range(count)]
+    expected = np.zeros(count)
+    for one in files.deletes:
+        hit = [
+            n
+            for n in range(count)
+            if one.sequence > files.sequence[n] and one.partition in (scopes[files.partition[n]], (0, ()))
+        ]
+        expected[hit] += np.minimum(rows[hit] / max(1, rows[hit].sum()) * one.rows, rows[hit])
+        for n in hit:
+            applies[n].add(one.key)
+    deleted, version_key = attribute_deletes(files, frozenset({0}))
+    assert deleted.tolist() == np.minimum(np.ceil(expected.round(6)), rows).tolist()
+    keys = version_key.to_pylist()
+    assert [key == "" for key in keys] == [not names for names in applies]
+    for n in range(count):
+        for m in range(n):
+            if files.partition[n] == files.partition[m]:
+                assert (keys[n] == keys[m]) == (applies[n] == applies[m])
+
+
+def test_a_vector_replaces_older_deletes_by_position() -> None:
+    old = delete(POSITION_DELETES, 3, 40)
+    vector = delete(POSITION_DELETES, 4, 12, "f0", vector=True, key="puffin@4")
+    deleted, version_key = attribute_deletes(data(old, vector), frozenset({0}))
+    assert deleted.tolist() == [12, 30, 0]
+    assert version_key.to_pylist() == ["d3\npuffin@4", "d3", ""]
+
+
+def test_a_delete_cannot_name_a_file_that_was_written_after_it() -> None:
+    files = data(delete(POSITION_DELETES, 3, 40))
+    files.written = [4, 3, 1]
+    deleted, version_key = attribute_deletes(files, frozenset({0}))
+    assert deleted.tolist() == [0, 40, 0]
+    assert version_key.to_pylist() == ["", "d3", ""]
 
 
 def test_what_a_partition_filter_selects() -> None:

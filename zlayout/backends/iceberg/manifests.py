@@ -29,9 +29,9 @@ FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a positi
 
 # Field ids of the spec, and their positions in the records read here.
 DATA_FILE = 2
-_ENTRY = (0, 1, 3, DATA_FILE)
+_ENTRY = (0, 1, 3, 4, DATA_FILE)
 _DATA_FILE = (134, 100, 101, 102, 103, 104, 110, 125, 128, 131, 143, 144)
-_STATUS, _SNAPSHOT, _SEQUENCE, _FILE = range(4)
+_STATUS, _SNAPSHOT, _SEQUENCE, _WRITTEN, _FILE = range(5)
 _CONTENT, _PATH, _FORMAT, _PARTITION, _ROWS, _BYTES, _NULLS, _LOWER, _UPPER, _KEY, _REFERENCED, _OFFSET = range(12)
 
 PartitionKey = tuple[int, tuple[Any, ...]]
@@ -57,12 +57,16 @@ class DeleteFile(NamedTuple):
 
 @dataclass(slots=True)
 class DataColumns:
-    """The live data files in manifest order, as lists that grow while manifests are read."""
+    """The live data files in manifest order, as lists that grow while manifests are read.
+
+    sequence: that of the rows, which a rewrite keeps. written: that of the commit that added the file.
+    """
 
     path: list[str] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
     sequence: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
     snapshot: list[int] = field(default_factory=list)
     partition: list[int] = field(default_factory=list)
     partitions: dict[PartitionKey, int] = field(default_factory=dict)
@@ -174,6 +178,7 @@ def _append_data(columns: DataColumns, manifest: ManifestFile, live: list[Record
     columns.rows += [f[_ROWS] for f in files]
     columns.size += [f[_BYTES] for f in files]
     columns.sequence += [_sequence(e, manifest) for e in live]
+    columns.written += [_written(e, manifest) for e in live]
     columns.snapshot += [_snapshot(e, manifest) for e in live]
     columns.formats.update({f[_FORMAT].upper() for f in files})
     columns.encrypted |= any(f[_KEY] is not None for f in files)
@@ -212,6 +217,13 @@ def _sequence(entry: Record, manifest: ManifestFile) -> int:
     """Sequence numbers are inherited from the manifest by entries that it added; version 1 has none, that is 0."""
     own = entry[_SEQUENCE]
     return int(own if own is not None else manifest.sequence_number or 0)
+
+
+def _written(entry: Record, manifest: ManifestFile) -> int:
+    """Inherited by the same rule. Writers that did not know it yet left it out of the entries that they kept."""
+    own = entry[_WRITTEN]
+    inherited = (manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)
+    return int(own if own is not None else inherited)
 
 
 def _snapshot(entry: Record, manifest: ManifestFile) -> int:
