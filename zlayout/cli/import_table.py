@@ -78,8 +78,10 @@ def _imported(backend: Backend, name: TableName, columns: str | None) -> tuple[s
             )
         recorded, source = settings_from(state, ordering), ordering.source
         if missing := [c for c in ordering.columns if state.column(c) is None]:
-            known = ", ".join(c.name for c in state.columns)
-            raise SpecError.of("ZL012", f"unknown column {missing[0]!r}", hint=f"there are: {known:.300}")
+            names = ", ".join(c.name for c in state.columns)
+            raise SpecError.of("ZL012", f"unknown column {missing[0]!r}", hint=f"there are: {names:.300}")
+        if odd := [c for c in ordering.columns if (known := state.column(c)) and not known.orderable]:
+            raise SpecError.of("ZL034", f"column {odd[0]!r} has no order", hint="name other columns with --columns")
         if twice := [f.source for f in state.partition_fields if str(f) in ordering.columns]:
             message = f"{name} is partitioned by {twice[0]!r} already"
             raise SpecError.of("ZL035", message, hint="name other columns with --columns")

@@ -38,7 +38,7 @@ PROJECT = """\
 # yaml-language-server: $schema={schemas}/project.schema.json
 # Catalogs, Spark and defaults of this project.
 version: 1
-layouts: [layouts/**/*.yaml]
+layouts: [layouts/**/*.yaml, layouts/**/*.yml]
 catalogs:
   {catalog}:
 {options}spark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,9 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 64 usage, 130 interrupted."""
     tune_process()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever runs this
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding has not must not end the program.
         sys.stdout.reconfigure(errors="backslashreplace")

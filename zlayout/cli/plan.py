@@ -105,7 +105,8 @@ def make_plan(request: PlanRequest, tables: Collection[str] | None = None) -> Pl
     if tables is None:
         specs = select_layouts(project.layouts, request.select, request.exclude)
     else:
-        specs = select_layouts(named_layouts(project.layouts, tables), (), request.exclude)
+        named = named_layouts(project.layouts, tables)
+        specs = tuple(spec for spec in select_layouts(project.layouts, (), request.exclude) if spec in named)
     runtime = SparkRuntime(project)
     backends = backends_of(project, runtime, specs)
     start = time.monotonic()
@@ -150,6 +151,8 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Write the plan file whole or not at all. Raises SpecError ZL043."""
+    if str(path) == "-":
+        raise SpecError.of("ZL043", "expected a file for --out, found -", hint="--output json prints the plan")
     text = document.to_json(plan)
     if len(text) > document.MAX_BYTES:
         message = f"the plan is larger than {document.MAX_BYTES} bytes, which no command reads"

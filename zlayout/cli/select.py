@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from zlayout.errors import SpecError
 from zlayout.spec.model import LayoutSpec
+from zlayout.spec.patterns import WILDCARDS
 from zlayout.spec.yaml import quoted
 
 
@@ -16,9 +17,16 @@ def select_layouts(
 ) -> tuple[LayoutSpec, ...]:
     """The layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
-    Raises SpecError ZL045 for a pattern of `wanted` that matches nothing: a typing error must not pass as success.
+    Raises SpecError ZL045 for a pattern of `wanted`, or a name in `excluded`, that matches nothing: a typing error must
+    not pass as success, nor let through what was to be left alone.
     """
-    for pattern in wanted:
+    if not layouts:
+        raise SpecError.of(
+            "ZL045",
+            "there is no layout",
+            hint="`layouts:` of zlayout.yaml leads to no file",
+        )
+    for pattern in (*wanted, *filter(_is_name, excluded)):
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
@@ -37,6 +45,11 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
     for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
         raise SpecError.of("ZL045", f"no layout is for {quoted(name)}", hint="plan again: the project has changed")
     return chosen
+
+
+def _is_name(pattern: str) -> bool:
+    """Whether it is the name of one table. What tags and wildcards exclude may come and go."""
+    return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
 
 
 def _matches(spec: LayoutSpec, pattern: str) -> bool:

@@ -17,6 +17,10 @@ def validate_project(project: Path, paths: Sequence[Path], console: Console) -> 
     start = project if not paths else _existing(paths[0])
     loaded = open_project(start)
     chosen = [spec for spec in loaded.layouts if not paths or _is_in(spec, paths)]
+    if not chosen:
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
+        hint = "`layouts:` of zlayout.yaml leads to no file there"
+        raise SpecError.of("ZL045", f"there is no layout{where}", hint=hint)
     console.result(f"{plural(len(chosen), 'layout')} valid\n")
     return 0
 

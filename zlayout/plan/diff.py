@@ -98,7 +98,7 @@ def decide(
             *state.notes,
             *(note for note in notes if note not in refused),
             *_unused_settings(spec),
-            *_scope_notes(spec, selection),
+            *_scope_notes(spec, selection, len(state.files.partitions)),
             *_cut_notes(spec, state, short),
             *(() if selection.groups else ordered.note(spec, state)),
         ),
@@ -310,7 +310,11 @@ def _unused_settings(spec: LayoutSpec) -> tuple[Diagnostic, ...]:
     )
 
 
-def _scope_notes(spec: LayoutSpec, selection: Selection) -> tuple[Diagnostic, ...]:
+def _scope_notes(spec: LayoutSpec, selection: Selection, partitions: int) -> tuple[Diagnostic, ...]:
+    """partitions: how many the table has."""
+    if partitions and selection.out_of_scope == partitions and not selection.straddling:
+        message, hint = f"`where` selects none of the {partitions:,} partitions", "compare it with their values"
+        return (Diagnostic("ZL403", message, "note", hint, spec.mark("where")),)
     if not selection.straddling:
         return ()
     return (

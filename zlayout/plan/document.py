@@ -47,7 +47,9 @@ def from_json(text: str, path: str) -> Plan:
     Raises Refused ZL206 for a plan of another version of the format.
     """
     document = _parse(text, path)
-    found = document.get("format_version")
+    if "format_version" not in document:
+        raise SpecError.of("ZL041", "not a plan file: it has no format_version", hint=HINT, location=Location(path))
+    found = document["format_version"]
     if type(found) is not int or found != FORMAT_VERSION:
         raise Refused.of(
             "ZL206",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-LAYOUT_PATTERNS = ("layouts/**/*.yaml",)
+LAYOUT_PATTERNS = ("layouts/**/*.yaml", "layouts/**/*.yml")
 
 # In the spec's own words; schemas/v1 shows the same values as `default`, a test compares them.
 DEFAULTS: Mapping[str, Any] = {

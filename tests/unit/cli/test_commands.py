@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,8 +39,25 @@ class TestPlan:
             assert len(json.loads(capsys.readouterr().out)["tables"]) == 1, wanted
         assert run(["plan", "--exclude", "lake.*", "--output", "json"]) == 0
         assert json.loads(capsys.readouterr().out)["tables"] == []
-        assert run(["plan", "lake.db.order"]) == 1
-        assert "did you mean lake.db.orders?" in capsys.readouterr().err
+        for typed in (["lake.db.order"], ["--exclude", "lake.db.order"]):
+            assert run(["plan", *typed]) == 1
+            assert "did you mean lake.db.orders?" in capsys.readouterr().err
+        assert run(["plan", "--exclude", "tag:none", "--exclude", "other.*"]) == 0
+
+    def test_a_project_without_layouts_is_no_success(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        layout = root / "layouts" / "orders.yaml"
+        layout.rename(root / "elsewhere.yaml")
+        for command in ("plan", "drift", "validate"):
+            assert run([command]) == 1
+            assert "ZL045 there is no layout" in capsys.readouterr().err
+        (root / "elsewhere.yaml").rename(layout.with_suffix(".yml"))
+        assert run(["validate"]) == 0
+        assert capsys.readouterr().out == "1 layout valid\n"
+
+    def test_nothing_at_all_may_be_told(self, root: Path) -> None:
+        command = [sys.executable, "-c", "from zlayout.cli.main import main; main()", "plan"]
+        closed = subprocess.run(["sh", "-c", shlex.join(command) + " >&- 2>&-"], cwd=root, check=False)
+        assert closed.returncode == 0
 
     def test_a_missing_table_is_an_error_and_does_not_stop_the_others(
         self, root: Path, capsys: pytest.CaptureFixture[str]
@@ -50,8 +70,9 @@ class TestPlan:
         assert "1 failed" in out
 
     def test_a_plan_that_cannot_be_written_leaves_nothing(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", "--out", "missing/plan.json"]) == 1
-        assert "ZL043" in capsys.readouterr().err
+        for path in ("missing/plan.json", "-"):
+            assert run(["plan", "--out", path]) == 1
+            assert "ZL043" in capsys.readouterr().err
         assert sorted(p.name for p in root.iterdir()) == ["layouts", "tables", "zlayout.yaml"]
 
 

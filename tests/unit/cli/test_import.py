@@ -138,6 +138,7 @@ def test_an_iceberg_table_says_its_sort_order_and_transforms(
         (["nowhere.db.orders"], "ZL021"),
         (["lake.db.other"], "ZL065"),
         (["lake.db.other", "--columns", "nope"], "ZL012"),
+        (["lake.db.other", "--columns", "xs"], "ZL034"),
         (["lake.db.other", "--columns", "a", "--out", "zlayout.yaml"], "ZL063"),
         (["lake.db.other", "--columns", "a", "--out", "zlayout.yaml/x.yaml"], "ZL066"),
         (["lake.db.gone"], "ZL110"),
@@ -146,7 +147,7 @@ def test_an_iceberg_table_says_its_sort_order_and_transforms(
 def test_refusals_write_nothing(
     root: Path, arguments: list[str], code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
+    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1], "xs": [[1]]}))
     assert run(["import", *arguments]) == 1
     assert code in capsys.readouterr().err
     assert Path("layouts/orders.yaml").read_text() == LAYOUT

@@ -105,6 +105,15 @@ def test_where_limits_what_is_touched() -> None:
     assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": "not laid out yet"}
 
 
+def test_a_where_that_selects_nothing_is_told() -> None:
+    for region, codes in (("west", []), ("WEST", ["ZL403"])):
+        spec = replace(SPEC, where=Compare("region", "=", region))
+        plan = decide(spec, state(File(0, 9), File(0, 9, "west")), DELTA).plan
+        assert (plan.status, [d.code for d in plan.diagnostics]) == ("unchanged", codes)
+    nothing = decide(replace(SPEC, where=Compare("region", "=", "x")), state(), DELTA).plan
+    assert nothing.diagnostics == ()
+
+
 def test_new_partitioning_is_refused_on_delta_unless_allowed() -> None:
     spec = replace(SPEC, partition_by=())
     files = state(File(0, 4), done(5, 9, "west"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     return TableError(
         Diagnostic(
             "ZL111",
-            f"the log of {table} at {location} cannot be read: {first_line(error)}",
+            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 200, placeholder=' ...')}",
             hint="a commit or checkpoint in _delta_log is damaged, out of reach, or of a feature that deltalake lacks",
         )
     )
