@@ -22,7 +22,7 @@ _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 def cuts(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
     """Characters (bytes for binary) kept in a bound, for the text columns that are cut at all.
 
-    spec: of the table or like it. Where a rewrite would first ask writers for longer bounds, those count.
+    spec: of the table or like it. Where a rewrite would first ask writers for bounds, or for longer ones, those count.
     """
     everything = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
     longer = {cut.column for cut in worth_longer(spec, state, everything)}
@@ -31,7 +31,9 @@ def cuts(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[st
         column = state.column(name)
         if column is None or not (pt.is_string(column.type) or pt.is_binary(column.type)):
             continue
-        length = LONG_BOUND if name in longer else _length(state, name)
+        long = {(_DELTA, str(LONG_BOUND)), (f"{_ICEBERG}column.{name}", f"truncate({LONG_BOUND})")}
+        turned_on = not column.stats and bool(long & set(column.enable_stats))
+        length = LONG_BOUND if name in longer or turned_on else _length(state, name)
         if length is not None:
             found[name] = length
     return found
