@@ -7,20 +7,23 @@ import os
 import sys
 from collections.abc import Sequence
 
-from typer._click.exceptions import ClickException, UsageError
-
-from zlayout.cli.app import app
-from zlayout.cli.console import Console
-from zlayout.cli.logs import take_logs
-from zlayout.errors import Diagnostic, Location, ZlayoutError
-from zlayout.tuning import tune_process
-
 USAGE = 64
 INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 64 usage, 130 interrupted."""
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # while modules are imported
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from zlayout.cli.logs import take_logs
+    from zlayout.tuning import tune_process
+
     tune_process()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever runs this
@@ -29,11 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # A name that the terminal's encoding has not must not end the program.
         sys.stdout.reconfigure(errors="backslashreplace")
     take_logs()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    return run(arguments)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run zlayout with these arguments and return the exit code."""
+    from typer._click.exceptions import ClickException, UsageError
+
+    from zlayout.cli.app import app
+    from zlayout.cli.console import Console
+    from zlayout.errors import Diagnostic, Location, ZlayoutError
+
     try:
         return app(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
     except UsageError as error:

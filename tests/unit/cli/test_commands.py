@@ -54,6 +54,20 @@ class TestPlan:
         assert run(["validate"]) == 0
         assert capsys.readouterr().out == "1 layout valid\n"
 
+    def test_an_interrupt_while_modules_are_imported_is_one(self) -> None:
+        script = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "zlayout.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from zlayout.cli.main import main
+main(["plan"])
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
     def test_nothing_at_all_may_be_told(self, root: Path) -> None:
         command = [sys.executable, "-c", "from zlayout.cli.main import main; main()", "plan"]
         closed = subprocess.run(["sh", "-c", shlex.join(command) + " >&- 2>&-"], cwd=root, check=False)
