@@ -93,6 +93,8 @@ def _answers(request: InitRequest, console: Console) -> dict[str, str]:
     answers: dict[str, str] = {}
     for name, default in DEFAULTS.items():
         if name == "uri" and answers["format"] != "iceberg":
+            if request.given.get(name):
+                raise SpecError.of("ZL048", "--uri is the catalog of Iceberg tables", hint="--format iceberg")
             continue
         answer = request.given.get(name, "")
         if not answer and request.ask:

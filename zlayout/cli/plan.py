@@ -128,25 +128,25 @@ def plan_command(
     if out is not None:
         write_plan(out, plan)
         console.say(f"plan written to {out}")
-    if output == "json":
-        console.result(document.to_json(plan))
-    elif not reports.take_stdout:
-        console.result(text.render(plan, console.text_options(), heading=planning.heading()))
+    _show(plan, planning.heading(), output, console, reports)
     reports.finish(plan, console, code)
     return code
 
 
 def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
     plan = document.read(planfile)
-    if reports.take_stdout:
-        pass
-    elif output == "json":
-        console.result(document.to_json(plan))
-    else:
-        heading = f"zlayout {plan.zlayout_version}  plan file {planfile}"
-        console.result(text.render(plan, console.text_options(), heading=heading))
+    _show(plan, f"zlayout {plan.zlayout_version}  plan file {planfile}", output, console, reports)
     reports.write(plan, console)
     return 0
+
+
+def _show(plan: Plan, heading: str, output: str, console: Console, reports: Reports) -> None:
+    """Print the plan, unless a report takes its place on stdout."""
+    if reports.take_stdout:
+        return
+    console.result(
+        document.to_json(plan) if output == "json" else text.render(plan, console.text_options(), heading=heading)
+    )
 
 
 def write_plan(path: Path, plan: Plan) -> None:

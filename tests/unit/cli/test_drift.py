@@ -59,6 +59,8 @@ def test_a_report_on_stdout_takes_the_screens_place(capsys: pytest.CaptureFixtur
     assert run(["plan", "--out", "plan.json", "--report", "json=-"]) == 0
     printed, saved = json.loads(capsys.readouterr().out), json.loads(Path("plan.json").read_text())
     assert printed == saved
+    assert run(["plan", "--output", "json", "--report", "sarif=-"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
     assert run(["show", "plan.json", "--report", "github=-"]) == 0
     assert capsys.readouterr().out.startswith("::error file=layouts/orders.yaml,")
 

@@ -98,6 +98,7 @@ def test_editors_find_the_schemas() -> None:
     ("flags", "code"),
     [
         (["--format", "hudi"], "ZL048"),
+        (["--format", "delta", "--uri", "sqlite:///c.db"], "ZL048"),
         (["--table", "orders"], "ZL020"),
         (["--columns", "a,a"], "ZL016"),
         (["--columns", ", "], "ZL013"),
