@@ -55,7 +55,7 @@ _JSON_BLOCK = 64 << 20
 def log_names(storage: pa_fs.FileSystem) -> list[str]:
     """The names in `_delta_log`, none where it is not there. Without checkpoints of a writer that died at once."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
-    return [info.base_name for info in found if info.size or ".checkpoint." not in info.base_name]
+    return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
 
 
 def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
