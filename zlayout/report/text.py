@@ -173,7 +173,7 @@ def layout_text(table: TablePlan) -> str:
 def rewrite_text(table: TablePlan) -> str:
     """How much a table's groups rewrite: partitions, bytes, files before and after."""
     files, targets = sum(g.files for g in table.groups), sum(g.target_files for g in table.groups)
-    parts = max(len({g.partition for g in table.groups}), *(g.partitions for g in table.groups))
+    parts = max([len({g.partition for g in table.groups}), *(g.partitions for g in table.groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
     return f"{of}{size(table.rewrite_bytes)}, {files:,} -> ~{targets:,} files"
 

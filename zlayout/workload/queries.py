@@ -14,7 +14,7 @@ from sqlglot import exp
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.workload.conditions import NEGATED, Reason, condition, named, rejects_null
 from zlayout.workload.model import Query, Scan, Unused
-from zlayout.workload.sources import Cte, Ctes, Source, column_parts, generated, owner, source
+from zlayout.workload.sources import Cte, Ctes, Source, column_parts, generated, own_columns, owner, source
 
 MOST_SCANS = 1_000
 CUT = 200
@@ -74,7 +74,7 @@ class Reader:
                 limited = _limited(before, one, side, kind)
                 self._conditions(join.args["on"], sources, limited, nullable, found)
             if kind not in ("SEMI", "ANTI"):
-                nullable |= {one} if optional or side in OPTIONAL else set()
+                nullable |= {one} if optional else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()
         sources += [generated(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
@@ -236,7 +236,7 @@ def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 def _items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
     """FROM and JOIN items in order; `(a JOIN b)` in brackets as if they were not there.
 
-    Whether an outer join around such brackets may leave the item without a row is told beside it.
+    Whether an outer join, its own or one around such brackets, may leave the item without a row is told beside it.
     """
     pairs = [] if first is None else [(first, None)]
     for item, join in [*pairs, *((j.this, j) for j in joins)]:
@@ -247,7 +247,7 @@ def _items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[
         else:
             yield item, join, optional
             nested = item.args.get("joins") or []
-        yield from ((j.this, j, optional) for j in nested)
+        yield from ((j.this, j, optional or j.side in OPTIONAL) for j in nested)
 
 
 def _with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
@@ -255,8 +255,7 @@ def _with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
     seen = dict(ctes)
     for cte in clause.expressions if clause else []:
         if isinstance(cte.this, exp.Query):
-            columns = frozenset(name.lower() for name in cte.alias_column_names)
-            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), columns)
+            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), own_columns(cte))
     return seen
 
 

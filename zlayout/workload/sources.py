@@ -42,18 +42,18 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
         parts = tuple(part.name.lower() for part in node.parts)
         cte = ctes.get(parts[0]) if len(parts) == 1 else None
         if cte:
-            own = _own_columns(node) or cte.columns
+            own = own_columns(node) or cte.columns
             return Source(((alias or parts[0],),), "", own or outputs(cte.query), cte.query, cte.visible, bool(own))
         names = ((alias,),) if alias else tuple(parts[i:] for i in range(len(parts)))
         columns = known.get(".".join(parts), known.get(parts[-1]))
         return Source(names, ".".join(parts), None if columns is None else frozenset(c.lower() for c in columns))
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-        query, own = node.this, _own_columns(node)
+        query, own = node.this, own_columns(node)
         return Source(((alias,),), "", own or outputs(query), query, ctes, bool(own))
     return Source(((alias,),), "", None)
 
 
-def _own_columns(node: exp.Expr) -> frozenset[str]:
+def own_columns(node: exp.Expr) -> frozenset[str]:
     """The columns that an alias names, in lower case: of `AS t(a, b)` a and b."""
     return frozenset(name.lower() for name in node.alias_column_names)
 

@@ -25,6 +25,8 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> tuple
 
     unpartitioned: ids of the specs without fields; an equality delete file written with one applies everywhere.
     """
+    if not data.deletes:
+        return np.zeros(len(data.path), np.int64), pa.array([""] * len(data.path), pa.string())
     deleted = np.zeros(len(data.path))
     keys: dict[int, list[str]] = defaultdict(list)
     targets = _Targets(data)

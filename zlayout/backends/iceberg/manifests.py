@@ -221,9 +221,9 @@ def _sequence(entry: Record, manifest: ManifestFile) -> int:
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
     """Inherited by the same rule. Writers that did not know it yet left it out of the entries that they kept."""
-    own = entry[_WRITTEN]
-    inherited = (manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)
-    return int(own if own is not None else inherited)
+    if (own := entry[_WRITTEN]) is not None:
+        return int(own)
+    return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)
 
 
 def _snapshot(entry: Record, manifest: ManifestFile) -> int:
