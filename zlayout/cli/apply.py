@@ -40,7 +40,8 @@ def apply_command(
     output: str = "text",
 ) -> int:
     """Exit code: 0 all as declared now, 1 something failed, 3 refused before any write, 130 interrupted."""
-    shown = JsonShown(console, reports) if output == "json" else TextShown(console, reports)
+    as_events = output == "json" and not reports.take_stdout
+    shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
     if not auto_approve and not console.interactive:
         raise SpecError.of(
             "ZL046",

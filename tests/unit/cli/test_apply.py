@@ -46,6 +46,11 @@ class TestEvents:
         assert run(["apply", "--auto-approve", "--output", "json"]) == 0
         assert [e["type"] for e in events(capsys.readouterr().out)] == ["version", "change_summary"]
 
+    @pytest.mark.usefixtures("memory")
+    def test_a_report_on_stdout_takes_their_place(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["apply", "--auto-approve", "--output", "json", "--report", "sarif=-"]) == 0
+        assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
+
     def test_a_failure_is_an_event_with_its_problems(
         self, memory: Scripted, capsys: pytest.CaptureFixture[str]
     ) -> None:
