@@ -58,6 +58,7 @@ def in_memory(files: int, columns: int, shape: str, partitions: int, laid: float
         version_key=pa.array([""] * files),
         rows=np.full(files, ROWS, np.int64),
         deleted=np.zeros(files, np.int64),
+        shared_deletes=np.zeros(files, np.bool_),
         bytes=np.full(files, SIZE, np.int64),
         partition=partition,
         partitions=tuple(Partition(0, fields, (n,) if fields else ()) for n in range(partitions)),

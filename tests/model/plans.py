@@ -35,6 +35,7 @@ def state_of(
         version_key=pa.array(keys, pa.string()),
         rows=numbers,
         deleted=np.array(deleted, np.int64),
+        shared_deletes=np.zeros(len(paths), np.bool_),
         bytes=numbers,
         partition=np.zeros(len(paths), np.int32),
         partitions=(),

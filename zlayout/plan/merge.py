@@ -143,9 +143,10 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     units = _units(decayed, pending)
     everything = classes_of(_rows(decayed, pending, units), len(units.group) + len(decayed.targets))
     meets = pending | _meets(decayed, pending)
+    alone = _left_alone(decayed, pending, meets, units, spec)
     whole, met = side_by_side(
-        lambda candidates: _candidates(decayed, pending, units, candidates, spec, most_bytes),
-        (everything, everything.of(meets)),
+        lambda way: _candidates(decayed, pending, units, *way, spec, most_bytes),
+        tuple(zip((everything, everything.of(meets)), alone, strict=True)),
         len(pending),
     )
     pick = met.score < whole.score
@@ -238,12 +239,35 @@ def _meets(decayed: Decayed, pending: Bools) -> Bools:
     return meets
 
 
+def _left_alone(decayed: Decayed, pending: Bools, meets: Bools, units: _Units, spec: LayoutSpec) -> tuple[Index, Index]:
+    """int64[U + P] twice: how many more small files each candidate leaves than the one before, because they were one of
+    several of their rewrite and are the only one now. For candidates of whole groups, and of what meets of them."""
+    groups = int(decayed.facts.group.max(initial=-1)) + 1
+    weight = np.where(decayed.files.bytes < SMALL * spec.layout.target_size, 1, 2)
+    several = np.bincount(decayed.facts.group + 1, minlength=groups + 1)[1:] > 1
+
+    def left(taken: Bools) -> Index:
+        """int64[U]: 1 for a group of several files of which one small file is not taken."""
+        weights = np.bincount(decayed.facts.group[~taken] + 1, weight[~taken], groups + 1)[1:]
+        alone: Index = (several & (weights == 1))[units.group].astype(np.int64)
+        return alone
+
+    before, after = left(pending), left(meets)
+    total = len(units.group) + len(decayed.targets)
+    pending_alone = np.bincount(units.start[units.partition] + units.partition, before, total).astype(np.int64)
+    with_group = np.arange(len(units.group)) + units.partition + 1
+    whole, met = pending_alone.copy(), pending_alone
+    whole[with_group] -= before
+    met[with_group] += after - before
+    return whole, met
+
+
 def _candidates(
-    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, spec: LayoutSpec, most_bytes: float
+    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, alone: Index, spec: LayoutSpec, most_bytes: float
 ) -> _Best:
     """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k.
 
-    rows: the files by the first candidate that has them.
+    rows: the files by the first candidate that has them. alone: see `_left_alone`.
     """
     files, partitions = decayed.files, len(decayed.targets)
     total = rows.count
@@ -263,7 +287,7 @@ def _candidates(
     whole = counts(decayed.partition, partitions)
     after = whole[owner] - number + written
     small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(rows.sums(decayed.facts.small))
-    small += (written == 1) & (kept_size < SMALL * spec.layout.target_size)
+    small += along(alone) + ((written == 1) & (kept_size < SMALL * spec.layout.target_size))
     fresh = _fresh(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):

@@ -25,9 +25,9 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts
 
-# Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by, up to
-# this part of the tolerance, is no reason to rewrite again.
-SETTLED = 0.1
+# Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by is no
+# reason to rewrite again. Parts of the tolerance: over the root of the number of files, and at least.
+SETTLED, SETTLED_LEAST = 0.8, 0.1
 CHANGED = "partitioned otherwise"
 
 
@@ -135,9 +135,11 @@ def _choose(
     index, decayed = _measured(spec, files, each, suspect, now)
     partitions, partition = np.flatnonzero(suspect), decayed.partition
     choice.ratio[partitions] = decayed.ratio
-    pending = ~decayed.facts.laid | (deleted[suspect][partition] & _much_deleted(decayed.files, spec))
+    # Deletes that are shared count for the files that are left: all go, or these are the next plan's.
+    spoils = _much_deleted(decayed.files, spec) | decayed.files.shared_deletes
+    pending = ~decayed.facts.laid | (deleted[suspect][partition] & spoils)
     waiting = counts(partition[pending], len(partitions)) > 0
-    decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting))
+    decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites take whole partitions.
         again = np.zeros_like(whole)
@@ -182,10 +184,10 @@ def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
     return past
 
 
-def _limit(spec: LayoutSpec, waiting: Bools) -> Floats:
-    """float64[P]: the ratio from which on a partition counts as decayed."""
-    tolerance = spec.tolerance.touched
-    return np.where(waiting, tolerance, tolerance * (1 + SETTLED))
+def _limit(spec: LayoutSpec, waiting: Bools, files: Index) -> Floats:
+    """float64[P]: the ratio from which on a partition of `files` (int64[P]) counts as decayed."""
+    settled = np.maximum(SETTLED / np.sqrt(files), SETTLED_LEAST)
+    return spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + settled)
 
 
 def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:

@@ -90,7 +90,8 @@ class FileTable:
 
     path: as the log or manifest has it, unique. version_key: what else makes up the file's identity at this
     version (deletion vector id, delete-file paths), empty string for none. rows: int64, physical rows;
-    deleted: int64, of those how many are deleted; bytes: int64, on disk.
+    deleted: int64, of those how many are deleted; shared_deletes: bool, that is an estimate, of delete files which are
+    about other files, too, so that it rises once these are rewritten. bytes: int64, on disk.
     partition: int32 index into `partitions`. layout: int32 index into `layouts`, -1 for a file that zlayout did
     not lay out. group: int32, equal for files written by one rewrite of one partition, -1 likewise.
     bounds: for each requested column.
@@ -100,6 +101,7 @@ class FileTable:
     version_key: pa.Array
     rows: Int64
     deleted: Int64
+    shared_deletes: NDArray[np.bool_]
     bytes: Int64
     partition: Int32
     partitions: tuple[Partition, ...]
@@ -145,6 +147,7 @@ class FileTable:
             version_key=from_arrow(self.version_key),
             rows=from_numpy(self.rows),
             deleted=from_numpy(self.deleted),
+            shared_deletes=from_numpy(self.shared_deletes),
             bytes=from_numpy(self.bytes),
             partition=from_numpy(self.partition),
             partitions=self.partitions,

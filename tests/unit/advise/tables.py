@@ -46,6 +46,7 @@ def table_state(
         version_key=pa.array([""] * files),
         rows=rows,
         deleted=np.zeros(files, np.int64),
+        shared_deletes=np.zeros(files, np.bool_),
         bytes=rows * bytes_per_row,
         partition=np.array(partition if partition is not None else [0] * files, np.int32),
         partitions=tuple(partitions),

@@ -141,7 +141,9 @@ def state_with(**ranges: tuple[int, int]) -> TableState:
     one = np.ones(1, np.int64)
     zero = np.zeros(1, np.int32)
     names = pa.array(["f"])
-    files = FileTable(names, pa.array([""]), one, one * 0, one, zero, (), zero - 1, (), zero - 1, bounds)
+    files = FileTable(
+        names, pa.array([""]), one, one * 0, zero.astype(bool), one, zero, (), zero - 1, (), zero - 1, bounds
+    )
     return TableState("t", "delta", "", "", 0, "", (), (), 0, {}, frozenset(), (), files)
 
 

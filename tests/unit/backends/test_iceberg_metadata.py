@@ -119,9 +119,11 @@ def delete(content: int, sequence: int, rows: int, referenced: str | None = None
     ],
 )
 def test_deletes_by_file_partition_and_sequence(deletes: list[DeleteFile], counts: list[int], keys: list[str]) -> None:
-    deleted, version_key = attribute_deletes(data(*deletes), frozenset({0}))
-    assert deleted.tolist() == counts
-    assert [re.sub("[0-9a-f]{32}", "digest", key) for key in version_key.to_pylist()] == keys
+    found = attribute_deletes(data(*deletes), frozenset({0}))
+    assert found.rows.tolist() == counts
+    assert [re.sub("[0-9a-f]{32}", "digest", key) for key in found.key.to_pylist()] == keys
+    several = [key for key in keys if key and keys.count(key) > 1]
+    assert found.shared.tolist() == [key in several for key in keys]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -155,9 +157,11 @@ def test_equality_deletes_as_one_by_one(seed: int) -> None:
         expected[hit] += np.minimum(rows[hit] / max(1, rows[hit].sum()) * one.rows, rows[hit])
         for n in hit:
             applies[n].add(one.key)
-    deleted, version_key = attribute_deletes(files, frozenset({0}))
-    assert deleted.tolist() == np.minimum(np.ceil(expected.round(6)), rows).tolist()
-    keys = version_key.to_pylist()
+    found = attribute_deletes(files, frozenset({0}))
+    assert found.rows.tolist() == np.minimum(np.ceil(expected.round(6)), rows).tolist()
+    others = [set[str]().union(*applies[:n], *applies[n + 1 :]) for n in range(count)]
+    assert found.shared.tolist() == [bool(applies[n] & others[n]) for n in range(count)]
+    keys = found.key.to_pylist()
     assert [key == "" for key in keys] == [not names for names in applies]
     for n in range(count):
         for m in range(n):
@@ -168,17 +172,18 @@ def test_equality_deletes_as_one_by_one(seed: int) -> None:
 def test_a_vector_replaces_older_deletes_by_position() -> None:
     old = delete(POSITION_DELETES, 3, 40)
     vector = delete(POSITION_DELETES, 4, 12, "f0", vector=True, key="puffin@4")
-    deleted, version_key = attribute_deletes(data(old, vector), frozenset({0}))
-    assert deleted.tolist() == [12, 30, 0]
-    assert version_key.to_pylist() == ["d3\npuffin@4", "d3", ""]
+    found = attribute_deletes(data(old, vector), frozenset({0}))
+    assert found.rows.tolist() == [12, 30, 0]
+    assert found.key.to_pylist() == ["d3\npuffin@4", "d3", ""]
 
 
 def test_a_delete_cannot_name_a_file_that_was_written_after_it() -> None:
     files = data(delete(POSITION_DELETES, 3, 40))
     files.written = [4, 3, 1]
-    deleted, version_key = attribute_deletes(files, frozenset({0}))
-    assert deleted.tolist() == [0, 40, 0]
-    assert version_key.to_pylist() == ["", "d3", ""]
+    found = attribute_deletes(files, frozenset({0}))
+    assert found.rows.tolist() == [0, 40, 0]
+    assert found.shared.tolist() == [False] * 3
+    assert found.key.to_pylist() == ["", "d3", ""]
 
 
 def test_what_a_partition_filter_selects() -> None:

@@ -30,6 +30,7 @@ class File:
     group: int = -1
     rows: int = 100
     deleted: int = 0
+    shared: bool = False
     bytes: int = TARGET
 
 
@@ -49,6 +50,7 @@ def state(*files: File, partitioned: bool = True, spec_id: int = 0, version: int
         version_key=pa.array([str(f.deleted or "") for f in files], pa.string()),
         rows=np.array([f.rows for f in files], dtype=np.int64),
         deleted=np.array([f.deleted for f in files], dtype=np.int64),
+        shared_deletes=np.array([f.shared for f in files], dtype=np.bool_),
         bytes=np.array([f.bytes for f in files], dtype=np.int64),
         partition=np.array([regions.index(f.region) if partitioned else 0 for f in files], dtype=np.int32),
         partitions=partitions if files else (),

@@ -84,6 +84,16 @@ def test_only_files_with_many_deleted_rows_are_rewritten() -> None:
     assert decision.plan.groups[0].target_files == 1
 
 
+def test_files_that_share_deletes_are_rewritten_together() -> None:
+    # 10 % of f9 are within tolerance, but more would be said to be f9's once f8 is gone: the next plan's work. The 4 of
+    # f7 are known to be its own.
+    seven, eight = done(70, 79, deleted=4), done(80, 89, deleted=60, rows=200, shared=True)
+    files = [*base(7), seven, eight, done(90, 99, deleted=50, rows=500, shared=True)]
+    assert chosen(decide(SPEC, state(*files), DELTA)) == []
+    more = [*files[:-2], replace(eight, deleted=160), files[-1]]
+    assert chosen(decide(SPEC, state(*more), DELTA)) == ["f8", "f9"]
+
+
 def test_two_groups_that_overlap_are_merged_though_nothing_is_new() -> None:
     over = [done(20 * (n // 2), 20 * (n // 2) + 19, group=n % 2) for n in range(8)]
     assert len(chosen(decide(SPEC, state(*over), DELTA))) == 8
@@ -143,6 +153,28 @@ def test_small_files_of_one_rewrite_do_not_count() -> None:
     assert decide(SPEC, state(*together, new), DELTA).plan.status == "unchanged"
     alone = [done(10 * n, 10 * n + 9, group=n, bytes=small) for n in range(8)]
     assert len(chosen(decide(SPEC, state(*alone), DELTA))) == 8
+
+
+@pytest.mark.parametrize("tolerance", [0.1, 0.5])
+def test_a_small_file_that_would_be_left_alone_is_merged_too(tolerance: float) -> None:
+    # Two old rewrites of two small files each lie apart from each other; the new file meets one of both. Alone in its
+    # rewrite a small file counts, so that leaving the others would be the next plan's work.
+    small = TARGET // 4
+    old = [done(100 * n, 100 * n + 9, group=n // 2, bytes=small) for n in range(4)]
+    met = [old[0], replace(old[1], low=300, high=309), replace(old[2], low=10, high=19), old[3]]
+    spec = replace(SPEC, tolerance=replace(SPEC.tolerance, small_files=tolerance))
+    decision = decide(spec, state(*base(10, group=7), *met, File(0, 19, rows=200)), DELTA)
+    assert (set(chosen(decision)) >= {"f11", "f13"}) == (tolerance == 0.1)
+
+
+@pytest.mark.parametrize(("files", "over"), [(2, 1), (4, 1), (18, 10)])
+def test_few_files_are_predicted_badly(files: int, over: int) -> None:
+    # Of 3, 5 and 28 files: touched 1.67, 1.4 and 1.71 of 1.0, where 1.2 is declared and 0.8 / sqrt(files) more is
+    # accepted, once nothing is new.
+    laid = [*base(files), *[done(10 * n, 10 * n + 9, group=1) for n in range(over)]]
+    spec = replace(SPEC, tolerance=replace(SPEC.tolerance, touched=1.2, unclustered=1.0))
+    assert decide(spec, state(*laid), DELTA).plan.status == ("unchanged" if files < 18 else "changes")
+    assert decide(spec, state(*laid, File(20, 20, rows=1)), DELTA).plan.status == "changes"
 
 
 def test_slices_that_are_more_of_one_column_are_no_falling_short() -> None:

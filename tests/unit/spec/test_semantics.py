@@ -28,7 +28,7 @@ def state(partitions: tuple[Partition, ...] = ()) -> TableState:
     none = np.zeros(0, np.int64)
     texts = pa.array([], pa.string())
     index = none.astype(np.int32)
-    files = FileTable(texts, texts, none, none, none, index, partitions, index, (), index, {})
+    files = FileTable(texts, texts, none, none, none.astype(bool), none, index, partitions, index, (), index, {})
     columns = (
         Column("l_shipdate", pa.date32(), True),
         Column("l_partkey", pa.int64(), True),

@@ -30,6 +30,7 @@ def file_table(
         version_key=pa.array([""] * count, pa.string()),
         rows=np.asarray(rows, np.int64),
         deleted=np.zeros(count, np.int64),
+        shared_deletes=np.zeros(count, np.bool_),
         bytes=np.full(count, 100, np.int64),
         partition=owner,
         partitions=tuple(Partition(0, (), (i,)) for i in range(int(owner.max(initial=0)) + 1)),

@@ -153,6 +153,7 @@ def _files(
         version_key=said["version_key"].combine_chunks(),
         rows=rows,
         deleted=said["deleted"].to_numpy(),
+        shared_deletes=np.zeros(len(path), np.bool_),
         bytes=sizes,
         partition=partition,
         partitions=partitions,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -20,13 +21,24 @@ from zlayout.backends.iceberg.manifests import EQUALITY_DELETES, DataColumns, De
 from zlayout.table.state import Int64
 
 
-def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> tuple[Int64, pa.Array]:
-    """(int64[N] deleted rows of each data file, string[N] key of the delete files that apply to it, empty for none).
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """rows: int64[N] deleted rows of each data file. shared: bool[N], other data files have the same delete files.
+    key: string[N], of the delete files that apply to it, empty for none."""
+
+    rows: Int64
+    shared: NDArray[np.bool_]
+    key: pa.Array
+
+
+def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
+    """What the delete files of a snapshot take from its data files.
 
     unpartitioned: ids of the specs without fields; an equality delete file written with one applies everywhere.
     """
+    shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:
-        return np.zeros(len(data.path), np.int64), pa.array([""] * len(data.path), pa.string())
+        return Deletes(np.zeros(len(data.path), np.int64), shared, pa.array([""] * len(data.path), pa.string()))
     deleted = np.zeros(len(data.path))
     keys: dict[int, list[str]] = defaultdict(list)
     targets = _Targets(data)
@@ -39,12 +51,15 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> tuple
         share = targets.rows[rows] / max(1, targets.rows[rows].sum())
         counted = np.minimum(share * delete.rows, targets.rows[rows])
         deleted[rows] += counted if delete.vector else np.where(targets.has_vector[rows], 0.0, counted)
+        shared[rows] |= len(rows) > 1
         for row in rows.tolist():
             keys[row].append(delete.key)
     for scope, deletes in equality.items():
         rows = targets.inside(scope)
         counted, first, digests = _by_equality(targets.rows[rows], targets.sequence[rows], deletes)
         deleted[rows] += counted
+        hit = first < len(deletes)  # by the last of them at least
+        shared[rows] |= hit & (hit.sum() > 1)
         for row, at in zip(rows.tolist(), first.tolist(), strict=True):
             if at < len(deletes):
                 keys[row].append(digests[at])
@@ -53,7 +68,7 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> tuple
         version_key[row] = "\n".join(sorted(names))
     whole = np.ceil(deleted.round(6))  # sums of shares are not exact
     counts: Int64 = np.minimum(whole, data.int64("rows")).astype(np.int64)
-    return counts, pa.array(version_key, pa.string())
+    return Deletes(counts, shared, pa.array(version_key, pa.string()))
 
 
 def _by_equality(

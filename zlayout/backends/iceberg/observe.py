@@ -83,14 +83,15 @@ def _files(
     state: recorded.State,
 ) -> FileTable:
     unpartitioned = frozenset(s.spec_id for s in metadata.partition_specs if not s.fields)
-    deleted, version_key = attribute_deletes(data, unpartitioned)
+    deletes = attribute_deletes(data, unpartitioned)
     reader = PartitionReader(metadata, schema)
     layout, layouts, group = _laid_out(data, state)
     return FileTable(
         path=data.paths(),
-        version_key=version_key,
+        version_key=deletes.key,
         rows=data.int64("rows"),
-        deleted=deleted,
+        deleted=deletes.rows,
+        shared_deletes=deletes.shared,
         bytes=data.int64("size"),
         partition=data.partition_index(),
         partitions=tuple(reader.partition(spec_id, raw) for spec_id, raw in data.partitions),

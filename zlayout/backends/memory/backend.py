@@ -112,6 +112,7 @@ def _file_table(version: Version, columns: list[str]) -> FileTable:
         version_key=pa.array([f.version_key for f in files], pa.string()),
         rows=np.array([len(f.rows) for f in files], dtype=np.int64),
         deleted=np.array([len(f.deleted) for f in files], dtype=np.int64),
+        shared_deletes=np.zeros(len(files), np.bool_),
         bytes=np.array([f.rows.nbytes for f in files], dtype=np.int64),
         partition=np.array([partitions.index(f.partition) for f in files], dtype=np.int32),
         partitions=tuple(partitions),
