@@ -23,7 +23,7 @@ from zlayout.plan.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, P
 from zlayout.plan.partitions import partition_facts as facts_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
-from zlayout.table.sums import counts
+from zlayout.table.sums import counts, sums
 
 # Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by is no
 # reason to rewrite again. Parts of the tolerance: over the root of the number of files, and at least.
@@ -135,9 +135,8 @@ def _choose(
     index, decayed = _measured(spec, files, each, suspect, now)
     partitions, partition = np.flatnonzero(suspect), decayed.partition
     choice.ratio[partitions] = decayed.ratio
-    # Deletes that are shared count for the files that are left: all go, or these are the next plan's.
-    spoils = _much_deleted(decayed.files, spec) | decayed.files.shared_deletes
-    pending = ~decayed.facts.laid | (deleted[suspect][partition] & spoils)
+    pending = ~decayed.facts.laid | (deleted[suspect][partition] & _much_deleted(decayed.files, spec))
+    pending |= deleted[suspect][partition] & _shared(decayed, pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
     decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
@@ -194,6 +193,20 @@ def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
     """bool[N]: without these the share of deleted rows of any partition is within tolerance."""
     much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
     return much
+
+
+def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
+    """bool[N]: files of partitions that are past the tolerance of deleted rows once more, if what counted for the
+    pending files counts for those that share their deletes: the next plan would rewrite these."""
+    files, partition, count = decayed.files, decayed.partition, len(decayed.targets)
+    if not files.shared_deletes.any():
+        return files.shared_deletes
+    deleted = np.minimum(files.deleted, files.rows)
+    left = sums(partition, count, np.where(pending & ~files.shared_deletes, 0, deleted))
+    rows = sums(partition, count, files.rows - np.where(pending, deleted, 0))
+    again = left > spec.tolerance.deleted_rows * rows
+    shared: Bools = files.shared_deletes & again[partition]
+    return shared
 
 
 def _take(facts: FileFacts, index: Index) -> FileFacts:

@@ -174,6 +174,7 @@ def test_a_vector_replaces_older_deletes_by_position() -> None:
     vector = delete(POSITION_DELETES, 4, 12, "f0", vector=True, key="puffin@4")
     found = attribute_deletes(data(old, vector), frozenset({0}))
     assert found.rows.tolist() == [12, 30, 0]
+    assert found.shared.tolist() == [False, True, False]
     assert found.key.to_pylist() == ["d3\npuffin@4", "d3", ""]
 
 

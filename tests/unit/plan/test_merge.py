@@ -92,6 +92,10 @@ def test_files_that_share_deletes_are_rewritten_together() -> None:
     assert chosen(decide(SPEC, state(*files), DELTA)) == []
     more = [*files[:-2], replace(eight, deleted=160), files[-1]]
     assert chosen(decide(SPEC, state(*more), DELTA)) == ["f8", "f9"]
+    # Most of the 3.3 % are f7's own: the 110 that may be f9's then are within tolerance, so that it stays.
+    alone = [*files[:-3], replace(seven, deleted=90), eight, replace(files[-1], rows=5000)]
+    spec = replace(SPEC, tolerance=replace(SPEC.tolerance, deleted_rows=0.03))
+    assert chosen(decide(spec, state(*alone), DELTA)) == ["f7", "f8"]
 
 
 def test_two_groups_that_overlap_are_merged_though_nothing_is_new() -> None:

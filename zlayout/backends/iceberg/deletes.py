@@ -51,7 +51,7 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
         share = targets.rows[rows] / max(1, targets.rows[rows].sum())
         counted = np.minimum(share * delete.rows, targets.rows[rows])
         deleted[rows] += counted if delete.vector else np.where(targets.has_vector[rows], 0.0, counted)
-        shared[rows] |= len(rows) > 1
+        shared[rows] |= ~targets.has_vector[rows] & (len(rows) > 1)
         for row in rows.tolist():
             keys[row].append(delete.key)
     for scope, deletes in equality.items():
