@@ -1,0 +1,132 @@
+"""Equality deletes, as Flink and others write them and Spark cannot: applied, kept apart by age, never lost."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from pyspark.sql import SparkSession
+
+from zlayout.applying import apply_table, new_run
+from zlayout.backends.iceberg.backend import IcebergBackend
+from zlayout.backends.iceberg.commit import commit_groups, write_groups
+from zlayout.backends.iceberg.jvm import IcebergJvm
+from zlayout.backends.iceberg.staging import staged
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import Location
+from zlayout.plan.decision import PlanOptions
+from zlayout.plan.model import TablePlan
+from zlayout.plan.work import Work
+from zlayout.planning import plan_table
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 4096, True, "zlayout")
+
+
+@pytest.fixture
+def backend(project: Project, runtime: SparkRuntime) -> IcebergBackend:
+    return IcebergBackend(project.catalogs["ice"], runtime)
+
+
+def create(spark: SparkSession, name: TableName) -> None:
+    spark.sql(
+        f"create table {name} (id int, a bigint, b int, p int) using iceberg "
+        "tblproperties ('format-version'='2', 'write.delete.mode'='merge-on-read')"
+    )
+
+
+def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
+    added = spark.range(first, first + rows, 1, 1)
+    added.selectExpr(
+        "cast(id as int) id",
+        "id * 7919 % 600 + 600 * (id div 10000) a",
+        "cast(id % 60 + 60 * (id div 10000) as int) b",
+        "cast(id % 2 as int) p",
+    ).writeTo(str(name)).append()
+
+
+def delete_equal(spark: SparkSession, name: TableName, ids: list[int]) -> None:
+    """Commit an equality delete file on `id` for all rows that are there already."""
+    jvm = IcebergJvm(spark)
+    table, java, iceberg = jvm.load(name), spark._jvm, spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    schema = table.schema().select(["id"])
+    where = f"{table.location()}/data/equality-{uuid.uuid4()}.parquet"
+    file = iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(table.io().newOutputFile(where))
+    fields = spark.sparkContext._gateway.new_array(java.int, 1)  # type: ignore[union-attr]
+    fields[0] = schema.findField("id").fieldId()
+    factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table).equalityFieldIds(fields)
+    writer = factory.equalityDeleteRowSchema(schema).build().newEqualityDeleteWriter(file, table.spec(), None)
+    record = iceberg.data.GenericRecord.create(schema)
+    for number in ids:
+        writer.write(record.copy("id", number))
+    writer.close()
+    table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+
+def ids_of(spark: SparkSession, name: TableName) -> list[int]:
+    return sorted(row.id for row in spark.table(str(name)).select("id").collect())
+
+
+def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePlan]:
+    """The plan, and the plan after it was applied."""
+    planned = plan_table(LayoutSpec(name, LAYOUT, Location("t.yaml")), backend, PlanOptions())
+    applied = new_run(planned)
+    apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None, "full")
+    assert applied.error is None
+    assert applied.after is not None
+    return planned.decision.plan, applied.after
+
+
+def test_rows_that_are_deleted_by_value_stay_deleted(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table)
+    append(spark, iceberg_table, 0, 300)
+    delete_equal(spark, iceberg_table, [*range(0, 300, 7), 301])
+    append(spark, iceberg_table, 300, 300)
+    expected = [n for n in range(600) if n >= 300 or n % 7]
+    assert ids_of(spark, iceberg_table) == expected
+    _, after = apply(backend, iceberg_table)
+    assert after.status == "unchanged"
+    assert ids_of(spark, iceberg_table) == expected
+    assert backend.observe(iceberg_table, []).files.deleted.sum() == 0
+    append(spark, iceberg_table, 0, 1)  # the same key again, younger than its delete
+    assert ids_of(spark, iceberg_table) == [0, *expected]
+
+
+def test_one_apply_is_enough_for_deletes_of_two_ages(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    # 1120 of the first 4000 rows go, the younger 560 of them by a delete file that may be about the other 2000 as well:
+    # about 190 of those, until the first are written anew, and then all 560, which is past the tolerance again.
+    create(spark, iceberg_table)
+    append(spark, iceberg_table, 0, 4000)
+    apply(backend, iceberg_table)
+    delete_equal(spark, iceberg_table, list(range(560)))
+    append(spark, iceberg_table, 10_000, 2000)
+    planned, after = apply(backend, iceberg_table)
+    assert (planned.status, after.status) == ("changes", "unchanged")
+    assert backend.observe(iceberg_table, []).files.deleted.sum() >= 560
+    delete_equal(spark, iceberg_table, list(range(560, 1120)))
+    planned, after = apply(backend, iceberg_table)
+    assert (planned.status, after.status) == ("changes", "unchanged")
+    assert ids_of(spark, iceberg_table) == [*range(1120, 4000), *range(10_000, 12_000)]
+
+
+def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table)
+    append(spark, iceberg_table, 0, 400)
+    append(spark, iceberg_table, 400, 400)
+    delete_equal(spark, iceberg_table, [5, 405])
+    planned = plan_table(LayoutSpec(iceberg_table, LAYOUT, Location("t.yaml")), backend, PlanOptions())
+    wanted = Work(
+        iceberg_table, LAYOUT, "run-meanwhile", planned.state.version, (), None, planned.decision.groups, True
+    )
+    jvm = IcebergJvm(spark)
+    with staged(jvm, jvm.load(iceberg_table), wanted) as pinned:
+        new = write_groups(pinned, wanted)
+        delete_equal(spark, iceberg_table, [7, 407])
+        list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
+    assert ids_of(spark, iceberg_table) == [n for n in range(800) if n not in (5, 7, 405, 407)]
