@@ -28,11 +28,9 @@ def backend(project: Project, runtime: SparkRuntime) -> IcebergBackend:
     return IcebergBackend(project.catalogs["ice"], runtime)
 
 
-def create(spark: SparkSession, name: TableName) -> None:
-    spark.sql(
-        f"create table {name} (id int, a bigint, b int, p int) using iceberg "
-        "tblproperties ('format-version'='2', 'write.delete.mode'='merge-on-read')"
-    )
+def create(spark: SparkSession, name: TableName, version: int = 2) -> None:
+    columns = "id int, a bigint, b int, p int"
+    spark.sql(f"create table {name} ({columns}) using iceberg tblproperties ('format-version'='{version}')")
 
 
 def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
@@ -67,6 +65,11 @@ def ids_of(spark: SparkSession, name: TableName) -> list[int]:
     return sorted(row.id for row in spark.table(str(name)).select("id").collect())
 
 
+def lineage(spark: SparkSession, name: TableName) -> list[tuple[int, int, int]]:
+    rows = spark.sql(f"select id, _row_id, _last_updated_sequence_number from {name}").collect()
+    return sorted(map(tuple, rows))
+
+
 def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePlan]:
     """The plan, and the plan after it was applied."""
     planned = plan_table(LayoutSpec(name, LAYOUT, Location("t.yaml")), backend, PlanOptions())
@@ -77,18 +80,21 @@ def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePla
     return planned.decision.plan, applied.after
 
 
+@pytest.mark.parametrize("version", [2, 3])
 def test_rows_that_are_deleted_by_value_stay_deleted(
-    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, version: int
 ) -> None:
-    create(spark, iceberg_table)
+    create(spark, iceberg_table, version)
     append(spark, iceberg_table, 0, 300)
     delete_equal(spark, iceberg_table, [*range(0, 300, 7), 301])
     append(spark, iceberg_table, 300, 300)
     expected = [n for n in range(600) if n >= 300 or n % 7]
     assert ids_of(spark, iceberg_table) == expected
+    born = lineage(spark, iceberg_table) if version == 3 else []
     _, after = apply(backend, iceberg_table)
     assert after.status == "unchanged"
     assert ids_of(spark, iceberg_table) == expected
+    assert (lineage(spark, iceberg_table) if version == 3 else []) == born
     assert backend.observe(iceberg_table, []).files.deleted.sum() == 0
     append(spark, iceberg_table, 0, 1)  # the same key again, younger than its delete
     assert ids_of(spark, iceberg_table) == [0, *expected]
@@ -113,10 +119,11 @@ def test_one_apply_is_enough_for_deletes_of_two_ages(
     assert ids_of(spark, iceberg_table) == [*range(1120, 4000), *range(10_000, 12_000)]
 
 
+@pytest.mark.parametrize("version", [2, 3])
 def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(
-    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
 ) -> None:
-    create(spark, iceberg_table)
+    create(spark, iceberg_table, version)
     append(spark, iceberg_table, 0, 400)
     append(spark, iceberg_table, 400, 400)
     delete_equal(spark, iceberg_table, [5, 405])
