@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from spark.iceberg_runs import ids, lineage, race, work
 
 from zlayout.backends.base import Commit, GroupFailed
 from zlayout.backends.iceberg import commit, staging
@@ -20,11 +20,9 @@ from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.backends.iceberg.staging import staged
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError
-from zlayout.plan.work import Group, Work
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
-from zlayout.table.state import PartitionField, TableState
-
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 20, True, "zlayout")
+from zlayout.plan.work import Group
+from zlayout.spec.model import Project, TableName
+from zlayout.table.state import PartitionField
 
 
 @pytest.fixture
@@ -44,25 +42,6 @@ def create(spark: SparkSession, name: TableName, version: int, partitioned: str 
             str(name)
         ).append()
     spark.sql(f"delete from {name} where id % 10 = 3")
-
-
-def work(state: TableState, name: TableName, **changes: Any) -> Work:
-    groups = tuple(
-        Group(f"g{i}", state.files.take(np.flatnonzero(state.files.partition == i)), 2)
-        for i in np.unique(state.files.partition).tolist()
-    )
-    settings = {"properties": (), "partition_by": None, "groups": groups, "covers_table": True} | changes
-    run_id = settings.pop("run_id", f"run-{name.name}")
-    return Work(name, LAYOUT, run_id, state.version, **settings)
-
-
-def ids(spark: SparkSession, name: TableName) -> list[int]:
-    return sorted(r.id for r in spark.table(str(name)).select("id").collect())
-
-
-def lineage(spark: SparkSession, name: TableName) -> dict[int, tuple[int, int]]:
-    found = spark.sql(f"select id, _row_id, _last_updated_sequence_number s from {name}").collect()
-    return {r.id: (r._row_id, r.s) for r in found}
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -86,17 +65,6 @@ def test_rewrite_applies_deletes_and_keeps_lineage(
     if version == 3:
         assert lineage(spark, iceberg_table) == born
     assert list(backend.execute(work(after, iceberg_table, groups=()), lambda _: None)) == []
-
-
-def race(
-    spark: SparkSession, project: Project, name: TableName, state: TableState, between: Callable[[], Any]
-) -> list[Commit | GroupFailed]:
-    """Write, let the other one commit, then commit."""
-    jvm, wanted = IcebergJvm(spark), work(state, name)
-    with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
-        new = write_groups(pinned, wanted)
-        between()
-        return list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
 
 
 @pytest.mark.parametrize("version", [2, 3])

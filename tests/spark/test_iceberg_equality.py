@@ -6,17 +6,16 @@ import uuid
 
 import pytest
 from pyspark.sql import SparkSession
+from spark.iceberg_runs import ids, lineage, race
 
 from zlayout.applying import apply_table, new_run
+from zlayout.backends.base import Commit
 from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.iceberg.commit import commit_groups, write_groups
 from zlayout.backends.iceberg.jvm import IcebergJvm
-from zlayout.backends.iceberg.staging import staged
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Location
 from zlayout.plan.decision import PlanOptions
 from zlayout.plan.model import TablePlan
-from zlayout.plan.work import Work
 from zlayout.planning import plan_table
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
 
@@ -29,8 +28,9 @@ def backend(project: Project, runtime: SparkRuntime) -> IcebergBackend:
 
 
 def create(spark: SparkSession, name: TableName, version: int = 2) -> None:
-    columns = "id int, a bigint, b int, p int"
-    spark.sql(f"create table {name} ({columns}) using iceberg tblproperties ('format-version'='{version}')")
+    spark.sql(
+        f"create table {name} (id int, a bigint, b int) using iceberg tblproperties ('format-version'='{version}')"
+    )
 
 
 def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
@@ -39,11 +39,10 @@ def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
         "cast(id as int) id",
         "id * 7919 % 600 + 600 * (id div 10000) a",
         "cast(id % 60 + 60 * (id div 10000) as int) b",
-        "cast(id % 2 as int) p",
     ).writeTo(str(name)).append()
 
 
-def delete_equal(spark: SparkSession, name: TableName, ids: list[int]) -> None:
+def delete_equal(spark: SparkSession, name: TableName, gone: list[int]) -> None:
     """Commit an equality delete file on `id` for all rows that are there already."""
     jvm = IcebergJvm(spark)
     table, java, iceberg = jvm.load(name), spark._jvm, spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
@@ -55,19 +54,10 @@ def delete_equal(spark: SparkSession, name: TableName, ids: list[int]) -> None:
     factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table).equalityFieldIds(fields)
     writer = factory.equalityDeleteRowSchema(schema).build().newEqualityDeleteWriter(file, table.spec(), None)
     record = iceberg.data.GenericRecord.create(schema)
-    for number in ids:
+    for number in gone:
         writer.write(record.copy("id", number))
     writer.close()
     table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
-
-
-def ids_of(spark: SparkSession, name: TableName) -> list[int]:
-    return sorted(row.id for row in spark.table(str(name)).select("id").collect())
-
-
-def lineage(spark: SparkSession, name: TableName) -> list[tuple[int, int, int]]:
-    rows = spark.sql(f"select id, _row_id, _last_updated_sequence_number from {name}").collect()
-    return sorted(map(tuple, rows))
 
 
 def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePlan]:
@@ -89,15 +79,15 @@ def test_rows_that_are_deleted_by_value_stay_deleted(
     delete_equal(spark, iceberg_table, [*range(0, 300, 7), 301])
     append(spark, iceberg_table, 300, 300)
     expected = [n for n in range(600) if n >= 300 or n % 7]
-    assert ids_of(spark, iceberg_table) == expected
-    born = lineage(spark, iceberg_table) if version == 3 else []
+    assert ids(spark, iceberg_table) == expected
+    born = lineage(spark, iceberg_table) if version == 3 else {}
     _, after = apply(backend, iceberg_table)
     assert after.status == "unchanged"
-    assert ids_of(spark, iceberg_table) == expected
-    assert (lineage(spark, iceberg_table) if version == 3 else []) == born
+    assert ids(spark, iceberg_table) == expected
+    assert (lineage(spark, iceberg_table) if version == 3 else {}) == born
     assert backend.observe(iceberg_table, []).files.deleted.sum() == 0
     append(spark, iceberg_table, 0, 1)  # the same key again, younger than its delete
-    assert ids_of(spark, iceberg_table) == [0, *expected]
+    assert ids(spark, iceberg_table) == [0, *expected]
 
 
 def test_one_apply_is_enough_for_deletes_of_two_ages(
@@ -116,7 +106,7 @@ def test_one_apply_is_enough_for_deletes_of_two_ages(
     delete_equal(spark, iceberg_table, list(range(560, 1120)))
     planned, after = apply(backend, iceberg_table)
     assert (planned.status, after.status) == ("changes", "unchanged")
-    assert ids_of(spark, iceberg_table) == [*range(1120, 4000), *range(10_000, 12_000)]
+    assert ids(spark, iceberg_table) == [*range(1120, 4000), *range(10_000, 12_000)]
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -127,13 +117,7 @@ def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(
     append(spark, iceberg_table, 0, 400)
     append(spark, iceberg_table, 400, 400)
     delete_equal(spark, iceberg_table, [5, 405])
-    planned = plan_table(LayoutSpec(iceberg_table, LAYOUT, Location("t.yaml")), backend, PlanOptions())
-    wanted = Work(
-        iceberg_table, LAYOUT, "run-meanwhile", planned.state.version, (), None, planned.decision.groups, True
-    )
-    jvm = IcebergJvm(spark)
-    with staged(jvm, jvm.load(iceberg_table), wanted) as pinned:
-        new = write_groups(pinned, wanted)
-        delete_equal(spark, iceberg_table, [7, 407])
-        list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
-    assert ids_of(spark, iceberg_table) == [n for n in range(800) if n not in (5, 7, 405, 407)]
+    state = backend.observe(iceberg_table, [])
+    (done,) = race(spark, project, iceberg_table, state, lambda: delete_equal(spark, iceberg_table, [7, 407]))
+    assert isinstance(done, Commit)
+    assert ids(spark, iceberg_table) == [n for n in range(800) if n not in (5, 7, 405, 407)]

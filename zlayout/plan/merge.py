@@ -141,7 +141,7 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     these are too many by themselves.
     """
     units = _units(decayed, pending)
-    everything = classes_of(_rows(decayed, pending, units), len(units.group) + len(decayed.targets))
+    everything = classes_of(_rows(decayed, pending, units), units.candidates)
     meets = pending | _meets(decayed, pending)
     alone = _left_alone(decayed, pending, meets, units, spec)
     whole, met = side_by_side(
@@ -190,11 +190,27 @@ def _fresh(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec)
 @dataclass(frozen=True, slots=True)
 class _Units:
     """The groups that have files which are not pending, in order of (partition, bytes). group, partition: int64[U].
-    start: int64[P + 1], the first unit of each partition."""
+    start: int64[P + 1], the first unit of each partition.
+
+    Candidates are numbered with them: of each partition the one without groups, then one more for each unit."""
 
     group: Index
     partition: Index
     start: Index
+
+    @property
+    def candidates(self) -> int:
+        return len(self.group) + len(self.start) - 1
+
+    @property
+    def without(self) -> Index:
+        """int64[P]: the candidate of each partition that takes no groups."""
+        return self.start[:-1] + np.arange(len(self.start) - 1)
+
+    @property
+    def candidate(self) -> Index:
+        """int64[U]: the first candidate that takes each unit."""
+        return np.arange(len(self.group)) + self.partition + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +238,8 @@ def _units(decayed: Decayed, pending: Bools) -> _Units:
 def _rows(decayed: Decayed, pending: Bools, units: _Units) -> Index:
     """int64[N]: the first candidate of its partition that has the file."""
     place = np.zeros(len(decayed.files) + 1, np.int64)
-    place[units.group] = np.arange(len(units.group)) + 1
-    row = np.where(pending, units.start[decayed.partition], place[decayed.facts.group])
-    row += decayed.partition
-    return row
+    place[units.group] = units.candidate
+    return np.where(pending, units.without[decayed.partition], place[decayed.facts.group])
 
 
 def _meets(decayed: Decayed, pending: Bools) -> Bools:
@@ -239,31 +253,32 @@ def _meets(decayed: Decayed, pending: Bools) -> Bools:
     return meets
 
 
-def _left_alone(decayed: Decayed, pending: Bools, meets: Bools, units: _Units, spec: LayoutSpec) -> tuple[Index, Index]:
-    """int64[U + P] twice: how many more small files each candidate leaves than the one before, because they were one of
-    several of their rewrite and are the only one now. For candidates of whole groups, and of what meets of them."""
-    groups = int(decayed.facts.group.max(initial=-1)) + 1
-    weight = np.where(decayed.files.bytes < SMALL * spec.layout.target_size, 1, 2)
-    several = np.bincount(decayed.facts.group + 1, minlength=groups + 1)[1:] > 1
+def _left_alone(
+    decayed: Decayed, pending: Bools, meets: Bools, units: _Units, spec: LayoutSpec
+) -> tuple[Floats, Floats]:
+    """float64[U + P] twice: how many more small files each candidate leaves than the one before, because they were one
+    of several of their rewrite and are the only one now. For candidates of whole groups, and of what meets of them."""
+    facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
+    spared = ~facts.small & (decayed.files.bytes < SMALL * spec.layout.target_size)
+    if not spared.any():
+        return np.zeros(units.candidates), np.zeros(units.candidates)
+    weight = np.where(spared, 1, 2)
+    candidate = np.concatenate((units.without[units.partition], units.candidate))
 
-    def left(taken: Bools) -> Index:
-        """int64[U]: 1 for a group of several files of which one small file is not taken."""
-        weights = np.bincount(decayed.facts.group[~taken] + 1, weight[~taken], groups + 1)[1:]
-        alone: Index = (several & (weights == 1))[units.group].astype(np.int64)
-        return alone
+    def alone(left: Bools) -> Floats:
+        """float64[U]: 1 where all that is left of the group is a file that was spared so far."""
+        weights = sums(facts.group[left], groups, weight[left])[units.group]
+        return np.where(weights == 1, 1.0, 0.0)
 
-    before, after = left(pending), left(meets)
-    total = len(units.group) + len(decayed.targets)
-    pending_alone = np.bincount(units.start[units.partition] + units.partition, before, total).astype(np.int64)
-    with_group = np.arange(len(units.group)) + units.partition + 1
-    whole, met = pending_alone.copy(), pending_alone
-    whole[with_group] -= before
-    met[with_group] += after - before
-    return whole, met
+    def rises(after: Floats) -> Floats:
+        return sums(candidate, units.candidates, np.concatenate((before, after - before)))
+
+    before = alone(~pending)
+    return rises(np.zeros_like(before)), rises(alone(~meets))
 
 
 def _candidates(
-    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, alone: Index, spec: LayoutSpec, most_bytes: float
+    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, alone: Floats, spec: LayoutSpec, most_bytes: float
 ) -> _Best:
     """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k.
 
@@ -271,7 +286,7 @@ def _candidates(
     """
     files, partitions = decayed.files, len(decayed.targets)
     total = rows.count
-    first = units.start[:-1] + np.arange(partitions)
+    first = units.without
     owner = np.repeat(np.arange(partitions), np.diff(units.start) + 1)
     step = np.arange(total) - first[owner]
 

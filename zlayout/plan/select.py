@@ -26,7 +26,8 @@ from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts, sums
 
 # Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by is no
-# reason to rewrite again. Parts of the tolerance: over the root of the number of files, and at least.
+# reason to rewrite again. It is off by more where files are few: by SETTLED / sqrt(files) of the tolerance, and never
+# by less than SETTLED_LEAST.
 SETTLED, SETTLED_LEAST = 0.8, 0.1
 CHANGED = "partitioned otherwise"
 
@@ -135,8 +136,9 @@ def _choose(
     index, decayed = _measured(spec, files, each, suspect, now)
     partitions, partition = np.flatnonzero(suspect), decayed.partition
     choice.ratio[partitions] = decayed.ratio
-    pending = ~decayed.facts.laid | (deleted[suspect][partition] & _much_deleted(decayed.files, spec))
-    pending |= deleted[suspect][partition] & _shared(decayed, pending, spec)
+    past = deleted[partitions][partition]
+    pending = ~decayed.facts.laid | (past & _much_deleted(decayed.files, spec))
+    pending |= past & _shared(decayed, pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
     decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
@@ -203,7 +205,7 @@ def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
         return files.shared_deletes
     deleted = np.minimum(files.deleted, files.rows)
     left = sums(partition, count, np.where(pending & ~files.shared_deletes, 0, deleted))
-    rows = sums(partition, count, files.rows - np.where(pending, deleted, 0))
+    rows = sums(partition, count, np.where(pending, files.live_rows, files.rows))
     again = left > spec.tolerance.deleted_rows * rows
     shared: Bools = files.shared_deletes & again[partition]
     return shared

@@ -60,9 +60,8 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
         deleted[rows] += counted
         hit = first < len(deletes)  # by the last of them at least
         shared[rows] |= hit & (hit.sum() > 1)
-        for row, at in zip(rows.tolist(), first.tolist(), strict=True):
-            if at < len(deletes):
-                keys[row].append(digests[at])
+        for row, at in zip(rows[hit].tolist(), first[hit].tolist(), strict=True):
+            keys[row].append(digests[at])
     version_key = np.full(len(data.path), "", object)
     for row, names in keys.items():
         version_key[row] = "\n".join(sorted(names))
