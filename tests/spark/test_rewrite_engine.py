@@ -96,7 +96,21 @@ def test_rows_are_not_copied_between_the_sort_and_what_observes_them(spark, tabl
         placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
         plan = placed.frame._jdf.queryExecution().executedPlan().toString()
     names = re.findall(r"^[ +:-]*(?:\*\(\d+\) )?(\w+)", plan, re.MULTILINE)
-    assert names[:5] == ["Project", "CollectMetrics", "Sort", "Exchange", "CollectMetrics"]
+    assert names[:5] == ["Project", "Filter", "Sort", "Exchange", "CollectMetrics"]
+
+
+def test_more_columns_than_a_generated_loop_takes(spark, table, tmp_path):
+    spark.conf.set("spark.sql.codegen.maxFields", "3")
+    try:
+        with settings(spark):
+            placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
+            files = _write(placed, str(tmp_path / "out"))
+            plan = placed.frame._jdf.queryExecution().executedPlan().toString()
+    finally:
+        spark.conf.unset("spark.sql.codegen.maxFields")
+    assert "*(" not in plan
+    assert sorted(i for f in files for i in f["id"]) == list(range(ROWS))
+    assert placed.gate.check() == content_of(spark.read.parquet(table))
 
 
 def test_a_filter_by_where_a_row_was_does_not_look_its_file_up_again(spark, table):

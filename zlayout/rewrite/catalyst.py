@@ -25,6 +25,12 @@ def wrapped(jvm: Any, name: str, column: Column) -> Column:
     return column_of(jvm, getattr(jvm.org.apache.spark.sql.catalyst.expressions, name)(expression_of(jvm, column)))
 
 
+def wrapping(jvm: Any) -> Any:
+    """What `Add`, `Multiply` and `Sum` take to wrap round on overflow, whatever `spark.sql.ansi.enabled` says."""
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    return expressions.NumericEvalContext(scala_object(expressions, "EvalMode").LEGACY(), True)
+
+
 def object_type(jvm: Any, name: str) -> Any:
     """The Spark type of what is a Java object of class `name`."""
     return jvm.org.apache.spark.sql.types.ObjectType(jvm.java.lang.Class.forName(name))
@@ -33,6 +39,15 @@ def object_type(jvm: Any, name: str) -> Any:
 def object_literal(jvm: Any, value: Any, name: str) -> Any:
     """A Java object of class `name` as an expression."""
     return jvm.org.apache.spark.sql.catalyst.expressions.Literal(value, object_type(jvm, name))
+
+
+def call(jvm: Any, target: Any, method: str, returns: Any, *arguments: Any, once: bool = False) -> Any:
+    """A Catalyst expression that calls a method of a Java object, inside whole-stage code generation.
+
+    returns: the Spark type; neither it nor the arguments are ever null. once: see `static_call`.
+    """
+    objects, nothing = jvm.org.apache.spark.sql.catalyst.expressions.objects, scala_seq(jvm, ())
+    return objects.Invoke(target, method, returns, scala_seq(jvm, arguments), nothing, False, False, not once)
 
 
 def static_call(

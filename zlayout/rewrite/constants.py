@@ -16,7 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, static_call, wrapped
+from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, static_call, wrapped, wrapping
 from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.scala import scala_object
 
@@ -70,6 +70,13 @@ class Constants:
     def not_null(self, value: Column) -> Column:
         """The same value, for which Spark then checks for null no more: a walk through a tree is else too much code."""
         return wrapped(self._jvm, "KnownNotNull", value)
+
+    def row_major(self, index: Column, count: int, inner: Column) -> Column:
+        """int: index * count + inner. Without the check for overflow, for which Spark calls a closure each time."""
+        jvm = self._jvm
+        catalyst, context = jvm.org.apache.spark.sql.catalyst.expressions, wrapping(jvm)
+        scaled = catalyst.Multiply(expression_of(jvm, index), expression_of(jvm, F.lit(count)), context)
+        return column_of(jvm, catalyst.Add(scaled, expression_of(jvm, inner), context))
 
     def low_int(self, value: Column) -> Column:
         """int: the low 32 bits of a bigint, without the check for overflow that is most of an ANSI cast's code."""

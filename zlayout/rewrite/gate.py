@@ -21,14 +21,24 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, object_type, static_call, wrapped
+from zlayout.rewrite.catalyst import (
+    call,
+    column_of,
+    expression_of,
+    object_literal,
+    object_type,
+    static_call,
+    wrapped,
+    wrapping,
+)
 from zlayout.rewrite.jvm import jvm_of
 from zlayout.rewrite.rows import PREFIX, quoted
-from zlayout.rewrite.scala import scala_object, scala_seq
+from zlayout.rewrite.scala import scala_map, scala_object
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # any long that py4j does not send as an int
 WAIT_SECONDS = 60.0
 
@@ -55,7 +65,8 @@ class Gate:
         self._grouped = grouped
         self._expected_rows = expected_rows
         self._before = Observation()
-        self._after = Observation()
+        context: Any = source.sparkSession.sparkContext
+        self._after = context._jsc.sc().longAccumulator()
 
     def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
         """Count what goes into the shuffle: a frame of ROW, with the source's columns, and what is `carried` beside.
@@ -68,8 +79,14 @@ class Gate:
         return packed.observe(self._before, *_content_columns(packed, group))
 
     def watch_result(self, frame: DataFrame, group: Column | None = None) -> DataFrame:
-        """Count what comes out of the shuffle, and give the source's columns back. frame: has ROW. group: of a row."""
-        return frame.observe(self._after, *_content_columns(frame, group)).select(f"{ROW}.*")
+        """Count what comes out of the shuffle, and give the source's columns back.
+
+        frame: sorted, which is where whole rows come from; has ROW. group: of a row. A filter that all rows pass counts
+        them as it looks at each, in the same generated loop as what takes the columns out of ROW: an observation would
+        be a loop of its own.
+        """
+        jvm = jvm_of(frame.sparkSession)
+        return frame.filter(_counted(jvm, self._after, _row_hash(jvm, group))).select(f"{ROW}.*")
 
     def check(self) -> Content:
         """What was written, once the write is done.
@@ -77,7 +94,7 @@ class Gate:
         Raises EngineError ZL310 (rows or content differ), ZL311 (row count is not the metadata's) and ZL312
         (the write reported nothing); nothing may be committed then.
         """
-        before, after = _observed(self._before), _observed(self._after)
+        before, after = _observed(self._before), self._sent()
         if before != after:
             # a stage that ran again after a lost executor is counted twice before the shuffle: count once more
             before = self._count_again()
@@ -98,12 +115,16 @@ class Gate:
         """
         written = written.select(*[quoted(c) for c in self._source.columns])
         # what was written does not say its group; the hashes that were sent have it in them
-        sent = content_of(self._source) if self._grouped else _observed(self._after)
+        sent = content_of(self._source) if self._grouped else self._sent()
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not what they mean
         if sent != found and content_of(_meaning(self._source)) != content_of(_meaning(written)):
             raise _differs("the files that were written hold other rows", sent, found)
         return found
+
+    def _sent(self) -> Content:
+        """What went to the writer: an accumulator of longs counts them, and its sum wraps round."""
+        return Content(self._after.count(), self._after.sum())
 
     def _count_again(self) -> Content:
         if self._grouped is None:
@@ -159,43 +180,45 @@ def _row(columns: Sequence[str]) -> Column:
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
     """Row count and sum of the hashes of a frame with ROW, seeded with the row's group where given.
 
-    The sum wraps round, whatever `spark.sql.ansi.enabled` says.
-
     The rows are counted by the last column, which is taken to be nullable: else Spark counts without it and drops it
     below the observation, and that copies each row.
     """
     jvm = jvm_of(frame.sparkSession)
-    expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    wrapping = scala_object(expressions, "EvalMode").LEGACY()
-    context = expressions.NumericEvalContext(wrapping, True)
-    seed = F.lit(SEED) if group is None else group.cast("bigint")
-    hashed = _bytes_hash(jvm, expression_of(jvm, F.col(ROW)), expression_of(jvm, seed))
-    total = expressions.aggregate.Sum(hashed, context)
+    total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wrapping(jvm))
     return [
         F.count(wrapped(jvm, "KnownNullable", F.col(frame.columns[-1]))).alias("rows"),
         column_of(jvm, total.toAggregateExpression()).alias("hash"),
     ]
 
 
-def _bytes_hash(jvm: Any, row: Any, seed: Any) -> Any:
-    """`XXH64` of the bytes of a struct with a seed (bigint): Catalyst calls that stay in generated code.
+def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
+    """boolean, true for every row: a `LongAccumulator` that took the row's hash is not zero.
 
-    What is observed has left a projection, so that a struct in it is an UnsafeRow.
+    Of all Catalyst expressions only the one that sets a Java bean's fields calls a method that returns nothing.
     """
+    setters = jvm.java.util.HashMap()
+    setters.put("add", hashed)
     objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
-    unsafe_row, nothing = f"{_EXPRESSIONS}.UnsafeRow", scala_seq(jvm, ())
+    accumulated = objects.InitializeJavaBean(object_literal(jvm, accumulator, _ACCUMULATOR), scala_map(jvm, setters))
+    boolean = scala_object(jvm.org.apache.spark.sql.types, "BooleanType")
+    return ~column_of(jvm, call(jvm, accumulated, "isZero", boolean, once=True))
 
-    def call(target: Any, method: str, returns: Any, *arguments: Any) -> Any:
-        return objects.Invoke(target, method, returns, scala_seq(jvm, arguments), nothing, False, False, True)
 
+def _row_hash(jvm: Any, group: Column | None) -> Any:
+    """`XXH64` of the bytes of ROW with a seed, the row's group where given: calls that stay in generated code.
+
+    ROW has left a projection, so that it is an UnsafeRow.
+    """
+    unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
+    seed = F.lit(SEED) if group is None else group.cast("bigint")
     to_unsafe = object_literal(jvm, jvm.java.lang.Class.forName(unsafe_row), "java.lang.Class")
-    bytes_of = call(to_unsafe, "cast", object_type(jvm, unsafe_row), row)
+    bytes_of = call(jvm, to_unsafe, "cast", object_type(jvm, unsafe_row), expression_of(jvm, F.col(ROW)))
     long, integer = (scala_object(jvm.org.apache.spark.sql.types, f"{name}Type") for name in ("Long", "Integer"))
     where = (
-        call(bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for memory off the heap
-        call(bytes_of, "getBaseOffset", long),
-        call(bytes_of, "getSizeInBytes", integer),
-        seed,
+        call(jvm, bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for memory off the heap
+        call(jvm, bytes_of, "getBaseOffset", long),
+        call(jvm, bytes_of, "getSizeInBytes", integer),
+        expression_of(jvm, seed),
     )
     return static_call(jvm, f"{_EXPRESSIONS}.XXH64", "hashUnsafeWords", long, where, nulls=False)
 

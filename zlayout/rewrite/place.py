@@ -38,7 +38,7 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
     if forest.grid is not None:
-        frame = frame.withColumn(node, constants.at("grid", _grid_index(forest)))
+        frame = frame.withColumn(node, constants.at("grid", _grid_index(forest, constants)))
     else:
         frame = _walk(frame, node, forest, constants)
     file = constants.at("file", F.col(node))
@@ -67,10 +67,10 @@ def _range_id_names(forest: Forest) -> list[str]:
     return [f"{PREFIX}range_id{c}" for c in range(len(forest.boundaries))]
 
 
-def _grid_index(forest: Forest) -> Column:
+def _grid_index(forest: Forest, constants: Constants) -> Column:
     index = F.col(CELL)
     for name, count in zip(_range_id_names(forest), forest.range_counts, strict=True):
-        index = index * F.lit(count) + F.col(name)
+        index = constants.row_major(index, count, F.col(name))
     return index
 
 

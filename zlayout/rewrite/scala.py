@@ -19,3 +19,9 @@ def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     for item in items:
         whole.add(item)
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole).toSeq()
+
+
+def scala_map(jvm: Any, items: Any) -> Any:
+    """An immutable Scala Map of a Java map."""
+    entries = jvm.scala.jdk.javaapi.CollectionConverters.asScala(items)
+    return getattr(scala_object(jvm.scala.collection.immutable, "Map"), "from")(entries)
