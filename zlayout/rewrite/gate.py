@@ -1,7 +1,7 @@
 """The gate before a commit: what came out of the shuffle must be what went in, row for row.
 
 A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order
-and, unlike an XOR, sees paired duplicates. Both sides are observed while the rows flow, so the gate costs no scan.
+and, unlike an XOR, sees paired duplicates. Both sides are counted while the rows flow, so the gate costs no scan.
 
 A row travels as one struct, so that Spark has it as one run of bytes (`UnsafeRow`), which are hashed as they are:
 every type, every null and every bit counts, at a fifth of what `xxhash64` over the columns costs. Groups may be
