@@ -11,7 +11,7 @@ from zlayout.backends.base import Backend
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.plan.budget import spend
 from zlayout.plan.decision import Decision, PlanOptions
-from zlayout.plan.diff import decide
+from zlayout.plan.diff import decide, partitioning
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
@@ -53,6 +53,9 @@ def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int 
     try:
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
+        if (fields := partitioning(spec, state)) != state.partition_fields:
+            place = spec.mark("partition_by")
+            notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
         return Planned(spec, state, decide(spec, state, backend.capabilities, notes, options))
     except ZlayoutError as error:
         return Planned(spec, None, Decision(_unreadable(spec, backend, error)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,14 @@ from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.stamp import stamp
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.errors import CommitConflict, EngineError, Location, Refused
+from zlayout.plan.decision import PlanOptions
+from zlayout.planning import plan_table
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "zorder", 500, False, 20_000, True, "native")
+HERE = Location("t.yaml")
 MAPPED = (
     "'delta.columnMapping.mode'='name','delta.enableDeletionVectors'='true','delta.enableRowTracking'='true',"
     "'delta.enableInCommitTimestamps'='true','delta.enableChangeDataFeed'='true'"
@@ -291,3 +295,6 @@ def test_a_table_that_must_not_be_repartitioned_is_refused(
     state = backend.observe(delta_table, ())
     with pytest.raises(Refused, match=r"ZL214 .*delta\.appendOnly"):
         list(backend.execute(work_for(delta_table, state, partition_by=(PartitionField("a"),)), silent))
+    spec = LayoutSpec(delta_table, replace(LAYOUT, columns=(ZorderColumn("b"),)), HERE, (PartitionField("a"),))
+    plan = plan_table(spec, backend, PlanOptions(allow_full_rewrite=True)).decision.plan
+    assert (plan.status, [(d.code, d.location) for d in plan.diagnostics]) == ("refused", [("ZL214", HERE)])

@@ -13,13 +13,17 @@ from pyspark.sql import SparkSession
 from zlayout.backends.base import Commit, GroupFailed
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.backend import IcebergBackend
+from zlayout.backends.iceberg.jvm import IcebergJvm
+from zlayout.backends.iceberg.settings import change_settings
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import Refused
+from zlayout.errors import EngineError, Location, Refused
 from zlayout.plan.work import Group, Work
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.names import parse_partition_key
 from zlayout.table.digests import digest_of
 from zlayout.table.state import PartitionField, TableState
 
+HERE = Location("t.yaml")
 MONTH = PartitionField("day", "month")
 
 
@@ -246,6 +250,39 @@ def test_identity_partitions_of_many_types(
     after = backend.observe(iceberg_table, [])
     assert sorted(after.files.rows.tolist()) == [1, 1, 2]
     assert spark.table(str(iceberg_table)).count() == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        (("day(ts)", "hour(ts)"), "day(ts) and hour(ts)"),
+        (("month(ts)", "year(other)"), None),
+        (("bucket(4, id)", "truncate(2, id)", "id", "ts"), None),
+        (("day(other)",), "day(other), which Iceberg would name other_day"),
+        (("bucket(8, id)",), "bucket(8, id), which Iceberg would name id_bucket_8"),
+        (("truncate(3, id)",), "truncate(3, id), which Iceberg would name id_trunc_3"),
+        (("hour(other)", "year(ts)"), None),  # hour(other) is there already
+        (("hour(other)", "day(other)"), "other_day"),
+    ],
+)
+def test_partitionings_are_refused_that_iceberg_does_not_make(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, fields: tuple[str, ...], refused: str | None
+) -> None:
+    columns = "id bigint, ts timestamp, other timestamp, other_day int, id_bucket_8 int, id_trunc_3 int"
+    spark.sql(f"create table {iceberg_table} ({columns}) using iceberg partitioned by (hours(other))")
+    state, wanted = backend.observe(iceberg_table, []), tuple(parse_partition_key(field, HERE) for field in fields)
+    told = backend.partition_diagnostics(wanted, state)
+    assert len(told) == (refused is not None)
+    assert all(refused in d.message for d in told if refused)
+    settings = work(state, iceberg_table, layout("id"), partition_by=wanted, groups=())
+    if refused:
+        with pytest.raises(Refused, match="ZL226"):
+            list(backend.execute(settings, lambda _: None))
+        with pytest.raises(EngineError):  # what Iceberg says
+            change_settings(IcebergJvm(spark), settings)
+    else:
+        list(backend.execute(settings, lambda _: None))
+        assert backend.observe(iceberg_table, []).partition_fields == wanted
 
 
 def test_partition_by_changes_the_spec_and_rewrites_old_files(

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.plan.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
-from zlayout.table.state import TableState
+from zlayout.table.state import PartitionField, TableState
 
 __all__ = [
     "Backend",
@@ -88,6 +88,10 @@ class Backend(Protocol):
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """ZL401 for each setting that the format's own rewrite cannot honour."""
+        ...
+
+    def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
+        """Why the table cannot change to this partitioning, refused by name; none where it can."""
         ...
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:

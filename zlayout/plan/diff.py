@@ -43,7 +43,7 @@ def decide(
     diagnostics = check(spec, state)
     if any(d.severity == "error" for d in diagnostics):
         return Decision(_facts(spec, state, "error", diagnostics=diagnostics))
-    fields = _fields(spec, state)
+    fields = partitioning(spec, state)
     repartition = fields != state.partition_fields
     full = repartition and not capabilities.partition_evolution
     now = forecast.measure(state.files, spec)
@@ -109,7 +109,7 @@ def decide(
     return Decision(plan, groups, fields if repartition else None, offer)
 
 
-def _fields(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
+def partitioning(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
     """The partitioning to reach. The declared fields in another order are those that the table has."""
     declared, has = spec.partition_by, state.partition_fields
     return has if declared is None or set(declared) == set(has) else declared

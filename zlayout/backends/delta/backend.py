@@ -12,12 +12,13 @@ from deltalake.fs import DeltaStorageHandler
 
 from zlayout.backends.base import Capabilities, Group, Notify, Outcome, Work
 from zlayout.backends.catalogs import delta_location, storage_options
+from zlayout.backends.delta.features import partition_refusals
 from zlayout.backends.delta.observe import observe_delta
 from zlayout.backends.engine_check import fallback_notices, fallback_reason, refused_in_fallback, untested
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitConflict, Diagnostic, Refused
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.state import TableState
+from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
     from zlayout.backends.delta.jvm import DeltaJvm
@@ -44,6 +45,13 @@ class DeltaBackend:
 
         return native_diagnostics(layout, state)
 
+    def partition_diagnostics(
+        self,
+        fields: tuple[PartitionField, ...],  # noqa: ARG002
+        state: TableState,
+    ) -> tuple[Diagnostic, ...]:
+        return partition_refusals(state.features, state.properties)
+
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
         """See `zlayout.backends.base.Backend`.
 
@@ -52,12 +60,10 @@ class DeltaBackend:
         """
         from zlayout.backends.delta.failures import spark_errors
         from zlayout.backends.delta.jvm import DeltaJvm
-        from zlayout.backends.delta.repartition import check_repartition, repartition
+        from zlayout.backends.delta.repartition import repartition
         from zlayout.backends.delta.settings import set_properties
 
         state = self._checked(work)
-        if work.partition_by is not None:
-            check_repartition(state)
         with spark_errors(str(work.table), "looking at its versions"):
             reason = fallback_reason(self._runtime.session, "delta") if work.groups else None
         if reason is not None and work.partition_by is not None:
@@ -71,7 +77,6 @@ class DeltaBackend:
             yield set_properties(delta, storage, work, state.version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
-            check_repartition(state)
             yield repartition(delta, storage, snapshot, state, work, notify)
         if work.properties or work.partition_by is not None:
             state = self.observe(work.table, _columns(work))
@@ -106,8 +111,7 @@ class DeltaBackend:
     def _checked(self, work: Work) -> TableState:
         """The table as it is now, which must be one that zlayout rewrites and not older than the plan."""
         state = self.observe(work.table, _columns(work))
-        if state.refusals:
-            raise Refused(*state.refusals)
+        self._require_allowed(work, state)
         if state.version < work.version:
             raise CommitConflict.of(
                 "ZL320",
@@ -115,6 +119,11 @@ class DeltaBackend:
                 hint="the table was replaced; plan again",
             )
         return state
+
+    def _require_allowed(self, work: Work, state: TableState) -> None:
+        change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)
+        if refusals := (*state.refusals, *change):
+            raise Refused(*refusals)
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
         """The snapshot to rewrite and what it holds, checked like `state` where the table moved on since.
@@ -127,8 +136,7 @@ class DeltaBackend:
             snapshot = delta.snapshot()
             version, table_id = int(snapshot.version()), str(snapshot.metadata().id())
         now = state if version == state.version else self.observe(work.table, _columns(work), version)
-        if now.refusals:
-            raise Refused(*now.refusals)
+        self._require_allowed(work, now)
         if table_id != state.table_id:
             raise CommitConflict.of(
                 "ZL320",

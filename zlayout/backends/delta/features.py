@@ -95,5 +95,27 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
     return tuple(found)
 
 
+def partition_refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Why the table's partitioning must not change, which writes every file anew; empty when it may."""
+    found: list[Diagnostic] = []
+    if properties.get("delta.appendOnly", "").lower() == "true":
+        found.append(
+            _refused(
+                "ZL214",
+                "partition_by cannot change while delta.appendOnly is true: every file would be removed",
+                "ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
+            )
+        )
+    if "identityColumns" in features:
+        found.append(
+            _refused(
+                "ZL215",
+                "partition_by cannot change on a table with identity columns, whose counters would move",
+                "keep the partitioning, or copy the table into a new one",
+            )
+        )
+    return tuple(found)
+
+
 def _refused(code: str, message: str, hint: str) -> Diagnostic:
     return Diagnostic(code, message, "refused", hint)

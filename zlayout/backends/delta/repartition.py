@@ -15,24 +15,7 @@ from zlayout.backends.base import Commit, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.outcome import Log
-from zlayout.errors import Refused
 from zlayout.table.state import TableState
-
-
-def check_repartition(state: TableState) -> None:
-    """Raise Refused for tables whose partitioning cannot be changed safely: ZL214 append-only, ZL215 identity."""
-    if state.properties.get("delta.appendOnly", "").lower() == "true":
-        raise Refused.of(
-            "ZL214",
-            f"{state.table}: partition_by cannot change while delta.appendOnly is true: every file would be removed",
-            hint="ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
-        )
-    if "identityColumns" in state.features:
-        raise Refused.of(
-            "ZL215",
-            f"{state.table}: partition_by cannot change on a table with identity columns, whose counters would move",
-            hint="keep the partitioning, or copy the table into a new one",
-        )
 
 
 def repartition(

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from zlayout.backends.base import Capabilities, Notify, Outcome, Progress, Work
 from zlayout.backends.engine_check import fallback_notices, fallback_reason, refused_in_fallback
 from zlayout.backends.iceberg.observe import observe
+from zlayout.backends.iceberg.support import partition_refusals
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Diagnostic, Refused
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.state import TableState
+from zlayout.table.state import PartitionField, TableState
 
 
 class IcebergBackend:
@@ -37,6 +38,9 @@ class IcebergBackend:
 
         return native_diagnostics(layout) + tuple(unordered_columns(layout, state))
 
+    def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
+        return partition_refusals(fields, state)
+
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
         """Settings first, then the rewrite. Raises Refused before any write, EngineError, CommitUnknown."""
         from zlayout.backends.iceberg import native
@@ -44,8 +48,9 @@ class IcebergBackend:
         from zlayout.backends.iceberg.settings import change_settings
 
         state = self.observe(work.table, (), work.version)
-        if state.refusals:
-            raise Refused(*state.refusals)
+        repartition = self.partition_diagnostics(work.partition_by or (), state)
+        if refusals := (*state.refusals, *repartition):
+            raise Refused(*refusals)
         by_iceberg = work.layout.engine == "native"
         if work.groups and by_iceberg:
             native.refuse_native(work, state)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zlayout.backends.iceberg.manifests import EQUALITY_DELETES, DataColumns
 from zlayout.errors import Diagnostic
+from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
+
+TIMES = frozenset({"year", "month", "day", "hour"})
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
@@ -23,6 +27,29 @@ def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
             found.add("deletion-vectors" if delete.vector else "position-deletes")
     found.update(f"{name.lower()}-files" for name in data.formats if name != "PARQUET")
     return frozenset(found)
+
+
+def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
+    """ZL226 for each new partition field that Iceberg does not add: the second new time field of a column, and one
+    whose name in the partition spec would be that of a column."""
+    found: list[str] = []
+    times: dict[str, PartitionField] = {}
+    for field in fields:
+        if field in state.partition_fields:
+            continue
+        if field.transform in TIMES and (other := times.setdefault(field.source, field)) != field:
+            found.append(f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time")
+        if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
+            found.append(f"partition_by has {field}, which Iceberg would name {name}, as a column of the table is")
+    hint = "expected fields that Iceberg can add: keep the finer one, or rename the column"
+    return tuple(Diagnostic("ZL226", message, "refused", hint) for message in found)
+
+
+def spec_name(field: PartitionField) -> str:
+    """The name that Iceberg gives a new partition field in its spec."""
+    transform, _, argument = field.transform.partition("[")
+    suffix = {"truncate": "trunc"}.get(transform, transform)
+    return field.source if transform == "identity" else "_".join((field.source, suffix, *argument[:-1].split()))
 
 
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:

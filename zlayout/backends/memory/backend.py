@@ -14,7 +14,7 @@ from zlayout.backends.memory.store import MemoryCatalog, MemoryTable, StoredFile
 from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.spec.model import CURVES, Layout, TableName
-from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, TableState
+from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
 
 
 class MemoryBackend:
@@ -47,6 +47,13 @@ class MemoryBackend:
         )
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        return ()
+
+    def partition_diagnostics(
+        self,
+        fields: tuple[PartitionField, ...],  # noqa: ARG002
+        state: TableState,  # noqa: ARG002
+    ) -> tuple[Diagnostic, ...]:
         return ()
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
