@@ -32,17 +32,18 @@ def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
 def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
     """ZL226 for each new partition field that Iceberg does not add: the second new time field of a column, and one
     whose name in the partition spec would be that of a column."""
-    found: list[str] = []
+    found: list[Diagnostic] = []
     times: dict[str, PartitionField] = {}
     for field in fields:
         if field in state.partition_fields:
             continue
         if field.transform in TIMES and (other := times.setdefault(field.source, field)) != field:
-            found.append(f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time")
+            message = f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time"
+            found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which holds the other"))
         if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
-            found.append(f"partition_by has {field}, which Iceberg would name {name}, as a column of the table is")
-    hint = "expected fields that Iceberg can add: keep the finer one, or rename the column"
-    return tuple(Diagnostic("ZL226", message, "refused", hint) for message in found)
+            message = f"partition_by has {field}, which Iceberg would name {name}, as a column of the table is"
+            found.append(Diagnostic("ZL226", message, "refused", "rename that column, or choose another field"))
+    return tuple(found)
 
 
 def spec_name(field: PartitionField) -> str:
