@@ -110,7 +110,8 @@ def stand_in() -> Iterator[None]:
     """Let the real gate look at contents of the model instead of at Spark's observations."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(gate, "Observation", lambda: None))
-        stack.enter_context(patch.object(gate, "_observed", lambda observed: observed))
+        for counted in ("_observed", "_accumulated"):
+            stack.enter_context(patch.object(gate, counted, lambda content: content))
         stack.enter_context(patch.object(gate, "content_of", lambda frame: content(frame)))
         if hasattr(errors, "without_secrets"):  # slow, and there are none here
             stack.enter_context(patch.object(errors, "without_secrets", lambda text: text))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -65,8 +65,7 @@ class Gate:
         self._grouped = grouped
         self._expected_rows = expected_rows
         self._before = Observation()
-        context: Any = source.sparkSession.sparkContext
-        self._after = context._jsc.sc().longAccumulator()
+        self._after: Any = None  # a LongAccumulator, once there is a frame to watch
 
     def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
         """Count what goes into the shuffle: a frame of ROW, with the source's columns, and what is `carried` beside.
@@ -85,7 +84,8 @@ class Gate:
         them as it looks at each, in the same generated loop as what takes the columns out of ROW: an observation would
         be a loop of its own.
         """
-        jvm = jvm_of(frame.sparkSession)
+        jvm, context = jvm_of(frame.sparkSession), cast(Any, frame.sparkSession.sparkContext)
+        self._after = context._jsc.sc().longAccumulator()
         return frame.filter(_counted(jvm, self._after, _row_hash(jvm, group))).select(f"{ROW}.*")
 
     def check(self) -> Content:
@@ -94,7 +94,7 @@ class Gate:
         Raises EngineError ZL310 (rows or content differ), ZL311 (row count is not the metadata's) and ZL312
         (the write reported nothing); nothing may be committed then.
         """
-        before, after = _observed(self._before), self._sent()
+        before, after = _observed(self._before), _accumulated(self._after)
         if before != after:
             # a stage that ran again after a lost executor is counted twice before the shuffle: count once more
             before = self._count_again()
@@ -115,16 +115,12 @@ class Gate:
         """
         written = written.select(*[quoted(c) for c in self._source.columns])
         # what was written does not say its group; the hashes that were sent have it in them
-        sent = content_of(self._source) if self._grouped else self._sent()
+        sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not what they mean
         if sent != found and content_of(_meaning(self._source)) != content_of(_meaning(written)):
             raise _differs("the files that were written hold other rows", sent, found)
         return found
-
-    def _sent(self) -> Content:
-        """What went to the writer: an accumulator of longs counts them, and its sum wraps round."""
-        return Content(self._after.count(), self._after.sum())
 
     def _count_again(self) -> Content:
         if self._grouped is None:
@@ -225,6 +221,11 @@ def _row_hash(jvm: Any, group: Column | None) -> Any:
 
 def _content(metrics: Mapping[str, Any]) -> Content:
     return Content(metrics.get("rows") or 0, metrics.get("hash") or 0)
+
+
+def _accumulated(accumulator: Any) -> Content:
+    """What a `LongAccumulator` counted: it knows how many longs it took, and its sum wraps round."""
+    return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation) -> Content:
