@@ -192,10 +192,9 @@ def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
 
     Of all Catalyst expressions only the one that sets a Java bean's fields calls a method that returns nothing.
     """
-    setters = jvm.java.util.HashMap()
-    setters.put("add", hashed)
+    setters = scala_map(jvm, {"add": hashed})
     objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
-    accumulated = objects.InitializeJavaBean(object_literal(jvm, accumulator, _ACCUMULATOR), scala_map(jvm, setters))
+    accumulated = objects.InitializeJavaBean(object_literal(jvm, accumulator, _ACCUMULATOR), setters)
     boolean = scala_object(jvm.org.apache.spark.sql.types, "BooleanType")
     return ~column_of(jvm, call(jvm, accumulated, "isZero", boolean, once=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -21,7 +21,9 @@ def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(whole).toSeq()
 
 
-def scala_map(jvm: Any, items: Any) -> Any:
-    """An immutable Scala Map of a Java map."""
-    entries = jvm.scala.jdk.javaapi.CollectionConverters.asScala(items)
-    return getattr(scala_object(jvm.scala.collection.immutable, "Map"), "from")(entries)
+def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:
+    """An immutable Scala Map."""
+    whole = scala_object(jvm.scala.collection.immutable, "Map").empty()
+    for key, value in items.items():
+        whole = whole.updated(key, value)
+    return whole

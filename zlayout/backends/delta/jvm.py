@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.backends.new_files import require_files
 from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.scala import scala_object, scala_seq
+from zlayout.rewrite.scala import scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,10 +55,7 @@ class DeltaJvm:
 
     def map(self, items: Mapping[str, str]) -> Any:
         """A Scala Map[String, String]."""
-        whole = scala_object(self._jvm.scala.collection.immutable, "Map").empty()
-        for key, value in items.items():
-            whole = whole.updated(key, value)
-        return whole
+        return scala_map(self._jvm, items)
 
     def whole(self, snapshot: Any) -> Any:
         """All live AddFiles as a java.util.List."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zlayout.backends.iceberg.expressions import argument, transform_name
 from zlayout.backends.iceberg.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.backends.iceberg.partitions import ORDINALS
 from zlayout.errors import Diagnostic
 from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-
-TIMES = frozenset({"year", "month", "day", "hour"})
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
@@ -37,7 +37,7 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
     for field in fields:
         if field in state.partition_fields:
             continue
-        if field.transform in TIMES and (other := times.setdefault(field.source, field)) != field:
+        if field.transform in ORDINALS and (other := times.setdefault(field.source, field)) != field:
             message = f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time"
             found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which holds the other"))
         if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
@@ -48,9 +48,11 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
 
 def spec_name(field: PartitionField) -> str:
     """The name that Iceberg gives a new partition field in its spec."""
-    transform, _, argument = field.transform.partition("[")
-    suffix = {"truncate": "trunc"}.get(transform, transform)
-    return field.source if transform == "identity" else "_".join((field.source, suffix, *argument[:-1].split()))
+    name, width = transform_name(field), argument(field)
+    if name == "identity":
+        return field.source
+    suffix = "trunc" if name == "truncate" else name
+    return f"{field.source}_{suffix}" if width is None else f"{field.source}_{suffix}_{width}"
 
 
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
