@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.backends.delta import repartition
 from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.stamp import stamp
@@ -268,6 +269,24 @@ def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(
     assert after.files.layout.tolist() == [0] * len(after.files)
     assert len(list(backend.execute(work_for(delta_table, after, partition_by=()), silent))) == 3
     assert rows(spark, delta_path, what) == before
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_empty_string_never_becomes_null_in_a_partition_column(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, monkeypatch: Any, known: bool
+) -> None:
+    """`known` False: a value that does not survive as text in the log, and that nobody has thought of."""
+    values = "values (1, 2, ''), (3, 4, 'eu'), (5, 6, null), (7, 8, '') as t(a, b, `re.gion`)"
+    spark.sql(f"create table delta.`{delta_path}` using delta as select * from {values}")
+    before, state = rows(spark, delta_path, "*"), backend.observe(delta_table, ())
+    if not known:
+        monkeypatch.setattr(repartition, "_refuse_empty_text", lambda *_: None)
+    work = work_for(delta_table, state, partition_by=(PartitionField("re.gion"),))
+    expected = (Refused, r"ZL217 .*: 2 rows have an empty string in re\.gion") if known else (EngineError, "ZL310")
+    with pytest.raises(expected[0], match=expected[1]):
+        list(backend.execute(work, silent))
+    assert rows(spark, delta_path, "*") == before
+    assert backend.observe(delta_table, ()).version == state.version
 
 
 def test_an_append_while_repartitioning_is_kept_and_the_repartitioning_dropped(

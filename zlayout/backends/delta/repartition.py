@@ -10,11 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.fs as pa_fs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from zlayout.backends.base import Commit, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.outcome import Log
+from zlayout.errors import Refused
+from zlayout.rewrite.rows import quoted
 from zlayout.table.state import TableState
 
 
@@ -23,9 +28,9 @@ def repartition(
 ) -> Commit:
     """Write all live rows into the new partitioning and replace all files, or change nothing.
 
-    state: what the snapshot holds. Raises EngineError ZL310, ZL311 when rows out are not exactly the live rows in,
-    ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their files would
-    have the old partitioning; CommitUnknown ZL331.
+    state: what the snapshot holds. Raises Refused ZL217; EngineError ZL310, ZL311 when rows out are not exactly the
+    live rows in, ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their
+    files would have the old partitioning; CommitUnknown ZL331.
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
@@ -36,7 +41,7 @@ def repartition(
         old = delta.whole(snapshot)
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
-        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state, full=work.verify == "full")
+        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state, table)
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
@@ -54,27 +59,40 @@ def repartition(
 
 
 def _write(
-    delta: DeltaJvm,
-    snapshot: Any,
-    transaction: Any,
-    adds: Any,
-    columns: Sequence[str],
-    state: TableState,
-    *,
-    full: bool,
+    delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState, table: str
 ) -> tuple[list[Any], int]:
-    """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate."""
+    """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate.
+
+    They are always read back: the value of a partition column becomes text in the log, after the gate has seen it.
+    """
     from zlayout.rewrite.engine import settings
     from zlayout.rewrite.gate import Gate, column
 
     with settings(delta.spark):
         source = delta.data_frame(snapshot, adds)
+        _refuse_empty_text(source, columns, table)
         # with a note, the metadata does not know how many rows live
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
         placed = frame.repartition(*map(column, columns)) if columns else frame
         added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
         rows = gate.check().rows
-        if full and not adds.isEmpty():
+        if not adds.isEmpty():
             gate.verify(delta.read_back(delta.as_written(transaction), added, adds.head()))
     return added, rows
+
+
+def _refuse_empty_text(source: DataFrame, columns: Sequence[str], table: str) -> None:
+    """Raise Refused ZL217 where a column to partition by holds an empty string: the log has null for both."""
+    names = [name for name in columns if isinstance(source.schema[name].dataType, StringType)]
+    if not names:
+        return
+    counts = source.agg(*[F.count_if(F.col(quoted(name)) == "") for name in names]).collect()[0]
+    for name, count in zip(names, counts, strict=True):
+        if count:
+            raise Refused.of(
+                "ZL217",
+                f"{table}: {count:,} rows have an empty string in {name}, which Delta stores as null in a partition "
+                "column",
+                hint="keep the partitioning, or UPDATE these rows first",
+            )
