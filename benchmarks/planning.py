@@ -38,7 +38,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 
 OUT = Path(__file__).parent / "results" / "planning.json"
-DELTA = Capabilities("delta", frozenset(), zlayout_engine=True, partition_evolution=False)
+DELTA = Capabilities("delta", partition_evolution=False, native_by_rank=True)
 PROJECT = """\
 version: 1
 catalogs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from zlayout.backends.base import Backend, Commit, GroupFailed, Notice, Notify, 
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.plan.budget import take
 from zlayout.plan.decision import PlanOptions
-from zlayout.plan.model import TablePlan
+from zlayout.plan.model import BLIND, TablePlan
 from zlayout.plan.stale import Staleness, staleness
 from zlayout.planning import Planned, look, plan_table
 from zlayout.tuning import give_back_freed_memory
@@ -27,7 +27,8 @@ class Applied:
     """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached.
 
     again: what was read for it. within_budget: all that a byte budget allowed is done.
-    interrupted: a person stopped the run at this table.
+    interrupted: a person stopped the run at this table. forgotten: a dropped group had only its bounds to gain, and
+    they look as declared now that the table's property makes bounds longer (docs/adr/0004-cut-bounds.md).
     """
 
     table: str
@@ -40,12 +41,13 @@ class Applied:
     again: Planned | None = None
     within_budget: bool = False
     interrupted: bool = False
+    forgotten: bool = False
 
     @property
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
-        if self.after is None:
+        if self.after is None or self.forgotten:
             return 1
         if self.within_budget and self.after.status == "changes":
             return 0
@@ -73,12 +75,18 @@ def apply_table(
             failed = _execute(current, backend, applied, notify, announce, verify)
             after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))
             applied.after, applied.again = after.decision.plan, after
+            found = {group.partition for group in after.decision.plan.groups}
+            applied.forgotten |= any(
+                g.id in failed and g.reason == BLIND and g.partition not in found for g in current.decision.plan.groups
+            )
             if not failed:
                 applied.within_budget = planned.decision.plan.left_over is not None
                 break
             if options.max_rewrite_bytes is not None:
                 size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
                 after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=size))
+            if after.decision.plan.status in ("refused", "error"):
+                break
             current = after
     except ZlayoutError as error:
         applied.error = error
@@ -90,6 +98,14 @@ def apply_table(
             hint=f"look for run {applied.run_id} in the table's history, and report this",
             location=planned.spec.location,
         )
+
+
+def exit_code(done: Sequence[Applied]) -> int:
+    """Of a whole run: 3 only if nothing was written and nothing else failed, as it promises."""
+    codes = {applied.exit_code for applied in done} - {0}
+    if codes == {Refused.exit_code} and not any(applied.commits for applied in done):
+        return Refused.exit_code
+    return 1 if codes else 0
 
 
 def new_run(planned: Planned) -> Applied:

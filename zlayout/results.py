@@ -56,6 +56,8 @@ def _outcome(applied: Applied) -> Outcome:
         return "failed"
     if applied.after is None or applied.after.status == "error":
         return "unknown"
+    if applied.forgotten:
+        return "not_yet"
     if applied.after.status == "unchanged":
         return "as_declared"
     return "within_budget" if applied.within_budget else "not_yet"

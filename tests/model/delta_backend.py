@@ -122,7 +122,7 @@ def write_groups(
     work: Work,
     *,
     exact: bool,
-) -> list[commit.Rewritten]:
+) -> tuple[list[commit.Rewritten], tuple[()]]:
     """Stands in for `commit._rewrite`: the Spark job and the gate."""
     source = {group.id: live_rows(delta, files.of(group)) for group in groups}
     expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in groups}
@@ -135,7 +135,7 @@ def write_groups(
             delta.table.storage.add(name)
         new = commit._tagged(cast(Any, delta), AddFile(name, rows[group.id]), work, group)
         result.append(commit.Rewritten(group, (new,), tuple(files.of(group))))
-    return result
+    return result, ()
 
 
 def version_marked(storage: DeltaTable, mark: str, after: int) -> int | None:

@@ -23,7 +23,7 @@ from model.schedule import OK, learned, step
 
 from zlayout.backends.base import Work
 from zlayout.backends.iceberg import backend as product
-from zlayout.backends.iceberg import commit, history, jvm, manifests, scan, staging
+from zlayout.backends.iceberg import commit, history, jvm, manifests, record, scan, staging
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.record import known_state
 from zlayout.spec.model import TableName
@@ -94,7 +94,7 @@ def is_exact(pinned: staging.Staged) -> bool:
     return pinned.exact_deletes()
 
 
-def write_groups(pinned: staging.Staged, work: Work) -> commit.Files:
+def write_groups(pinned: staging.Staged, work: Work) -> tuple[commit.Files, tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
     client = cast(StandIn, pinned.jvm)
     source = {g.id: live_rows(pinned.tasks[path] for path in g.files.path.to_pylist()) for g in work.groups}
@@ -109,7 +109,7 @@ def write_groups(pinned: staging.Staged, work: Work) -> commit.Files:
             client.table.write([name])
         new = DataFile(name, rows[group.id])
         files[group.id] = [staging.NewFile(new, name, 1, len(new.rows))] if new.rows else []
-    return files
+    return files, ()
 
 
 def live_snapshots(table: IcebergTable, name: object) -> frozenset[int]:  # noqa: ARG001
@@ -146,7 +146,7 @@ def stand_in() -> Iterator[None]:
             (staging, "tasks_of", tasks_of),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),
-            (commit, "live_snapshots", live_snapshots),
+            (record, "live_snapshots", live_snapshots),
             (commit, "run_commits", run_commits),
         ):
             stack.enter_context(patch.object(module, name, value))

@@ -36,7 +36,7 @@ def race(
     """Write, let the other one commit, then commit."""
     jvm, wanted = IcebergJvm(spark), work(state, name)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
-        new = write_groups(pinned, wanted)
+        new, _ = write_groups(pinned, wanted)
         between()
         return list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
 

@@ -274,7 +274,7 @@ def test_a_missing_new_file_stops_the_commit(
     state = backend.observe(iceberg_table, [])
     jvm, wanted = IcebergJvm(spark), work(state, iceberg_table)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
-        new = write_groups(pinned, wanted)
+        new, _ = write_groups(pinned, wanted)
         Path(new["g0"][0].path.removeprefix("file:")).unlink()
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
             list(commit_groups(pinned, project.catalogs["ice"], wanted, new))

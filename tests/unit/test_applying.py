@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from contract import make_rows
 
-from zlayout.applying import Applied, apply_table, check_saved, new_run
+from zlayout.applying import Applied, apply_table, check_saved, exit_code, new_run
 from zlayout.backends.base import Commit, GroupFailed, Notify, Work
 from zlayout.backends.memory.backend import MemoryBackend
 from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
 from zlayout.errors import CommitConflict, Location, Refused
 from zlayout.plan import document
 from zlayout.plan.diff import Decision, PlanOptions
-from zlayout.plan.model import PropertyChange, TablePlan
+from zlayout.plan.model import BLIND, PropertyChange, Status, TablePlan
 from zlayout.planning import Planned, as_plan, plan_table
 from zlayout.results import result_of
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
@@ -142,6 +142,64 @@ def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable
     apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
     assert sum(c.bytes_removed for c in applied.commits) <= size
     assert (len(applied.commits), applied.exit_code) == (1, 0)
+
+
+def test_what_no_longer_fits_the_budget_after_a_conflict_is_a_failure(table: MemoryTable) -> None:
+    class Merged(Disturbed):
+        """Another tool makes of the files that are being rewritten one that is larger than all that may be."""
+
+        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
+            self.runs += 1
+            self.table.compact()
+            yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
+
+    backend = Merged(table)
+    options = PlanOptions(max_rewrite_bytes=sum(f.rows.nbytes for f in table.current.files.values()) // 2)
+    planned = plan_table(SPEC, backend, options)
+    applied = new_run(planned)
+    table.append(make_rows(150, start=10_000))
+    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    assert (backend.runs, applied.commits, applied.exit_code) == (1, [], 1)
+    assert [d.code for d in result_of(applied).problems] == ["ZL321"]
+
+
+def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=1)
+    planned = plan_table(SPEC, backend, OPTIONS)
+    plan = planned.decision.plan
+    blind = replace(plan, groups=tuple(replace(g, reason=BLIND, partition="region=east") for g in plan.groups))
+    applied = new_run(planned)
+    planned = replace(planned, decision=replace(planned.decision, plan=blind))
+    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    assert (len(applied.commits), applied.exit_code) == (1, 1)
+    assert result_of(applied).outcome == "not_yet"
+    assert [d.code for d in result_of(applied).problems] == ["ZL321"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ("", 0),
+        ("done", 0),
+        ("done failed", 1),
+        ("refused", 3),
+        ("refused nothing", 3),
+        ("refused failed", 1),
+        ("done refused", 1),
+        ("part-refused", 1),
+    ],
+)
+def test_exit_code_3_says_that_nothing_was_written(ends: str, code: int) -> None:
+    after: dict[str, Status] = {"done": "unchanged", "nothing": "unchanged", "failed": "changes"}
+    applied = []
+    for end in ends.split():
+        one = Applied(
+            "mem.db.t", "run", after=TablePlan("mem.db.t", "memory", SPEC.location, after.get(end, "refused"))
+        )
+        if end in ("done", "part-refused"):
+            one.commits.append(Commit("rewrite", 1))
+        applied.append(one)
+    assert exit_code(applied) == code
 
 
 def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from zlayout.applying import ATTEMPTS, Applied, apply_table, check_saved, new_run
+from zlayout.applying import ATTEMPTS, Applied, apply_table, check_saved, exit_code, new_run
 from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.interrupts import MESSAGE, Interrupts
@@ -117,7 +117,7 @@ def _execute(
         return done, INTERRUPTED
     finally:
         runtime.stop()
-    return done, max((applied.exit_code for applied in done), default=0)
+    return done, exit_code(done)
 
 
 def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:

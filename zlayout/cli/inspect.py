@@ -44,7 +44,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
     if orphans:
         lines += ["", *_orphans(find_orphans(loaded.catalogs[name.catalog], name), console.verbose)]
-    if spec is not None and columns is None:
+    if spec is not None and columns is None and backend.capabilities.can_predict(spec.layout):
         lines += _promises(*promises(state.files, spec), len(state.files.partitions))
     console.result("\n".join(lines) + "\n")
     return 0

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from zlayout.plan.decision import Decision
 from zlayout.plan.diff import too_small
+from zlayout.plan.model import BLIND, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digest_of
 
@@ -16,17 +17,19 @@ def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tupl
 
     Where nothing at all fits, every table that has something to rewrite is refused with ZL205.
     """
-    choices = [
-        (-float(decision.offer.saves[number].sum()) / max(group.bytes, 1), group.id, group.bytes, at)
-        for at, (_, decision) in enumerate(decisions)
-        if decision.offer is not None
-        for number, group in enumerate(decision.plan.groups)
-    ]
+    choices = []
+    for at, (_, decision) in enumerate(decisions):
+        if decision.offer is None:
+            continue
+        for together in _together(decision.plan):
+            groups = [decision.plan.groups[number] for number in together]
+            size, ids = sum(group.bytes for group in groups), tuple(group.id for group in groups)
+            choices.append((-float(decision.offer.saves[together].sum()) / max(size, 1), ids, size, at))
     taken: dict[int, set[str]] = {}
     left = budget
-    for _, group_id, size, at in sorted(choices):
+    for _, ids, size, at in sorted(choices):
         if size <= left:
-            taken.setdefault(at, set()).add(group_id)
+            taken.setdefault(at, set()).update(ids)
             left -= size
     wanted = [d.offer.whole.bytes for _, d in decisions if d.offer is not None and d.offer.whole.bytes]
     if wanted and not taken:
@@ -35,8 +38,23 @@ def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tupl
     return tuple(take(decision, taken.get(at, ())) for at, (_, decision) in enumerate(decisions))
 
 
+def _together(plan: TablePlan) -> list[list[int]]:
+    """The groups (by number) that are done together or not at all.
+
+    Once a table's property makes bounds longer, files with short ones cannot be told from those that need no more
+    (docs/adr/0004-cut-bounds.md), so that what is left over of them would be forgotten.
+    """
+    blind = [number for number, group in enumerate(plan.groups) if group.reason == BLIND]
+    alone = [[number] for number, group in enumerate(plan.groups) if group.reason != BLIND]
+    return [*alone, blind] if blind else alone
+
+
 def take(decision: Decision, ids: Collection[str]) -> Decision:
-    """The decision with only those of its offered groups that have these ids, and what is left over."""
+    """The decision with only those of its offered groups that have these ids, and what is left over.
+
+    Without the groups that are rewritten for longer bounds, the property that makes bounds longer stays as it is, and
+    so does the partitioning without the one group that is the whole table.
+    """
     offer, plan = decision.offer, decision.plan
     if offer is None:
         return decision
@@ -46,6 +64,10 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
     if not rest:
         return replace(decision, offer=None)
     saved = offer.saves[kept].sum(axis=0)
+    if any(group.reason == BLIND and group.id not in ids for group in plan.groups):
+        plan = replace(plan, properties=tuple(p for p in plan.properties if p.name not in offer.longer))
+    if plan.partitioning is not None and plan.partitioning.full_rewrite:
+        plan, decision = replace(plan, partitioning=None), replace(decision, partition_by=None)
     plan = replace(
         plan,
         groups=tuple(plan.groups[number] for number in kept),

@@ -30,11 +30,12 @@ class Offer:
     """What a byte budget can choose from: the decision's groups, none larger than the budget if that can be helped.
 
     saves: float64[G, d], by how much each of the groups lowers touched of each z-order column. whole: all that should
-    be rewritten, as it is left over when nothing is.
+    be rewritten, as it is left over when nothing is. longer: keys of the properties that make bounds longer.
     """
 
     saves: NDArray[np.float64]
     whole: LeftOver
+    longer: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,8 +72,7 @@ def decide(
     refusals = (*_refusals(spec, state, full, options), *refused) if change else ()
     if full and whole is not None and too_much:
         refusals = (*refusals, too_small(spec, whole.budget, whole.bytes))
-    # Iceberg's own z-order interleaves raw bytes: what it leaves cannot be told from metadata.
-    predictable = not selection.moves and (spec.layout.engine == "zlayout" or capabilities.native_by_rank)
+    predictable = not selection.moves and capabilities.can_predict(spec.layout)
     status: Status = "refused" if refusals else "changes" if change else "unchanged"
     plan = _facts(
         spec,
@@ -105,8 +105,11 @@ def decide(
     )
     if status != "changes":
         return Decision(plan)
-    offer = Offer(savings(spec, state.files, now, selection.groups), whole) if whole else None
-    return Decision(plan, groups, fields if repartition else None, offer)
+    decision = Decision(plan, groups, fields if repartition else None)
+    if whole is None:
+        return decision
+    longer = frozenset(key for cut in short for key, _ in _longer(state, cut))
+    return replace(decision, offer=Offer(savings(spec, state.files, now, selection.groups), whole, longer))
 
 
 def partitioning(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:

@@ -69,14 +69,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. native_curves: what its own rewrite can order by. zlayout_engine: it can commit ours.
+    """What a backend can do. partition_evolution: partitioning can change without rewriting every file.
 
-    partition_evolution: partitioning can change without rewriting every file (Iceberg). native_by_rank: its own
-    rewrite orders by ranks of values, so that its effect can be predicted.
+    native_by_rank: its own rewrite interleaves ranks of values; Iceberg's interleaves raw bytes, one drowning another.
     """
 
     format: str
-    native_curves: frozenset[str]
-    zlayout_engine: bool
     partition_evolution: bool
-    native_by_rank: bool = True
+    native_by_rank: bool
+
+    def can_predict(self, layout: Layout) -> bool:
+        """Whether metadata tells what a rewrite to this layout leaves; by one column, every curve is a plain sort."""
+        plain = layout.curve == "linear" or len(layout.columns) == 1
+        return layout.engine == "zlayout" or plain or self.native_by_rank

@@ -107,23 +107,23 @@ class _Job:
 class Placed:
     """The rewrite, ready to be written within `settings(session)`.
 
-    frame: the source's columns; each Spark partition is one output file (see `group_of` for the exception).
-    gate: call `gate.check()` after the write and before the commit. group_of: int32[partitions], the group of each
-    Spark partition. overflow: the Spark partitions that may hold several output partitions, sorted by them: rows
-    whose output partition the sample had missed; empty unless the source has `partition`.
-    touched: per group the predicted touched(c) of its files. notes: what the user should know (ZL402).
+    frame: the source's columns; each Spark partition is one output file. Where the source has `partition`, the last
+    Spark partition of each group is for rows whose output partition the sample had missed: it may hold several output
+    partitions, sorted by them. gate: call `gate.check()` after the write and before the commit. group_of:
+    int32[partitions], the group of each Spark partition. oversized: files of one key that is larger than two files.
     """
 
     frame: DataFrame
     gate: Gate
     group_of: Int32
-    overflow: tuple[int, ...]
-    touched: Mapping[str, Mapping[str, float]]
-    notes: tuple[Diagnostic, ...]
+    oversized: int
 
-    @property
-    def partitions(self) -> int:
-        return len(self.group_of)
+    def notes(self, table: object) -> tuple[Diagnostic, ...]:
+        """What the user of the table should know (ZL402)."""
+        if not self.oversized:
+            return ()
+        message = f"{table}: {self.oversized:,} of the new files hold one key that is larger than two files"
+        return (Diagnostic("ZL402", message, "note", "zorder.noise: true spreads such a key over several files"),)
 
 
 @contextmanager
@@ -158,15 +158,13 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
         source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
     )
     file_group = np.repeat([c.group for c in cells], [c.map.files for c in cells])
-    overflow = np.arange(len(groups) if source.partition else 0)
-    group_of = np.concatenate((file_group, overflow)).astype(np.int32)
+    missed = np.arange(len(groups) if source.partition else 0)
+    group_of = np.concatenate((file_group, missed)).astype(np.int32)
     return Placed(
         frame=_frame(_Job(source, columns, index, cells, forest, gate, group_of)),
         gate=gate,
         group_of=group_of,
-        overflow=tuple(range(forest.files, len(group_of))),
-        touched=_predicted(cells, groups),
-        notes=_notes(cells, groups),
+        oversized=sum(len(c.map.tree.oversized) for c in cells),
     )
 
 
@@ -263,29 +261,3 @@ def _order(job: _Job) -> _Order:
     partition = F.shiftright(name, LONG_BITS - bits[FILE_ID]).cast("int")
     ordinal = F.shiftright(name, bits[POSITION]).bitwiseAND(F.lit((1 << bits[ORDINAL]) - 1)).cast("int")
     return _Order({name: packed}, partition, ordinal)
-
-
-def _predicted(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> dict[str, dict[str, float]]:
-    """Per group the sum over its cells: a query on a key alone looks into every output partition."""
-    touched: dict[str, dict[str, float]] = {g.id: {} for g in groups}
-    for cell in cells:
-        mine = touched[groups[cell.group].id]
-        for column, files in cell.map.predict_touched().items():
-            mine[column] = mine.get(column, 0.0) + files
-    return touched
-
-
-def _notes(cells: Sequence[Cell], groups: Sequence[GroupTarget]) -> tuple[Diagnostic, ...]:
-    oversized: dict[str, int] = {}
-    for cell in cells:
-        oversized[groups[cell.group].id] = oversized.get(groups[cell.group].id, 0) + len(cell.map.tree.oversized)
-    return tuple(
-        Diagnostic(
-            "ZL402",
-            f"group {group}: {count} of its files hold one key that is larger than two files",
-            "note",
-            "zorder.noise: true spreads such a key over several files",
-        )
-        for group, count in oversized.items()
-        if count
-    )

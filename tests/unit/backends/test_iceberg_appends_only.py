@@ -30,7 +30,7 @@ def table(*snapshots: tuple[int, str, dict[str, str]]) -> Any:
 
 
 def work(version: int, groups: tuple[str, ...] = ("g",)) -> Any:
-    return SimpleNamespace(version=version, groups=groups, table="ice.db.t")
+    return SimpleNamespace(version=version, groups=groups, table="ice.db.t", run_id="mine")
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,19 @@ def work(version: int, groups: tuple[str, ...] = ("g",)) -> Any:
         [],
         [(2, "append", {"added-data-files": "1"})],
         [(2, "replace", {"manifests-created": "1", "deleted-data-files": "0"}), (3, "append", {})],
+        [(2, "replace", {"deleted-data-files": "2", "zlayout.run": "mine"}), (3, "append", {})],
     ],
 )
-def test_appends_and_manifest_rewrites_may_come_between(since: list[tuple[int, str, dict[str, str]]]) -> None:
+def test_appends_manifest_rewrites_and_this_run_may_come_between(
+    since: list[tuple[int, str, dict[str, str]]],
+) -> None:
     require_appends_only(table((1, "append", {}), *since), work(1))
+
+
+def test_another_run_may_not() -> None:
+    change = {"deleted-data-files": "2", "zlayout.run": "another"}
+    with pytest.raises(Refused, match="ZL225"):
+        require_appends_only(table((1, "append", {}), (2, "replace", change)), work(1))
 
 
 @pytest.mark.parametrize("operation", ["replace", "delete", "overwrite"])

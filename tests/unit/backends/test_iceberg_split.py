@@ -40,9 +40,9 @@ def test_conflicts_are_halved(
         return frozenset({1})
 
     monkeypatch.setattr(commit, "_commit", commit_one)
-    monkeypatch.setattr(commit, "_dead", dead_snapshots)
-    work: Any = SimpleNamespace(groups=tuple(SimpleNamespace(id=i) for i in range(8)))
-    unused: Any = None
+    monkeypatch.setattr(commit, "dead_snapshots", dead_snapshots)
+    work: Any = SimpleNamespace(groups=tuple(SimpleNamespace(id=i) for i in range(8)), table="ice.db.t")
+    unused: Any = SimpleNamespace(jvm=None, table=None)
     done = list(commit.commit_groups(unused, unused, work, {}))
     assert [list(d.groups) for d in done if isinstance(d, Commit)] == committed
     assert sorted(g for d in done if isinstance(d, GroupFailed) for g in d.groups) == sorted(conflicts)

@@ -53,13 +53,13 @@ def test_add_keeps_what_is_there() -> None:
 
 def test_drop_dead_forgets_snapshots_and_empty_layouts() -> None:
     state = {"a": LaidOut({}, frozenset({1, 2})), "b": LaidOut({}, frozenset({3}))}
-    assert recorded.drop_dead(state, [2, 4]) == {"a": LaidOut({}, frozenset({2}))}
+    assert recorded.drop_dead(state, frozenset({1, 3, 4})) == {"a": LaidOut({}, frozenset({2}))}
 
 
 def test_after_never_grows_past_the_live_snapshots() -> None:
     state: recorded.State = {}
     for snapshot in range(1, 50):
-        state = recorded.after(state, LAYOUT, [snapshot], live=[snapshot])
+        state = recorded.after(state, LAYOUT, [snapshot], dead=recorded.listed(state))
     assert json.loads(recorded.render(state))["layouts"] == {
         LAYOUT.layout_id: {"settings": LAYOUT.settings(), "snapshots": [49]}
     }

@@ -12,7 +12,7 @@ from zlayout.plan.work import Capabilities
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, Partition, PartitionField, TableState
 
-DELTA = Capabilities("delta", frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False)
+DELTA = Capabilities("delta", partition_evolution=False, native_by_rank=True)
 TARGET = 1000
 LAYOUT = Layout((ZorderColumn("a"),), "kd", 1000, False, TARGET, True, "zlayout")
 SPEC = LayoutSpec(TableName("lake", ("db",), "t"), LAYOUT, Location("layouts/t.yaml", 2, 1))

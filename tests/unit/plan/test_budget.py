@@ -61,6 +61,20 @@ def test_two_tables_share_one_budget() -> None:
     assert second.plan.left_over is None
 
 
+def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_whole() -> None:
+    options = PlanOptions(allow_full_rewrite=True, max_rewrite_bytes=5 * TARGET)
+    spec = replace(SPEC, partition_by=())
+    anew = decide(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
+    assert anew.partition_by == ()
+    left, done = spend([(spec, anew), (SPEC, offered(5 * TARGET, state(*WEST)))], 5 * TARGET)
+    assert partitions(done) == ["region=west"]
+    assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
+    assert left.plan.left_over is not None
+    assert left.plan.left_over.files == 4
+    alone = spend([(spec, anew)], 5 * TARGET)[0]
+    assert (alone.partition_by, len(alone.groups)) == ((), 1)
+
+
 def test_new_files_too_many_for_the_budget_are_laid_out_in_part_neighbours_together() -> None:
     files = [File(100 * (n % 5), 100 * (n % 5) + 150) for n in range(10)]
     decision = within(4 * TARGET, state(*files))

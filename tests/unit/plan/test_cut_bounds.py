@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
+from zlayout.plan.budget import spend, take
 from zlayout.plan.cut_bounds import blind_partitions, examine
+from zlayout.plan.decision import PlanOptions
 from zlayout.plan.diff import Decision, decide
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
@@ -144,6 +146,25 @@ def test_only_the_partitions_that_suffer_are_rewritten() -> None:
     decision = decide(SPEC, table(ends, laid_out=True, regions=regions), DELTA)
     assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": "bounds cut short"}
     assert len(decision.groups[0].files) == 4
+
+
+def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
+    """What it left would look as declared once the property is set."""
+    ends = [*sorted_files(URLS, 4), *sorted_files(URLS, 4), *sorted_files(HASHES, 3)]
+    observed = table(ends, laid_out=True, regions=["east"] * 4 + ["west"] * 4 + ["north"] * 3)
+    fresh = np.array([0] * 8 + [-1] * 3, np.int32)
+    observed = replace(observed, files=replace(observed.files, layout=fresh, group=fresh))
+    for budget, regions, properties in (
+        (5, ["region=north"], []),
+        (8, ["region=east", "region=west"], [("prefix", "256")]),
+    ):
+        offered = decide(SPEC, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget * TARGET))
+        decision = spend([(SPEC, offered)], budget * TARGET)[0]
+        assert sorted(g.partition for g in decision.plan.groups) == regions
+        assert [(p.name, p.after) for p in decision.plan.properties] == properties
+        assert decision.plan.left_over is not None
+        assert decision.plan.left_over.files == 11 - sum(g.files for g in decision.plan.groups)
+        assert take(offered, {g.id for g in decision.plan.groups}).plan == decision.plan
 
 
 def test_files_of_different_partitions_are_told_apart_by_the_partition() -> None:

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
-    capabilities = Capabilities(
-        format="delta", native_curves=frozenset({"zorder"}), zlayout_engine=True, partition_evolution=False
-    )
+    capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
@@ -65,7 +63,8 @@ class DeltaBackend:
 
         state = self._checked(work)
         with spark_errors(str(work.table), "looking at its versions"):
-            reason = fallback_reason(self._runtime.session, "delta") if work.groups else None
+            writes = work.groups or work.partition_by is not None
+            reason = fallback_reason(self._runtime.session, "delta") if writes else None
         if reason is not None and work.partition_by is not None:
             raise untested(f"{work.table}: changing partition_by", reason)
         native = work.layout.engine == "native" or reason is not None

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.fs as pa_fs
 from pyspark.sql import functions as f
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.outcome import Log
@@ -24,7 +24,7 @@ from zlayout.backends.delta.source_files import PinnedFiles, changed_meanwhile, 
 from zlayout.backends.delta.stamp import layout_tags
 from zlayout.backends.delta.tags import GROUP
 from zlayout.backends.delta.writing import NewFile, write_with_stats
-from zlayout.errors import CommitConflict, EngineError
+from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
@@ -45,7 +45,7 @@ class Rewritten:
 
 def run_zlayout(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
-) -> Iterator[Commit | GroupFailed]:
+) -> Iterator[Commit | GroupFailed | Notice]:
     """Rewrite the groups of `work`. state: what the snapshot holds, to drop groups that changed since the plan.
 
     Raises EngineError ZL310 to ZL314, ZL316, ZL318 (nothing committed), CommitUnknown ZL331.
@@ -60,8 +60,10 @@ def run_zlayout(
         files = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = _begin(delta, snapshot, files.adds)
         notify(Progress(table, "rewriting"))
-        rewritten = _rewrite(delta, storage, snapshot, transaction, files, groups, work, exact=not state.notes)
+        exact = not state.notes
+        rewritten, notes = _rewrite(delta, storage, snapshot, transaction, files, groups, work, exact=exact)
         notify(Progress(table, "committing"))
+    yield from map(Notice, notes)
     commit = _Committer(delta, storage, work)
 
     def begin(some: Sequence[Rewritten]) -> Any:
@@ -108,8 +110,11 @@ def _rewrite(
     work: Work,
     *,
     exact: bool,
-) -> list[Rewritten]:
-    """Place and write the rows, and pass the gate. exact False: live rows are not known, so they are counted."""
+) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
+    """Place and write the rows, and pass the gate. exact False: live rows are not known, so they are counted.
+
+    Also returns what the user should know.
+    """
     frame = delta.data_frame(snapshot, files.adds)
     source = Source(frame, f.col("_metadata.file_path"), f.col("_metadata.row_index"))
     with settings(delta.spark):
@@ -123,10 +128,11 @@ def _rewrite(
     for new in written:
         added[int(placed.group_of[_spark_partition(new.add.path())])].append(new)
     require_rows({t.id: (t.rows, sum(new.rows for new in mine)) for t, mine in zip(targets, added, strict=True)})
-    return [
+    rewritten = [
         Rewritten(group, tuple(_tagged(delta, new.add, work, group) for new in mine), tuple(files.of(group)))
         for group, mine in zip(groups, added, strict=True)
     ]
+    return rewritten, placed.notes(work.table)
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:

@@ -15,7 +15,7 @@ from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.literals import partitions_predicate
 from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.run_history import RUN, RunCommit
-from zlayout.backends.delta.schema import quoted, split_names
+from zlayout.backends.delta.schema import dotted, quoted, split_names
 from zlayout.backends.delta.stamp import stamp
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.spec.model import Layout
@@ -160,7 +160,7 @@ def _partitions(work: Work) -> list[Partition]:
 
 def _partition_types(state: TableState) -> list[pa.DataType]:
     types = {column.name: column.type for column in state.columns}
-    return [types[field.source] for field in state.partition_fields]
+    return [types[dotted([field.source])] for field in state.partition_fields]
 
 
 def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:

@@ -17,12 +17,7 @@ from zlayout.table.state import PartitionField, TableState
 class IcebergBackend:
     """Satisfies `zlayout.backends.base.Backend`."""
 
-    capabilities = Capabilities(
-        format="iceberg",
-        native_curves=frozenset({"zorder", "hilbert", "linear"}),
-        zlayout_engine=True,
-        partition_evolution=True,
-    )
+    capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog

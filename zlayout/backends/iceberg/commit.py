@@ -16,17 +16,17 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Notify, Outcome, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.expressions import argument, transform_name
-from zlayout.backends.iceberg.history import live_snapshots, run_commits
+from zlayout.backends.iceberg.history import run_commits
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import settled
-from zlayout.backends.iceberg.record import known_state
+from zlayout.backends.iceberg.record import dead_snapshots, known_state
 from zlayout.backends.iceberg.scan import lost_groups
 from zlayout.backends.iceberg.settings import current_fields
 from zlayout.backends.iceberg.staging import NewFile, Staged, staged
-from zlayout.errors import CommitConflict
+from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, quoted
@@ -36,7 +36,7 @@ Files = dict[str, list[NewFile]]
 Ids = frozenset[int]
 
 
-def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Outcome]:
     """Rewrite the work's groups and commit them. Raises EngineError (nothing committed), CommitUnknown ZL331.
 
     A group whose files have changed since the work's version fails with CommitConflict ZL320, the others go on.
@@ -50,13 +50,17 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
         return
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), "rewriting"))
-        new = write_groups(pinned, work)
+        new, notes = write_groups(pinned, work)
         notify(Progress(str(work.table), "committing"))
+        yield from map(Notice, notes)
         yield from commit_groups(pinned, catalog, work, new)
 
 
-def write_groups(pinned: Staged, work: Work) -> Files:
-    """Write all groups in one Spark job and pass the gate; new Java DataFiles by group id. Commits nothing."""
+def write_groups(pinned: Staged, work: Work) -> tuple[Files, tuple[Diagnostic, ...]]:
+    """Write all groups in one Spark job and pass the gate. Commits nothing.
+
+    Returns the new Java DataFiles by group id, and what the user should know.
+    """
     with java_errors(f"rewriting {work.table}"), settings(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
@@ -71,12 +75,12 @@ def write_groups(pinned: Staged, work: Work) -> Files:
         if work.verify == "full":
             with pinned.written([f for group in files.values() for f in group]) as written:
                 placed.gate.verify(written)
-    return files
+    return files, placed.notes(work.table)
 
 
 def commit_groups(pinned: Staged, catalog: CatalogConfig, work: Work, new: Files) -> Iterator[Commit | GroupFailed]:
     """Commit all groups in one transaction; when that conflicts, halve them until the groups in conflict are alone."""
-    dead = _dead(pinned, catalog, work)
+    dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
     waiting = [work.groups]
     while waiting:
         groups = waiting.pop()
@@ -120,7 +124,7 @@ def _prepared(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, d
     change.commit()
     snapshot = int(transaction.table().currentSnapshot().snapshotId())
     state = known_state(pinned.jvm, table.operations().current())
-    state = recorded.after(state, work.layout, [snapshot], recorded.listed(state) - dead)
+    state = recorded.after(state, work.layout, [snapshot], dead)
     transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
     pinned.require_files(added)
     return transaction, snapshot
@@ -164,13 +168,6 @@ def _finished(catalog: CatalogConfig, work: Work, groups: Sequence[Group]) -> Co
     wanted = {g.id for g in groups}
     commits = (c.commit(work.groups) for c in run_commits(catalog, work.table, work.run_id))
     return next((c for c in commits if wanted <= set(c.groups)), None)
-
-
-def _dead(pinned: Staged, catalog: CatalogConfig, work: Work) -> Ids:
-    """Recorded snapshots of which no file is live any more. Reads manifests only where there are any recorded."""
-    with java_errors(f"reading what is recorded of {work.table}"):
-        known = recorded.listed(known_state(pinned.jvm, pinned.table.operations().current()))
-    return known - live_snapshots(catalog, work.table) if known else known
 
 
 def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:

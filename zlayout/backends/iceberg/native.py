@@ -14,10 +14,10 @@ import numpy as np
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.expressions import also_selected, partition_filter
-from zlayout.backends.iceberg.history import RunCommit, live_snapshots, run_commits, run_snapshots
+from zlayout.backends.iceberg.history import RunCommit, run_commits, run_snapshots
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import looked_up
-from zlayout.backends.iceberg.record import write_state
+from zlayout.backends.iceberg.record import dead_snapshots, write_state
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import Partition, TableState
@@ -151,7 +151,7 @@ FILE_CHANGES = (
 
 
 def require_appends_only(table: Any, work: Work) -> None:
-    """Raise Refused ZL225 unless nothing but appends happened since the version that the groups were chosen from.
+    """Raise Refused ZL225 if others did more than append since the version that the groups were chosen from.
 
     Iceberg's action rewrites what it finds, so that it would not notice. Without groups nothing depends on files.
     """
@@ -159,7 +159,9 @@ def require_appends_only(table: Any, work: Work) -> None:
         return
     snapshot = table.currentSnapshot()
     while snapshot is not None and snapshot.snapshotId() != work.version:
-        if snapshot.operation() != "append" and not keeps_files(dict(snapshot.summary())):
+        summary = dict(snapshot.summary())
+        mine = summary.get(recorded.RUN) == work.run_id  # an earlier part of it, of other groups
+        if snapshot.operation() != "append" and not mine and not keeps_files(summary):
             break
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
@@ -185,9 +187,9 @@ def _finished(groups: tuple[Group, ...], done: tuple[RunCommit, ...]) -> frozens
 def _record(
     jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: tuple[RunCommit, ...]
 ) -> Iterator[Commit | GroupFailed]:
-    live = live_snapshots(catalog, work.table)
+    dead = dead_snapshots(jvm, catalog, work.table, jvm.load(work.table))
     mine = [c.snapshot for c in done]
-    if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, mine, live)):
+    if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, mine, dead)):
         yield Commit("record", mine[-1])
 
 

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from zlayout.backends.iceberg import state_property as recorded
+from zlayout.backends.iceberg.history import live_snapshots
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import settled
 from zlayout.errors import CommitConflict
-from zlayout.spec.model import TableName
+from zlayout.spec.model import CatalogConfig, TableName
 
 ATTEMPTS = 8
 
@@ -54,6 +55,16 @@ def _send(operations: Any, base: Any, changed: Any) -> bool:
 def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
     """True when the property is as wanted, else None."""
     return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
+
+
+def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:
+    """Recorded snapshots of which no file is live any more. Reads manifests only where there are any recorded.
+
+    table: the Java table as it was loaded before now, so that what is recorded from here on is not taken for dead.
+    """
+    with java_errors(f"reading what is recorded of {name}"):
+        known = recorded.listed(known_state(jvm, table.operations().current()))
+    return known - live_snapshots(catalog, name) if known else known
 
 
 def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:

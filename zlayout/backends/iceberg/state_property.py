@@ -64,13 +64,12 @@ def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mappin
     return {**state, layout_id: entry}
 
 
-def drop_dead(state: State, live: Iterable[int]) -> State:
+def drop_dead(state: State, dead: frozenset[int]) -> State:
     """`state` without the snapshots that no live file was added by, and without layouts that have none left.
 
     A snapshot adds files of one layout at most, so the property cannot hold more ids than the table has live files.
     """
-    alive = frozenset(live)
-    kept = {name: LaidOut(entry.settings, entry.snapshots & alive) for name, entry in state.items()}
+    kept = {name: LaidOut(entry.settings, entry.snapshots - dead) for name, entry in state.items()}
     return {name: entry for name, entry in kept.items() if entry.snapshots}
 
 
@@ -87,9 +86,9 @@ def listed(state: State) -> frozenset[int]:
     return frozenset(snapshot for entry in state.values() for snapshot in entry.snapshots)
 
 
-def after(state: State, layout: Layout, snapshots: Iterable[int], live: Iterable[int]) -> State:
+def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozenset[int]) -> State:
     """The state to write after a run laid out `snapshots`: dead entries dropped, the new ones added."""
-    return drop_dead(add(state, layout.layout_id, snapshots, layout.settings()), {*live, *snapshots})
+    return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.settings())
 
 
 def _laid_out(entry: Any) -> LaidOut:

@@ -13,7 +13,7 @@ from zlayout.backends.base import Capabilities, Commit, Group, GroupFailed, Noti
 from zlayout.backends.memory.store import MemoryCatalog, MemoryTable, StoredFile, Version, by_partition, new_path
 from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
-from zlayout.spec.model import CURVES, Layout, TableName
+from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
 
 
@@ -22,7 +22,7 @@ class MemoryBackend:
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
-        self.capabilities = Capabilities("memory", frozenset(CURVES), zlayout_engine=True, partition_evolution=True)
+        self.capabilities = Capabilities("memory", partition_evolution=True, native_by_rank=True)
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         stored = self._catalog.load(table.identifier)
