@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Progress, Work
 from zlayout.backends.delta import source_files
 from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import DeltaJvm
@@ -64,6 +64,15 @@ def table_with_everything(spark: SparkSession, path: Path, count: int, features:
     spark.sql(f"create table delta.`{path}` ({columns}) using delta partitioned by (p) tblproperties({features})")
     append(spark, path, 0, count)
     spark.sql(f"delete from delta.`{path}` where id = 7")
+
+
+def test_one_key_larger_than_two_files_is_told(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    spark.range(500).selectExpr("id", "1 a", "if(id < 400, 1, id) b").write.format("delta").save(str(delta_path))
+    done = list(backend.execute(work_for(delta_table, backend.observe(delta_table, ()), 10), silent))
+    assert [d.diagnostic.code for d in done if isinstance(d, Notice)] == ["ZL402"]
+    assert str(delta_table) in str(done)
 
 
 def during_commit(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race, work
 
-from zlayout.backends.base import Commit, GroupFailed
+from zlayout.backends.base import Commit, GroupFailed, Notice
 from zlayout.backends.iceberg import commit, staging
 from zlayout.backends.iceberg.backend import IcebergBackend
 from zlayout.backends.iceberg.commit import commit_groups, write_groups
@@ -265,6 +266,18 @@ def test_a_scan_is_split_so_that_all_cores_have_work(
     monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
     with staged(jvm, jvm.load(wanted.table), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() == 3
+
+
+def test_one_key_larger_than_two_files_is_told(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2)
+    spark.sql(f"update {iceberg_table} set a = 1, b = 1 where id < 500")
+    wanted = work(backend.observe(iceberg_table, []), iceberg_table)
+    (group,) = wanted.groups
+    done = list(backend.execute(replace(wanted, groups=(replace(group, target_files=10),)), lambda _: None))
+    assert [d.diagnostic.code for d in done if isinstance(d, Notice)] == ["ZL402"]
+    assert str(iceberg_table) in str(done)
 
 
 def test_a_missing_new_file_stops_the_commit(

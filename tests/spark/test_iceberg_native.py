@@ -227,6 +227,18 @@ def test_only_the_chosen_partitions_are_rewritten(
     assert all(c.kind != "rewrite" or c.files_removed for c in commits)
 
 
+def test_a_rewrite_in_parts_goes_on_after_its_own_commits(
+    spark: SparkSession, backend: IcebergBackend, run: Any, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, "partitioned by (month(day))")
+    rows, state = content(spark, iceberg_table), backend.observe(iceberg_table, [])
+    parts = work(state, iceberg_table, layout("a", "b")).in_parts(1)
+    assert len(parts) == 2
+    assert [len({g for c in run(part) for g in c.groups}) for part in parts] == [1, 1]
+    assert content(spark, iceberg_table) == rows
+    assert set(backend.observe(iceberg_table, []).files.layout) == {0}
+
+
 def test_identity_partitions_of_many_types(
     spark: SparkSession, backend: IcebergBackend, run: Any, iceberg_table: TableName
 ) -> None:
