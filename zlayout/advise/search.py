@@ -175,10 +175,8 @@ def _scaled(layout: Layout, columns: Sequence[ZorderColumn]) -> Layout:
 
 
 def _plain(layout: Layout) -> Layout:
-    """Weights have no effect on hilbert and linear."""
-    if layout.curve in ("kd", "zorder") and len(layout.columns) > 1:
-        return layout
-    return replace(layout, columns=tuple(replace(c, weight=1.0) for c in layout.columns))
+    """Without weights that have no effect."""
+    return replace(layout, columns=tuple(ZorderColumn(*pair) for pair in layout.weights.items()))
 
 
 def _rounded(weight: float) -> float:

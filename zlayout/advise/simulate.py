@@ -40,7 +40,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
 
     Partitions are laid out apart. One that the sample missed counts as files without bounds.
     """
-    weights = {c.name: c.weight for c in layout.columns}
+    weights = layout.weights
     place = np.empty(len(sample), np.int32)
     partition: list[Int32] = []
     share: list[Float64] = []

@@ -37,9 +37,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     state = backend.observe(name, wanted)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} that bounds could be read for")
-    weights = (
-        {c.name: c.weight for c in spec.layout.columns} if spec and columns is None else dict.fromkeys(wanted, 1.0)
-    )
+    weights = spec.layout.weights if spec and columns is None else dict.fromkeys(wanted, 1.0)
     target = spec.layout.target_size if spec else DEFAULT_TARGET
     lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
     if orphans:

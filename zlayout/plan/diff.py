@@ -299,12 +299,13 @@ def too_small(spec: LayoutSpec, budget: int, least: int) -> Diagnostic:
 
 def _unused_settings(spec: LayoutSpec) -> tuple[Diagnostic, ...]:
     """Settings that somebody wrote down and that the curve has no use for."""
-    layout = spec.layout
-    unused = []
+    layout, unused = spec.layout, []
     if not layout.uses_range_ids and "zorder.range_ids" in spec.marks:
-        unused.append(("zorder.range_ids", f"{layout.curve} cuts at the values themselves"))
-    if layout.curve in ("hilbert", "linear") and len({c.weight for c in layout.columns}) > 1:
-        unused.append(("zorder.columns", f"{layout.curve} cannot weigh columns"))
+        alone = " by one column" if layout.effective_curve != layout.curve else ""
+        unused.append(("zorder.range_ids", f"{layout.curve}{alone} cuts at the values themselves"))
+    if layout.weights != {c.name: c.weight for c in layout.columns}:
+        what = "one column" if len(layout.columns) == 1 else layout.curve
+        unused.append(("zorder.columns", f"{what} has no use for weights"))
     return tuple(
         Diagnostic(
             "ZL404", f"{key} has no effect: {why}", "note", "take it out, or choose another curve", spec.mark(key)

@@ -182,9 +182,8 @@ def _predict(
         low, high = axis.low[redone][file], axis.high[redone][file]
         points.append(np.rint((low + random.random(len(file)) * (high - low)) * _GRID).astype(np.int64))
     names = [c.name for c in layout.columns[: len(axes)]]
-    weights = {c.name: c.weight for c in layout.columns}
     keys = {name: pa.array(p) for name, p in zip(names, points, strict=True)}
-    to = build(keys, weights, layout.curve, layout.range_ids, targets, layout.noise).locate(keys)
+    to = build(keys, layout.weights, layout.curve, layout.range_ids, targets, layout.noise).locate(keys)
     order = np.argsort(to, kind="stable")
     first = np.flatnonzero(np.diff(to[order], prepend=-1))
     lows = [np.minimum.reduceat(p[order], first) / _GRID for p in points]

@@ -53,8 +53,7 @@ class Measured:
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     """Measure the spec's columns; partitions are measured apart."""
-    weights = {c.name: c.weight for c in spec.layout.columns}
-    metrics = layout_metrics(files, weights, with_reach=bool(laid_out(spec, files).any()))
+    metrics = layout_metrics(files, spec.layout.weights, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
     partition = files.partition.astype(np.int64)  # once for all sums
     number = counts(partition, count)
@@ -88,8 +87,7 @@ def columns(
     whether that tells anything (something is rewritten, and the engine orders by the spec's curve). boundless: columns
     that have no bounds, whatever is rewritten, so that every query opens all files.
     """
-    weights = tuple(c.weight for c in spec.layout.columns)
-    lowest = floor(files, weights, now.distinct).sum(axis=0)
+    lowest = floor(files, tuple(spec.layout.weights.values()), now.distinct).sum(axis=0)
     after = touched.sum(axis=0)
     without = [c.name in boundless for c in spec.layout.columns]
     lowest[without] = after[without] = files.sum()
@@ -160,5 +158,5 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)
     loss = _LOSS[layout.curve][min(d, 4) - 1]
-    lowest = floor(targets, tuple(c.weight for c in layout.columns), distinct)
+    lowest = floor(targets, tuple(layout.weights.values()), distinct)
     return np.minimum(lowest * loss, targets[:, None])

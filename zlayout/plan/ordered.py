@@ -23,7 +23,8 @@ def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]
         return ()
     has = (
         ("zorder.columns", list(ordering.columns), list(spec.column_names)),
-        ("zorder.curve", ordering.curve, spec.layout.curve),
+        # by one column, every curve is a plain sort
+        ("zorder.curve", ordering.curve, ordering.curve if len(ordering.columns) == 1 else spec.layout.curve),
     )
     return tuple(SettingDrift(key, before, after, spec.mark(key)) for key, before, after in has if before != after)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
 ENGINES = ("zlayout", "native")
+_BY_RANGE_IDS = ("zorder", "hilbert")
 # Part of the layout id: raise it when the same settings would give other files.
 ALGORITHM_VERSION = 1
 
@@ -60,13 +61,24 @@ class Layout:
     engine: str
 
     @property
+    def effective_curve(self) -> str:
+        """The engine zlayout lays out a single column by kd, whatever the curve: all of them are a plain sort then."""
+        return "kd" if len(self.columns) == 1 and self.engine == "zlayout" else self.curve
+
+    @property
     def uses_range_ids(self) -> bool:
         """kd and linear cut at the values of the sample; what they lay out does not depend on range ids."""
-        return self.curve in ("zorder", "hilbert")
+        return self.effective_curve in _BY_RANGE_IDS
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """By column, as they have an effect: hilbert and linear cannot weigh columns, nor is there a choice of one."""
+        weighs = self.curve in ("kd", "zorder") and len(self.columns) > 1
+        return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
-        """The settings that have an effect, as plain JSON values under the names they have in the spec."""
-        range_ids = {"zorder.range_ids": self.range_ids} if self.uses_range_ids else {}
+        """Plain JSON values under the names they have in the spec; range ids only where the curve knows them."""
+        range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _BY_RANGE_IDS else {}
         return {
             "zorder.columns": [
                 c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
@@ -81,8 +93,13 @@ class Layout:
 
     @property
     def layout_id(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON of the settings and the algorithm version."""
-        document = {"algorithm": ALGORITHM_VERSION, **self.settings()}
+        """First 16 hex digits of the SHA-256 of the canonical JSON of the settings and the algorithm version.
+
+        Layouts that differ only in what has no effect have the same: docs/adr/0005-layout-id.md.
+        """
+        columns = tuple(ZorderColumn(name, weight) for name, weight in self.weights.items())
+        effective = replace(self, columns=columns, curve=self.effective_curve)
+        document = {"algorithm": ALGORITHM_VERSION, **effective.settings()}
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from unit.plan.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.iceberg.backend import IcebergBackend
 from zlayout.errors import Diagnostic
 from zlayout.plan.diff import Decision, PlanOptions, decide
 from zlayout.plan.model import TablePlan
@@ -230,3 +232,41 @@ def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
     files = state(File(0, 4), File(5, 9))
     turned = replace(files, files=files.files.take(np.array([1, 0])))
     assert decide(SPEC, turned, DELTA).groups[0].id == one.groups[0].id
+
+
+@pytest.mark.parametrize(
+    ("curve", "weight", "notes"),
+    [
+        ("kd", 1.0, ["zorder.range_ids has no effect: kd cuts at the values themselves"]),
+        ("zorder", 1.0, ["zorder.range_ids has no effect: zorder by one column cuts at the values themselves"]),
+        (
+            "kd",
+            3.0,
+            [
+                "zorder.range_ids has no effect: kd cuts at the values themselves",
+                "zorder.columns has no effect: one column has no use for weights",
+            ],
+        ),
+    ],
+)
+def test_settings_without_effect_are_told(curve: str, weight: float, notes: list[str]) -> None:
+    layout = replace(LAYOUT, curve=curve, columns=(ZorderColumn("a", weight),))
+    spec = replace(SPEC, layout=layout, marks={"zorder.range_ids": SPEC.location})
+    told = [d.message for d in decide(spec, state(File(0, 9)), DELTA).plan.diagnostics if d.code == "ZL404"]
+    assert told == notes
+
+
+@pytest.mark.parametrize(
+    ("engine", "curve", "columns", "predicted"),
+    [
+        ("zlayout", "zorder", "ab", True),
+        ("native", "zorder", "ab", False),
+        ("native", "hilbert", "ab", False),
+        ("native", "linear", "ab", True),
+        ("native", "zorder", "a", True),
+    ],
+)
+def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, columns: str, predicted: bool) -> None:
+    layout = replace(LAYOUT, engine=engine, curve=curve, columns=tuple(map(ZorderColumn, columns)))
+    assert IcebergBackend.capabilities.can_predict(layout) == predicted
+    assert DeltaBackend.capabilities.can_predict(layout)

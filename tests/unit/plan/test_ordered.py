@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.plan.decision import Decision, PlanOptions
 from zlayout.plan.diff import decide
-from zlayout.spec.model import LayoutSpec
+from zlayout.plan.ordered import differences
+from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Ordering, TableState
 
 LINEAR = replace(SPEC, layout=replace(SPEC.layout, curve="linear"))
@@ -49,18 +49,16 @@ def test_one_partition_past_tolerance_takes_the_others_with_it() -> None:
     assert sorted(g.partition for g in decision.plan.groups) == ["region=east", "region=west"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "ordering", "expected"),
-    [
-        (LINEAR, Ordering(("b", "a"), "linear", ""), [("zorder.columns", ["b", "a"], ["a"])]),
-        (SPEC, BY_A, [("zorder.curve", "linear", "kd")]),
-    ],
-)
-def test_another_order_than_declared_is_drift_from_it(
-    spec: LayoutSpec, ordering: Ordering, expected: list[tuple[str, object, object]]
-) -> None:
-    decision = decide(spec, by_others(*SORTED, ordering=ordering), DELTA)
-    assert (decision.plan.status, drift(decision)) == ("changes", expected)
+def test_another_order_than_declared_is_drift_from_it() -> None:
+    decision = decide(LINEAR, by_others(*SORTED, ordering=Ordering(("b", "a"), "linear", "")), DELTA)
+    assert (decision.plan.status, drift(decision)) == ("changes", [("zorder.columns", ["b", "a"], ["a"])])
+
+
+def test_another_curve_is_drift_unless_it_is_by_one_column() -> None:
+    assert decide(SPEC, by_others(*SORTED, ordering=BY_A), DELTA).plan.status == "unchanged"
+    both = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+    (found,) = differences(both, by_others(*SORTED, ordering=Ordering(("a", "b"), "linear", "")))
+    assert (found.key, found.before, found.after) == ("zorder.curve", "linear", "kd")
 
 
 def test_small_files_and_deleted_rows_count_as_in_tables_that_zlayout_laid_out() -> None:

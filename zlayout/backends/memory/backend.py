@@ -103,8 +103,7 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
     if files == 1 or not len(rows):
         return [rows] if len(rows) else []
     keys = {c.name: rows[c.name].combine_chunks() for c in layout.columns}
-    weights = {c.name: c.weight for c in layout.columns}
-    where = build(keys, weights, layout.curve, layout.range_ids, files, layout.noise).locate(keys)
+    where = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise).locate(keys)
     return [rows.filter(pa.array(where == file)) for file in np.unique(where)]
 
 
