@@ -255,7 +255,9 @@ def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(
     what = "id, a, b, m['k'], d, p, _metadata.row_id"
     before, state = rows(spark, delta_path, what), backend.observe(delta_table, ())
     work = work_for(delta_table, state, partition_by=(PartitionField("d"),), verify="full")
-    repartitioned, *rest = backend.execute(work, silent)
+    stages: list[str] = []
+    repartitioned, *rest = backend.execute(work, lambda progress: stages.append(progress.stage.partition(",")[0]))
+    assert stages[:3] == ["changing settings", "rewriting the table", "committing"]
     assert isinstance(repartitioned, Commit)
     assert (repartitioned.rows, repartitioned.files_removed) == (199, len(state.files))
     assert [c.kind for c in rest if isinstance(c, Commit)] == ["rewrite", "record"]

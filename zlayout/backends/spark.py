@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,10 @@ JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package op
 
 
 class SparkRuntime:
-    """Starts the Spark session of a project when it is first asked for, and not before."""
+    """Starts the Spark session of a project when it is first asked for, and not before.
+
+    log_path: what the JVM said, None where it has not started or was there before us (spark-submit).
+    """
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -55,6 +58,12 @@ class SparkRuntime:
             self._session.stop()
         self._session = None
 
+    def discard_log(self) -> None:
+        """Remove Spark's log, which is of use only where something failed."""
+        if self.log_path is not None:
+            self.log_path.unlink(missing_ok=True)
+            self.log_path = None
+
     def _start(self) -> SparkSession:
         refuse_connect(self._project.spark.conf, os.environ)
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -67,12 +76,12 @@ class SparkRuntime:
         builder = SparkSession.builder.appName("zlayout")
         for key, value in session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ)).items():
             builder = builder.config(key, value)
-        with _jvm_log() as self.log_path:
+        with nullcontext() if submitted else _jvm_log() as self.log_path:
             try:
                 session = builder.getOrCreate()
             except Exception as error:
                 raise EngineError.of(
-                    "ZL304", f"Spark did not start: {_first_line(error)}", hint=f"its log is {self.log_path}"
+                    "ZL304", f"Spark did not start: {_first_line(error)}", hint="Spark's log has the rest"
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
         return session

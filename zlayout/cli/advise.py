@@ -17,6 +17,7 @@ from zlayout.cli.advise_columns import asked_layouts, parse_columns
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.project import known_table, open_project
+from zlayout.cli.spark_log import tell_log
 from zlayout.errors import Location, SpecError
 from zlayout.importing import target_size
 from zlayout.report.words import number, plural, printable
@@ -114,8 +115,10 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     give_back_freed_memory()  # what reading left: Spark's JVM needs it from here on
     try:
         sample = draw_sample(runtime, catalog, name, state, columns, rows, request.seed)
+        runtime.discard_log()
     finally:
         runtime.stop()
+        tell_log(runtime, console)
     if not len(sample):
         raise SpecError.of("ZL075", f"the sample of {name} is empty", hint="a larger --sample-rows, or another --seed")
     question = Question(

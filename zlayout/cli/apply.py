@@ -18,6 +18,7 @@ from zlayout.cli.plan import Planning, PlanRequest, make_plan
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports
 from zlayout.cli.shown import JsonShown, Shown, TextShown
+from zlayout.cli.spark_log import tell_log
 from zlayout.errors import SpecError
 from zlayout.plan import document
 from zlayout.plan.model import Plan
@@ -68,8 +69,12 @@ def apply_command(
         console.say("Not applied; nothing was written.")
         return shown.end(plan, 1)
     done, code = _execute(planning, request, shown, verify)
-    for diagnostic in (d for applied in done for d in result_of(applied).problems):
+    problems = [diagnostic for applied in done for diagnostic in result_of(applied).problems]
+    for diagnostic in problems:
         console.diagnose(diagnostic)
+    if not problems:
+        planning.runtime.discard_log()
+    tell_log(planning.runtime, console)
     finished = with_results(plan, done)
     return shown.end(finished, max(code, plan.exit_code), _outcomes(done, console.text_options().width))
 

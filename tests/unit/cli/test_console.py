@@ -1,8 +1,12 @@
 import io
+from pathlib import Path
 
 import pytest
 
-from zlayout.cli.console import Color, wants_color
+from zlayout.backends.spark import SparkRuntime
+from zlayout.cli.console import Color, Console, wants_color
+from zlayout.cli.spark_log import tell_log
+from zlayout.spec.model import Project, SparkConfig
 
 
 class Terminal(io.StringIO):
@@ -28,3 +32,17 @@ def test_flag_then_no_color_then_force_color_then_terminal(
 ) -> None:
     assert wants_color(color, Terminal(), environ) is terminal
     assert wants_color(color, io.StringIO(), environ) is pipe
+
+
+def test_sparks_log_is_named_where_it_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
+    tell_log(runtime, Console())
+    assert capsys.readouterr().err == ""
+    runtime.log_path = tmp_path / "spark.log"
+    runtime.log_path.write_text("what the JVM said")
+    tell_log(runtime, Console())
+    assert capsys.readouterr().err == f"Spark's log: {tmp_path / 'spark.log'}\n"
+    runtime.discard_log()
+    assert list(tmp_path.iterdir()) == []
+    tell_log(runtime, Console())
+    assert capsys.readouterr().err == ""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
-from zlayout.backends.base import Capabilities, Group, Notify, Outcome, Work
+from zlayout.backends.base import Capabilities, Group, Notify, Outcome, Progress, Work
 from zlayout.backends.catalogs import delta_location, storage_options
 from zlayout.backends.delta.features import partition_refusals
 from zlayout.backends.delta.observe import observe_delta
@@ -72,6 +72,7 @@ class DeltaBackend:
             yield from self._fallback(work, state, reason)
         storage = self._storage(state.location)
         delta = DeltaJvm(self._runtime.session, state.location)
+        notify(Progress(str(work.table), "changing settings"))
         if work.properties:
             yield set_properties(delta, storage, work, state.version)
         if work.partition_by is not None:

@@ -45,6 +45,7 @@ def repartition(
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
+        notify(Progress(table, "committing"))  # which a Ctrl-C lets come to its end
         delta.require_files(added)
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
