@@ -121,6 +121,16 @@ def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
     return Diagnostic("ZL005", f"not YAML: {problem}", location=place)
 
 
+def _events(text: str) -> Iterator[Event]:
+    loader = yaml.SafeLoader(text)
+    events: Iterator[Event] = iter(loader.get_event, None)
+    try:
+        yield from events
+    except (ValueError, OverflowError) as error:
+        # PyYAML gives the digits of an escape to chr(), and those of %YAML to int(), whatever they are.
+        raise yaml.MarkedYAMLError(problem="a number out of range", problem_mark=loader.get_mark()) from error
+
+
 class _TooManyError(Exception):
     """The file has more mistakes than anyone wants to read, or nests too deep to go on."""
 
@@ -134,7 +144,7 @@ class _Builder:
         self.errors: list[Diagnostic] = []
 
     def document(self, text: str) -> dict[str, Any]:
-        events: Iterator[Event] = yaml.parse(text, Loader=yaml.SafeLoader)
+        events = _events(text)
         data: Any = None
         documents = 0
         for event in events:
