@@ -97,7 +97,10 @@ def new_run(planned: Planned) -> Applied:
 
 
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
-    """The decision behind a saved plan, pinned to the plan's version. Raises Refused ZL203 when it is stale."""
+    """The decision behind a saved plan, pinned to the plan's version.
+
+    Raises Refused ZL203 when it is stale, TableError when the spec does not fit the table any more.
+    """
     if planned.state is None:
         raise TableError(*planned.decision.plan.diagnostics)
     version = saved.requires.version if saved.requires else None
@@ -114,6 +117,8 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
             hint="run `zlayout plan` again and review it",
             location=planned.spec.location,
         )
+    if again.decision.plan.status == "error":
+        raise TableError(*again.decision.plan.diagnostics)
     if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
         raise Refused(*reasons)
     return again
