@@ -18,12 +18,20 @@ _SIZE_PROPERTIES = ("delta.targetFileSize", "write.target-file-size-bytes")
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
-    """The settings that zlayout recorded for most of the table's bytes; None where it laid out none of them."""
-    known = [n for n, record in enumerate(state.files.layouts) if record.settings]
+    """The settings that zlayout recorded for most of the table's bytes; None where it laid out none of them.
+
+    Others may have written the record anew: one that lacks what every layout has does not count.
+    """
+    known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings)]
     if not known:
         return None
     size = [int(state.files.bytes[state.files.layout == n].sum()) for n in known]
     return state.files.layouts[known[int(np.argmax(size))]].settings if max(size) else None
+
+
+def _whole(settings: Mapping[str, Any]) -> bool:
+    columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
+    return isinstance(columns, list) and type(size) is int
 
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:

@@ -89,6 +89,22 @@ def test_a_layout_that_no_file_has_is_not_what_the_table_has(memory: Scripted) -
     assert recorded_settings(replace(state, files=none_left)) is None
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"engine": "native"},
+        {"zorder.columns": ["a"]},
+        {"zorder.columns": "a", "files.target_size": 1},
+        {"zorder.columns": ["a"], "files.target_size": "1"},
+    ],
+)
+def test_a_record_without_what_every_layout_has_does_not_count(memory: Scripted, settings: dict[str, object]) -> None:
+    assert run(["apply", "--auto-approve"]) == 0
+    state = memory.observe(the_layout().table, ())
+    layouts = tuple(replace(record, settings=settings) for record in state.files.layouts)
+    assert recorded_settings(replace(state, files=replace(state.files, layouts=layouts))) is None
+
+
 def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.table({"day": ["a", "b"], "id": [1, 2]})
     write_deltalake(str(root / "tables" / "db" / "days"), rows, partition_by=["day"])
