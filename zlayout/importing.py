@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import yaml
 
 from zlayout.spec.model import TableName
+from zlayout.spec.yaml import dump
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Ordering, TableState
 
@@ -47,7 +48,7 @@ def target_size(state: TableState) -> int:
     the default.
     """
     for name in _SIZE_PROPERTIES:
-        if (text := state.properties.get(name, "")).isdigit() and int(text) > 0:
+        if re.fullmatch("[0-9]{1,18}", text := state.properties.get(name, "")) and int(text) > 0:
             return int(text)
     if len(state.files) < 4:
         return DEFAULT_SIZE
@@ -67,7 +68,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
     body |= {"zorder": zorder, "files": files}
     if "engine" in settings:
         body["engine"] = settings["engine"]
-    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    text = dump(body, default_flow_style=None, width=110)
     return f"# Imported by zlayout; its order is from {source}.\n{text}"
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
 from zlayout.cli.console import Console
 from zlayout.errors import Location, SpecError
 from zlayout.spec.load import load_project
 from zlayout.spec.names import parse_table
 from zlayout.spec.schema import schema_text
+from zlayout.spec.yaml import dump
 
 WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
 SCHEMAS = ".zlayout"
@@ -121,7 +120,7 @@ def _layout(answers: Mapping[str, str]) -> str:
 
 def _scalar(value: str | list[str]) -> str:
     """A value as YAML in one line, quoted where it must be."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
 

@@ -248,6 +248,23 @@ def plain_value(text: str) -> Any:
     return text
 
 
+def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:
+    """YAML that `parse` reads back as the same value; style: options of PyYAML."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, **style)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that is a number by YAML 1.2 alone, such as 1e5, which PyYAML would leave bare."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = None if isinstance(plain_value(data), str) else "'"
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
 def quoted(text: str) -> str:
     """Text of a user for a message: short, and with nothing in it that a terminal would act on."""
     return f"'{printable(text if len(text) <= 60 else text[:57] + '...')}'"

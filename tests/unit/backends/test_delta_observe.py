@@ -300,6 +300,7 @@ def test_cut_strings_of_a_longer_prefix(tmp_path: Path) -> None:
     [
         ({}, (("delta.dataSkippingStringPrefixLength", "256"),)),
         ({"delta.dataSkippingStringPrefixLength": "64"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
+        ({"delta.dataSkippingStringPrefixLength": "²"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
         ({"delta.dataSkippingStringPrefixLength": "256"}, ()),
         ({"delta.dataSkippingStringPrefixLength": "2000"}, ()),
     ],
