@@ -134,8 +134,8 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
     try:
         for path, text in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            written.append(folder / path)  # before it is whole: a full disk leaves a part of it
             (folder / path).write_text(text, encoding="utf-8")
-            written.append(folder / path)
         load_project(folder, os.environ)
     except OSError as error:
         _remove(written)
@@ -149,4 +149,4 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
 
 def _remove(written: list[Path]) -> None:
     for path in written:
-        path.unlink()
+        path.unlink(missing_ok=True)
