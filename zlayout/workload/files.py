@@ -31,16 +31,20 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
     for path in paths:
         if is_event_log(path):
             ran, unread, different = read_event_log(path)
-            scans, unused, count = [*scans, *ran], [*unused, *unread], count + different
+            scans, unused, count = [*scans, *ran], [*unused, *unread], _limited(count + different, path)
             continue
         for query in read_queries(path):
-            count += 1
-            if count > MAX_QUERIES:
-                raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
+            count = _limited(count + 1, path)
             found, left = read_query(query, known)
             scans += found
             unused += left
     return Workload(tuple(scans), tuple(unused), count)
+
+
+def _limited(count: int, path: Path) -> int:
+    if count > MAX_QUERIES:
+        raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
+    return count
 
 
 def read_queries(path: Path) -> Iterator[Query]:
