@@ -16,7 +16,7 @@ from zlayout.plan.stale import Staleness, staleness
 from zlayout.planning import Planned, look, plan_table
 from zlayout.tuning import give_back_freed_memory
 
-# A group that met a concurrent change is planned anew, at most this many times in one run.
+# A group that met a concurrent change is planned anew and run again; one run does so until it tried this often.
 ATTEMPTS = 3
 
 Announce = Callable[[str, Outcome], None]
