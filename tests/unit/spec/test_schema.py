@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.spec.defaults import DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
-from zlayout.spec.model import CURVES, ENGINES
+from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
+from zlayout.spec.model import CURVES
 from zlayout.spec.names import parse_partition_key
 from zlayout.spec.schema import load_schema, schema_text
 from zlayout.spec.validation import validate
@@ -72,7 +72,7 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
     }
     assert {**shown, "engine": layout["engine"]["default"]} == DEFAULTS
     assert tuple(layout["zorder"]["properties"]["curve"]["enum"]) == CURVES
-    assert tuple(layout["engine"]["enum"]) == ENGINES
+    assert layout["engine"]["enum"] == list(DEFAULT_CURVE)
     project = load_schema("project")["properties"]
     assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
     assert set(NATIVE_CURVES) == set(load_schema("project")["definitions"]["catalog"]["properties"]["format"]["enum"])
