@@ -16,7 +16,7 @@ from zlayout.plan.stale import Staleness, staleness
 from zlayout.planning import Planned, look, plan_table
 from zlayout.tuning import give_back_freed_memory
 
-# A group that met a concurrent change is planned anew, at most this many times in one run.
+# A group that met a concurrent change is planned anew and run again; one run does so until it tried this often.
 ATTEMPTS = 3
 
 Announce = Callable[[str, Outcome], None]
@@ -113,7 +113,10 @@ def new_run(planned: Planned) -> Applied:
 
 
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
-    """The decision behind a saved plan, pinned to the plan's version. Raises Refused ZL203 when it is stale."""
+    """The decision behind a saved plan, pinned to the plan's version.
+
+    Raises Refused ZL203 when it is stale, TableError when the spec does not fit the table any more.
+    """
     if planned.state is None:
         raise TableError(*planned.decision.plan.diagnostics)
     version = saved.requires.version if saved.requires else None
@@ -130,6 +133,8 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
             hint="run `zlayout plan` again and review it",
             location=planned.spec.location,
         )
+    if again.decision.plan.status == "error":
+        raise TableError(*again.decision.plan.diagnostics)
     if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
         raise Refused(*reasons)
     return again

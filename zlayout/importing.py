@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import yaml
 
 from zlayout.spec.model import TableName
+from zlayout.spec.yaml import dump
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Ordering, TableState
 
@@ -18,12 +19,20 @@ _SIZE_PROPERTIES = ("delta.targetFileSize", "write.target-file-size-bytes")
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
-    """The settings that zlayout recorded for most of the table's bytes; None where it laid out none of them."""
-    known = [n for n, record in enumerate(state.files.layouts) if record.settings]
+    """The settings that zlayout recorded for most of the table's bytes; None where it laid out none of them.
+
+    Others may have written the record anew: one that lacks what every layout has does not count.
+    """
+    known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings)]
     if not known:
         return None
     size = [int(state.files.bytes[state.files.layout == n].sum()) for n in known]
     return state.files.layouts[known[int(np.argmax(size))]].settings if max(size) else None
+
+
+def _whole(settings: Mapping[str, Any]) -> bool:
+    columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
+    return isinstance(columns, list) and type(size) is int
 
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
@@ -39,7 +48,7 @@ def target_size(state: TableState) -> int:
     the default.
     """
     for name in _SIZE_PROPERTIES:
-        if (text := state.properties.get(name, "")).isdigit() and int(text) > 0:
+        if re.fullmatch("[0-9]{1,18}", text := state.properties.get(name, "")) and int(text) > 0:
             return int(text)
     if len(state.files) < 4:
         return DEFAULT_SIZE
@@ -59,7 +68,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
     body |= {"zorder": zorder, "files": files}
     if "engine" in settings:
         body["engine"] = settings["engine"]
-    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    text = dump(body, default_flow_style=None, width=110)
     return f"# Imported by zlayout; its order is from {source}.\n{text}"
 
 

@@ -41,8 +41,13 @@ def _drawn(table: TablePlan, planned: Planned) -> TablePlan:
 
 
 def looked_again(before: TablePlan, again: Planned) -> tuple[Boxes | None, tuple[StripCell, ...]]:
-    """The boxes and the strip of a table after its run, of the partition that was drawn before; none if none was."""
-    if before.picture is None or again.state is None or not len(again.state.files):
+    """The boxes and the strip of a table after its run, of the partition that was drawn before; none if none was.
+
+    None either where the spec does not fit the table any more, as when a column was dropped meanwhile.
+    """
+    if before.picture is None or again.decision.plan.status == "error":
+        return None, ()
+    if again.state is None or not len(again.state.files):
         return None, ()
     files = again.state.files
     nothing = files.bytes < 0

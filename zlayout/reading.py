@@ -1,12 +1,14 @@
-"""Opening what others wrote: never more than so many bytes, never anything but a regular file."""
+"""Reading what others wrote: of a regular file so many bytes, of JSON what can be written as JSON again."""
 
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -24,3 +26,26 @@ def read_at_most(path: Path, most: int) -> bytes:
     """The first `most` bytes of a file. Raises as `open_file`."""
     with open_file(path) as file:
         return file.read(most)
+
+
+def parse_json(text: str) -> Any:
+    """Plain values of JSON. Raises ValueError for what is none, and for what Python takes all the same.
+
+    That is numbers that are not finite or of more than 64 bits, and lists in lists until the stack is full.
+    """
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_number)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(f"a number of more than 64 bits: {text[:25]}")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"not a finite number: {text[:25]}")
+    return number

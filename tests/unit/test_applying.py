@@ -13,7 +13,7 @@ from zlayout.applying import Applied, apply_table, check_saved, exit_code, new_r
 from zlayout.backends.base import Commit, GroupFailed, Notify, Work
 from zlayout.backends.memory.backend import MemoryBackend
 from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
-from zlayout.errors import CommitConflict, Location, Refused
+from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.plan import document
 from zlayout.plan.diff import Decision, PlanOptions
 from zlayout.plan.model import BLIND, PropertyChange, Status, TablePlan
@@ -109,6 +109,14 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
     elsewhere = replace(again, state=replace(planned.state, properties={"p": "counts"}))
     with pytest.raises(Refused, match="properties changed: p"):
         check_saved(saved, elsewhere, backend, OPTIONS, "compatible")
+
+
+def test_a_saved_plan_whose_spec_does_not_fit_the_table_any_more_says_why(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    saved = plan_table(SPEC, backend, OPTIONS).decision.plan
+    spec = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("gone"),)))
+    with pytest.raises(TableError, match="ZL012 unknown column 'gone'"):
+        check_saved(saved, plan_table(spec, backend, OPTIONS), backend, OPTIONS, "compatible")
 
 
 def test_rows_survive_all_of_it(table: MemoryTable) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log
 
-import yaml
-
 from zlayout.advise.model import Choice, Costs, Study
 from zlayout.report.words import printable
+from zlayout.spec.yaml import dump
 
 # Less than this factor is called the same; a query is as fast as the bytes that it need not read.
 SAME = 1.05
@@ -92,10 +91,10 @@ def zorder_block(choice: Choice) -> str:
     layout = choice.layout
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
     body = {"zorder": {"columns": columns, "curve": layout.curve}}
-    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    text = dump(body, default_flow_style=None, width=110)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
         # characters that do not print are written as escapes
-        text = yaml.safe_dump(body, sort_keys=False, default_flow_style=None, width=110)
+        text = dump(body, allow_unicode=False, default_flow_style=None, width=110)
     return text
 
 

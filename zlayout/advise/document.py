@@ -13,7 +13,7 @@ FORMAT_VERSION = 1
 
 
 def to_json(study: Study) -> str:
-    return json.dumps(to_document(study), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(to_document(study), indent=2, allow_nan=False) + "\n"
 
 
 def to_document(study: Study) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
@@ -71,7 +71,8 @@ def _jdbc(uri: str) -> dict[str, str]:
         return conf | {"uri": f"jdbc:sqlite:{uri.partition(':///')[2]}"}
     host = parts.netloc.rpartition("@")[2]
     if parts.username:
-        conf["jdbc.user"] = parts.username
+        conf["jdbc.user"] = unquote(parts.username)
     if parts.password:
-        conf["jdbc.password"] = parts.password
-    return conf | {"uri": f"jdbc:{dialect}://{host}{parts.path}"}
+        conf["jdbc.password"] = unquote(parts.password)
+    query = f"?{parts.query}" if parts.query else ""
+    return conf | {"uri": f"jdbc:{dialect}://{host}{parts.path}{query}"}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zlayout.backends import versions
 from zlayout.backends.catalogs import spark_catalog_conf
 from zlayout.backends.engine_check import refuse_connect
-from zlayout.errors import EngineError
+from zlayout.errors import EngineError, first_line
 from zlayout.spec.model import Project
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class SparkRuntime:
                 session = builder.getOrCreate()
             except Exception as error:
                 raise EngineError.of(
-                    "ZL304", f"Spark did not start: {_first_line(error)}", hint="Spark's log has the rest"
+                    "ZL304", f"Spark did not start: {first_line(error)}", hint="Spark's log has the rest"
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
         return session
@@ -130,7 +130,7 @@ def check_java() -> None:
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if not found or int(found[1]) < versions.JAVA_MINIMUM:
-        said = found[1] if found else _first_line(answer.stderr or "nothing")
+        said = found[1] if found else first_line(answer.stderr.strip() or "nothing")
         raise EngineError.of("ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {said}", hint=JAVA_HINT)
 
 
@@ -147,7 +147,3 @@ def _jvm_log() -> Iterator[Path]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(handle)
-
-
-def _first_line(text: object) -> str:
-    return next((line.strip() for line in str(text).splitlines() if line.strip()), "")

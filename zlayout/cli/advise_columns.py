@@ -32,10 +32,9 @@ def _weight(text: str, part: str) -> float:
         weight = float(text)
     except ValueError:
         weight = 0.0
-    if not 0 < weight < float("inf"):
-        raise SpecError.of(
-            "ZL074", f"expected a weight above 0, found {part.strip()!r}", hint="such as b=2", location=PLACE
-        )
+    if not 0 < weight <= 1000:  # as in a layout
+        message = f"expected a weight above 0, at most 1000, found {part.strip()!r}"
+        raise SpecError.of("ZL074", message, hint="such as b=2", location=PLACE)
     return weight
 
 

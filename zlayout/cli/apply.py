@@ -49,7 +49,8 @@ def apply_command(
             "apply asks before it writes, and there is no terminal to ask on",
             hint="pass --auto-approve",
         )
-    if _is_plan_file(request):
+    reviewed = _is_plan_file(request)
+    if reviewed:
         saved = document.read(Path(request.select[0]))
         if not saved.has_changes:
             return shown.end(saved, saved.exit_code, f"{text.last_line(saved)}\n")
@@ -68,7 +69,7 @@ def apply_command(
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not applied; nothing was written.")
         return shown.end(plan, 1)
-    done, code = _execute(planning, request, shown, verify)
+    done, code = _execute(planning, request, shown, verify, 1 if reviewed else ATTEMPTS)
     problems = [diagnostic for applied in done for diagnostic in result_of(applied).problems]
     for diagnostic in problems:
         console.diagnose(diagnostic)
@@ -95,12 +96,11 @@ def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Plannin
 
 
 def _execute(
-    planning: Planning, request: PlanRequest, shown: Shown, verify: Literal["gate", "full"]
+    planning: Planning, request: PlanRequest, shown: Shown, verify: Literal["gate", "full"], attempts: int
 ) -> tuple[list[Applied], int]:
     """Apply table after table; what was done to each, and the exit code."""
     changing = [p for p in planning.planned if p.decision.plan.status == "changes"]
     done: list[Applied] = []
-    attempts = 1 if _is_plan_file(request) else ATTEMPTS
     runtime = planning.runtime
     interrupts = Interrupts(lambda: _stop(shown.console, runtime, progress))
     progress = ApplyProgress(shown.view(), runtime, [str(p.spec.table) for p in changing], interrupts)

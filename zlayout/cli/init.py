@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
 from zlayout.cli.console import Console
 from zlayout.errors import Location, SpecError
 from zlayout.spec.load import load_project
 from zlayout.spec.names import parse_table
 from zlayout.spec.schema import schema_text
+from zlayout.spec.yaml import dump
 
 WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
 SCHEMAS = ".zlayout"
@@ -121,7 +120,7 @@ def _layout(answers: Mapping[str, str]) -> str:
 
 def _scalar(value: str | list[str]) -> str:
     """A value as YAML in one line, quoted where it must be."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
 
@@ -135,8 +134,8 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
     try:
         for path, text in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            written.append(folder / path)  # before it is whole: a full disk leaves a part of it
             (folder / path).write_text(text, encoding="utf-8")
-            written.append(folder / path)
         load_project(folder, os.environ)
     except OSError as error:
         _remove(written)
@@ -150,4 +149,4 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
 
 def _remove(written: list[Path]) -> None:
     for path in written:
-        path.unlink()
+        path.unlink(missing_ok=True)

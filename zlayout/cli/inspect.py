@@ -89,7 +89,7 @@ def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
         yield f"    and {len(files) - LISTED:,} more; -v lists them all"
     yield "  No version that the table retains names them: a writer was stopped, or is still at work."
     yield "  zlayout deletes none. What is old enough to be removed is listed, on Spark, by"
-    yield f"    {printable(found.remedy)}"
+    yield f"    {printable(without_secrets(found.remedy))}"
 
 
 def _sizes(state: TableState, target: int) -> Iterator[str]:

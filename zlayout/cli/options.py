@@ -59,7 +59,7 @@ FilesOption = Annotated[
 SampleRowsOption = Annotated[
     int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 a file, at most a million.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Another seed draws other rows.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Another seed draws other rows.")]
 AllQueriesOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="List all queries, and all conditions that were not used.")
 ]

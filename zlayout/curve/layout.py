@@ -14,8 +14,8 @@ from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
 from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
+from zlayout.spec.model import CURVES
 
-CURVES = ("kd", "zorder", "hilbert", "linear")
 # scale() shifts an id by the width, and both together must stay within an int64
 MOST_BITS_A_COLUMN = 31
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, Refused, SpecError
-from zlayout.plan.coherent import MAX_NUMBER, incoherence
+from zlayout.plan.coherent import incoherence
 from zlayout.plan.model import FORMAT_VERSION, Plan, summary
 from zlayout.plan.typed import MismatchError, typed
-from zlayout.reading import read_at_most
+from zlayout.reading import parse_json, read_at_most
 from zlayout.spec.yaml import printable
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -93,26 +92,14 @@ def _parse(text: str, path: str) -> dict[str, Any]:
     if values > FREE_VALUES + len(text) / CHARACTERS_A_VALUE:
         raise SpecError.of("ZL041", f"not a plan file: {values:,} values in it", hint=HINT, location=Location(path))
     try:
-        document = json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_number)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(text)
+    except ValueError as error:
         place = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
-        reason = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", str(error))
+        reason = getattr(error, "msg", str(error))
         raise SpecError.of("ZL040", f"not JSON: {reason}", location=place) from error
     if not isinstance(document, dict):
         raise SpecError.of("ZL041", "not a plan file: expected an object", location=Location(path))
     return document
-
-
-def _integer(text: str) -> int:
-    if len(text) > 20 or not -MAX_NUMBER <= int(text) < MAX_NUMBER:
-        raise ValueError(f"a number of more than 64 bits: {text[:25]}")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"not a finite number: {text[:25]}")
-    return number
 
 
 def _short(value: object) -> str:

@@ -26,13 +26,16 @@ def _value(transform: str, value: Any) -> str:
         return "null"
     if not isinstance(value, int):
         return str(value)
-    match transform:
-        case "year":
-            return str(1970 + value)
-        case "month":
-            return f"{1970 + value // 12:04}-{value % 12 + 1:02}"
-        case "day":
-            return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
-        case "hour":
-            return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
+    try:
+        match transform:
+            case "year":
+                return str(1970 + value)
+            case "month":
+                return f"{1970 + value // 12:04}-{value % 12 + 1:02}"
+            case "day":
+                return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
+            case "hour":
+                return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
+    except OverflowError:  # a day that no calendar has
+        pass
     return str(value)

@@ -15,6 +15,7 @@ from zlayout.spec.where import parse_where
 from zlayout.spec.yaml import Document, quoted
 
 MIN_TARGET_SIZE = 1024
+MAX_SIZE = 1024**5
 _UNITS = {"B": 1} | {
     f"{letter}{suffix}": base**power
     for suffix, base in (("B", 1000), ("iB", 1024))
@@ -37,12 +38,14 @@ def layout_spec(
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
     marks = document.marks
+    places = {**default_marks, **marks}
     with errors:
         table = parse_table(data["table"], marks["table"])
         errors.add(*_catalog_problems(document, catalogs))
     with errors:
-        layout = _layout(data, marks.get("files.target_size") or default_marks.get("files.target_size"))
+        layout = _layout(data, places)
         errors.add(*_repeated(layout, marks), *_curve_problems(document, layout, default_marks, catalogs))
+        max_group_size = _max_group_size(data["files"], layout, places)
     partition_by = None
     if "partition_by" in data:
         partition_by = tuple(_partition_keys(document, catalogs, errors))
@@ -58,7 +61,7 @@ def layout_spec(
         partition_by=partition_by,
         where=where,
         tolerance=_tolerance(data["tolerance"]),
-        max_group_size=size_in_bytes(data["files"]["max_group_size"]) if "max_group_size" in data["files"] else None,
+        max_group_size=max_group_size,
         tags=tuple(data.get("tags", ())),
         description=data.get("description", ""),
         marks=marks,
@@ -106,12 +109,8 @@ def factor(value: str | float) -> float:
     return float(value.rstrip(" x")) if isinstance(value, str) else float(value)
 
 
-def _layout(data: Mapping[str, Any], size_at: Location | None) -> Layout:
+def _layout(data: Mapping[str, Any], places: Mapping[str, Location]) -> Layout:
     zorder, files = data["zorder"], data["files"]
-    target_size = size_in_bytes(files["target_size"])
-    if not MIN_TARGET_SIZE <= target_size <= 1024**5:
-        found = quoted(str(files["target_size"]))
-        raise SpecError.of("ZL013", f"expected files.target_size from 1KiB to 1024TiB, found {found}", location=size_at)
     return Layout(
         columns=tuple(
             ZorderColumn(c) if isinstance(c, str) else ZorderColumn(c["name"], float(c.get("weight", 1)))
@@ -120,10 +119,25 @@ def _layout(data: Mapping[str, Any], size_at: Location | None) -> Layout:
         curve=zorder.get("curve") or DEFAULT_CURVE[data["engine"]],
         range_ids=zorder["range_ids"],
         noise=zorder["noise"],
-        target_size=target_size,
+        target_size=_size(files, "target_size", MIN_TARGET_SIZE, "1KiB", places),
         sort_within=files["sort_within"],
         engine=data["engine"],
     )
+
+
+def _max_group_size(files: Mapping[str, Any], layout: Layout, places: Mapping[str, Location]) -> int | None:
+    if "max_group_size" not in files:
+        return None
+    return _size(files, "max_group_size", layout.target_size, f"files.target_size, {files['target_size']},", places)
+
+
+def _size(files: Mapping[str, Any], key: str, least: int, shown: str, places: Mapping[str, Location]) -> int:
+    """A size in bytes; the schema checks the range of numbers only, and no key against another."""
+    size = size_in_bytes(files[key])
+    if not least <= size <= MAX_SIZE:
+        expected, found = f"expected files.{key} from {shown} to 1024TiB", quoted(str(files[key]))
+        raise SpecError.of("ZL013", f"{expected}, found {found}", location=places.get(f"files.{key}"))
+    return size
 
 
 def _tolerance(data: Mapping[str, Any]) -> Tolerance:

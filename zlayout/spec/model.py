@@ -14,7 +14,6 @@ from zlayout.spec.predicate import Predicate
 from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
-ENGINES = ("zlayout", "native")
 _BY_RANGE_IDS = ("zorder", "hilbert")
 # Part of the layout id: raise it when the same settings would give other files.
 ALGORITHM_VERSION = 1

@@ -121,6 +121,16 @@ def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
     return Diagnostic("ZL005", f"not YAML: {problem}", location=place)
 
 
+def _events(text: str) -> Iterator[Event]:
+    loader = yaml.SafeLoader(text)
+    events: Iterator[Event] = iter(loader.get_event, None)
+    try:
+        yield from events
+    except (ValueError, OverflowError) as error:
+        # PyYAML gives the digits of an escape to chr(), and those of %YAML to int(), whatever they are.
+        raise yaml.MarkedYAMLError(problem="a number out of range", problem_mark=loader.get_mark()) from error
+
+
 class _TooManyError(Exception):
     """The file has more mistakes than anyone wants to read, or nests too deep to go on."""
 
@@ -134,7 +144,7 @@ class _Builder:
         self.errors: list[Diagnostic] = []
 
     def document(self, text: str) -> dict[str, Any]:
-        events: Iterator[Event] = yaml.parse(text, Loader=yaml.SafeLoader)
+        events = _events(text)
         data: Any = None
         documents = 0
         for event in events:
@@ -236,6 +246,23 @@ def plain_value(text: str) -> Any:
     if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
         return number
     return text
+
+
+def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:
+    """YAML that `parse` reads back as the same value; style: options of PyYAML."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, **style)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that is a number by YAML 1.2 alone, such as 1e5, which PyYAML would leave bare."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = None if isinstance(plain_value(data), str) else "'"
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def quoted(text: str) -> str:

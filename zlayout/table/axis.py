@@ -173,7 +173,7 @@ def _decimal_words(values: pa.Array) -> Words:
     count = values.type.bit_width // 64
     raw = np.frombuffer(values.buffers()[1], "<u8")[values.offset * count : (values.offset + len(values)) * count]
     little = raw.reshape(len(values), count)
-    low = little[:, 0].view(np.int64) if count == 1 else np.ascontiguousarray(little[:, 0]).view(np.int64)
+    low = np.ascontiguousarray(little[:, 0]).view(np.int64)
     if all((np.ascontiguousarray(little[:, i]).view(np.int64) == low >> 63).all() for i in range(1, count)):
         return (low,)
     top = np.ascontiguousarray(little[:, -1]).view(np.int64)

@@ -38,6 +38,21 @@ class LayoutRecord:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+def are_settings(value: object) -> bool:
+    """Whether what a table holds has the form of `Layout.settings()`: names, and plain values or lists of columns."""
+    return isinstance(value, dict) and all(
+        all(map(_is_column, v)) if isinstance(v, list) else _is_plain(v) for v in value.values()
+    )
+
+
+def _is_column(value: object) -> bool:
+    return all(map(_is_plain, value.values())) if isinstance(value, dict) else _is_plain(value)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
 @dataclass(frozen=True, slots=True)
 class Ordering:
     """How the table itself says that others ordered its files. source: where it says so, in plain words."""

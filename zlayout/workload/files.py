@@ -22,25 +22,26 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
 
     columns: the column names of tables, by name as written in the queries or by its last part; needed where a query
     of several tables does not say whose a column is. Raises SpecError: ZL002 a file that cannot be read, ZL003 not
-    UTF-8, ZL070 too large or too many queries, ZL071 a bad weight, ZL072 a CSV without query and count.
+    UTF-8, ZL070 too large or too many queries (those of logs do not count), ZL071 a bad weight, ZL072 a CSV without
+    query and count.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     scans: list[Scan] = []
     unused: list[Unused] = []
-    count = 0
+    written = ran = 0  # queries in files that somebody wrote, and different ones in logs, which may be any number
     for path in paths:
         if is_event_log(path):
-            ran, unread, different = read_event_log(path)
-            scans, unused, count = [*scans, *ran], [*unused, *unread], count + different
+            logged, unread, different = read_event_log(path)
+            scans, unused, ran = [*scans, *logged], [*unused, *unread], ran + different
             continue
         for query in read_queries(path):
-            count += 1
-            if count > MAX_QUERIES:
+            written += 1
+            if written > MAX_QUERIES:
                 raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
             found, left = read_query(query, known)
             scans += found
             unused += left
-    return Workload(tuple(scans), tuple(unused), count)
+    return Workload(tuple(scans), tuple(unused), written + ran)
 
 
 def read_queries(path: Path) -> Iterator[Query]:

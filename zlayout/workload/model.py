@@ -50,10 +50,6 @@ class Workload:
     unused: tuple[Unused, ...]
     queries: int
 
-    def table(self, name: str) -> tuple[Scan, ...]:
-        """The scans of one table, its name as written in the queries."""
-        return tuple(s for s in self.scans if s.table == name.lower())
-
     def reasons(self) -> dict[str, int]:
         """How many conditions or statements were not used for each reason, the most frequent first."""
         return dict(Counter(u.reason for u in self.unused).most_common())

@@ -13,6 +13,7 @@ from zlayout.errors import Location, SpecError
 from zlayout.workload.model import Query, Scan, Unused
 
 MAX_STATEMENT = 100_000
+MAX_WEIGHT = 1e12
 MAX_DEPTH = 60
 # What is not closed goes to the end of the text, and possessively, so that no text takes more than one pass.
 _PIECE = re.compile(
@@ -54,14 +55,15 @@ def split(text: str, path: str) -> Iterator[Query]:
 
 
 def weight_of(text: str, place: Location) -> float:
-    """A number above 0. Raises SpecError ZL071."""
+    """A number above 0, small enough that those of all queries can be summed. Raises SpecError ZL071."""
     try:
         weight = float(text)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
+    if not 0 < weight <= MAX_WEIGHT:
         shown = text.strip()[:40]
-        raise SpecError.of("ZL071", f"expected a weight above 0, found {shown!r}", location=place)
+        message = f"expected a weight above 0, at most {MAX_WEIGHT:,.0f}, found {shown!r}"
+        raise SpecError.of("ZL071", message, location=place)
     return weight
 
 

@@ -146,8 +146,20 @@ def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(tmp_pat
     assert files.live_rows.tolist() == [10, 10, 2]
 
 
-def test_garbled_settings_cost_the_explanation_only(tmp_path: Path) -> None:
-    broken = TAGS | {"zlayout.layout": "{not json"}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{not json",
+        "[]",
+        '{"files.target_size": NaN}',
+        '{"files.target_size": 1e999}',
+        '{"files.target_size": ' + "9" * 5000 + "}",
+        '{"zorder.columns": [{"name": ["a"]}]}',
+        '{"a": ' + "[" * 100_000,
+    ],
+)
+def test_garbled_settings_cost_the_explanation_only(tmp_path: Path, text: str) -> None:
+    broken = TAGS | {"zlayout.layout": text}
     files = observe(write_log(tmp_path / "t", [protocol(), metadata(INTS), add("x", tags=broken)])).files
     assert (files.layout.tolist(), files.layouts[0].layout_id, files.layouts[0].settings) == ([0], "abc", {})
 
@@ -288,6 +300,7 @@ def test_cut_strings_of_a_longer_prefix(tmp_path: Path) -> None:
     [
         ({}, (("delta.dataSkippingStringPrefixLength", "256"),)),
         ({"delta.dataSkippingStringPrefixLength": "64"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
+        ({"delta.dataSkippingStringPrefixLength": "²"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
         ({"delta.dataSkippingStringPrefixLength": "256"}, ()),
         ({"delta.dataSkippingStringPrefixLength": "2000"}, ()),
     ],

@@ -52,6 +52,7 @@ def test_mode_of_a_column(properties: dict[str, str], expected: MetricsMode) -> 
 def test_only_the_first_columns_have_metrics_and_nested_ones_come_last() -> None:
     two = config({P + "max-inferred-column-defaults": "2"})
     assert [two.mode(n, i).bounds for n, i in (("a", 1), ("b", 3), ("s.x", 4))] == [True, True, False]
+    assert config({P + "max-inferred-column-defaults": "²"}).mode("s.x", 4).bounds
     declared = config({P + "max-inferred-column-defaults": "0", P + "default": "truncate(16)"})
     assert declared.mode("s.x", 4) == BOUNDS
     assert two.enable("s.x") == ((P + "column.s.x", "truncate(16)"),)

@@ -38,6 +38,9 @@ def test_no_property_is_no_state(text: str | None) -> None:
         '{"v":1,"layouts":{"a":{"settings":{},"snapshots":["7"]}}}',
         '{"v":1,"layouts":{"a":{"settings":[],"snapshots":[7]}}}',
         '{"v":1,"layouts":{"a":{"settings":{},"snapshots":7}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"files.target_size":Infinity},"snapshots":[7]}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"engine":[["native"]]},"snapshots":[7]}}}',
+        "[" * 100_000,
     ],
 )
 def test_corrupt_text_is_named(text: str) -> None:

@@ -127,3 +127,31 @@ def test_inspect_lists_them_and_says_what_removes_them(
     assert run(["inspect", "lake.db.t", "--orphans", "-v"]) == 0
     assert "part-24.parquet" in capsys.readouterr().out
     assert (delta[2] / "part-24.parquet").exists()
+
+
+def test_names_in_the_statement_are_quoted(
+    delta: tuple[CatalogConfig, TableName, Path], iceberg: tuple[CatalogConfig, TableName, Path]
+) -> None:
+    odd = delta[2].rename(delta[2].with_name("t`x"))
+    remedy = find_orphans(delta[0], TableName("lake", ("db",), "t`x")).remedy
+    assert remedy.replace("file://", "") == f"VACUUM delta.`{odd.parent}/t``x` DRY RUN"
+    SqlCatalog("ice", **iceberg[0].options).rename_table("db.t", ("db", "t'`x"))
+    assert find_orphans(iceberg[0], TableName("ice", ("db",), "t'`x")).remedy == (
+        "CALL ice.system.remove_orphan_files(table => '`db`.`t\\'``x`', dry_run => true)"
+    )
+
+
+def test_a_secret_in_the_location_is_not_printed(
+    delta: tuple[CatalogConfig, TableName, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(delta[2].parents[2])
+    delta[2].rename(delta[2].with_name("t?sig=CANARY"))
+    Path("zlayout.yaml").write_text(
+        "version: 1\ncatalogs:\n  lake: {format: delta, tables: {db.t: 'lake/db/t?sig=${SIGNATURE}'}}\n"
+    )
+    monkeypatch.setenv("SIGNATURE", "CANARY")
+    Path("lake/db/t?sig=CANARY/stray.parquet").write_text("0")
+    assert run(["inspect", "lake.db.t", "--orphans"]) == 0
+    said = capsys.readouterr().out
+    assert "VACUUM delta." in said
+    assert "CANARY" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from unit.cli.conftest import write_project
 
 from zlayout.advise import spark_sample
 from zlayout.advise.model import KeySample
+from zlayout.cli.files import write_whole
 from zlayout.cli.main import run
 
 LAYOUT = """\
@@ -128,7 +130,8 @@ ERRORS = [
     (["--columns", "prat"], "--columns: ZL012 unknown column 'prat' (did you mean 'part'?)"),
     (["--columns", "tags"], "ZL034 column 'tags' has no order"),
     (["--columns", "part,part"], "--columns: ZL016"),
-    (["--columns", "part=0"], "--columns: ZL074 expected a weight above 0, found 'part=0'"),
+    (["--columns", "part=0"], "--columns: ZL074 expected a weight above 0, at most 1000, found 'part=0'"),
+    (["--columns", "part=1e308,day=1e308"], "--columns: ZL074"),
     (["--columns", "part,,"], "--columns: ZL074"),
 ]
 
@@ -158,6 +161,26 @@ def test_a_workload_that_asks_nothing_is_an_error(
     assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 1
     assert message in capsys.readouterr().err
     assert drawn == []
+
+
+def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path, drawn: list[tuple[object, ...]]) -> None:
+    query = (tmp_path / "q.sql").rename(tmp_path / os.fsdecode(b"q\xff.sql"))
+    assert run(["advise", "lake.db.orders", "-w", str(query), "--output", "json", "--out", "a.json"]) == 0
+    assert json.loads(Path("a.json").read_text())["workload"]["files"] == [str(query)]
+    assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63)])
+def test_a_seed_is_a_number_of_63_bits(drawn: list[tuple[object, ...]], seed: str) -> None:
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--seed", seed]) == 64
+    assert run(["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--seed", seed]) == 64
+    assert drawn == []
+
+
+def test_a_text_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(tmp_path / "a.txt", "\udcff")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_there_is_an_error(

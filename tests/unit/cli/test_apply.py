@@ -71,6 +71,22 @@ class TestEvents:
         assert told == [("a", 0.0, 3), ("a", 60.0, 3), ("b", 62.0, 3)]
 
 
+@pytest.mark.usefixtures("memory")
+def test_a_reviewed_plan_is_tried_once_even_if_its_file_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_: Console, _question: str) -> str:
+        Path("plan.json").unlink(missing_ok=True)
+        return "yes"
+
+    attempts = []
+    monkeypatch.setattr(Console, "interactive", property(lambda _: True))
+    monkeypatch.setattr(Console, "ask", answer)
+    monkeypatch.setattr("zlayout.cli.apply.apply_table", lambda *given: attempts.append(given[-1]))
+    assert run(["plan", "--out", "plan.json"]) == 0
+    run(["apply", "plan.json"])
+    run(["apply"])
+    assert attempts == [1, 3]
+
+
 class TestViews:
     def test_lines_come_at_the_start_each_minute_and_at_the_end(self, capsys: pytest.CaptureFixture[str]) -> None:
         view = Lines(Console())

@@ -148,6 +148,29 @@ def test_no_project_says_where_to_begin(
     assert "zlayout init" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("paths", "code", "named"),
+    [
+        (["layouts/typo.yaml"], "ZL044", "layouts/typo.yaml"),
+        (["layouts/orders.yaml", "layouts/typo.yaml"], "ZL044", "layouts/typo.yaml"),
+        (["layouts", "elsewhere.yaml"], "ZL045", "elsewhere.yaml"),
+        (["layouts/orders.yaml", "other"], "ZL045", "other"),
+    ],
+)
+def test_every_path_to_validate_must_lead_to_a_layout(
+    root: Path, paths: list[str], code: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "elsewhere.yaml").write_text("no layout")
+    (root / "other").mkdir()
+    (root / "other" / "zlayout.yaml").write_text("another project")
+    assert run(["validate", *paths]) == 1
+    err = capsys.readouterr().err
+    assert code in err
+    assert named in err
+    assert run(["validate", "layouts", "layouts/orders.yaml", "."]) == 0
+    assert capsys.readouterr().out == "1 layout valid\n"
+
+
 @pytest.mark.usefixtures("root")
 def test_a_project_is_found_from_a_folder_below_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

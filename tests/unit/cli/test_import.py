@@ -89,6 +89,28 @@ def test_a_layout_that_no_file_has_is_not_what_the_table_has(memory: Scripted) -
     assert recorded_settings(replace(state, files=none_left)) is None
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"engine": "native"},
+        {"zorder.columns": ["a"]},
+        {"zorder.columns": "a", "files.target_size": 1},
+        {"zorder.columns": ["a"], "files.target_size": "1"},
+    ],
+)
+def test_a_record_without_what_every_layout_has_does_not_count(memory: Scripted, settings: dict[str, object]) -> None:
+    assert run(["apply", "--auto-approve"]) == 0
+    state = memory.observe(the_layout().table, ())
+    layouts = tuple(replace(record, settings=settings) for record in state.files.layouts)
+    assert recorded_settings(replace(state, files=replace(state.files, layouts=layouts))) is None
+
+
+def test_a_column_that_reads_like_a_number_stays_a_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"1e5": [1]}))
+    assert run(["import", "lake.db.other", "--columns", "1e5", "--out", "-"]) == 0
+    assert "  - '1e5'\n" in capsys.readouterr().out
+
+
 def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.table({"day": ["a", "b"], "id": [1, 2]})
     write_deltalake(str(root / "tables" / "db" / "days"), rows, partition_by=["day"])
@@ -167,3 +189,5 @@ def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
     large = state.files.bytes * 0 + [10, 60_000_000, 70_000_000, 20]
     assert target_size(replace(state, files=replace(state.files, bytes=large))) == 64 * 2**20
     assert target_size(replace(state, properties={"delta.targetFileSize": "1000"})) == 1000
+    for odd in ("²", "٣", "0", "9" * 5000):
+        assert target_size(replace(state, properties={"delta.targetFileSize": odd})) == 2**20

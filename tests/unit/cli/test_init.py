@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,17 @@ def test_a_folder_that_cannot_be_made_is_said(capsys: pytest.CaptureFixture[str]
     Path("file").write_text("")
     assert run(["init", "file"]) == 1
     assert "ZL067" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_keeps_no_part_of_a_file(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def half(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text[: len(text) // 2].encode(encoding))
+        if path.parent != here and path.parent != Path():
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    assert run(["init"]) == 1
+    assert "ZL067" in capsys.readouterr().err
+    assert [p for p in here.rglob("*") if p.is_file()] == []

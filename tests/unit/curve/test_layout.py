@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.layout import CURVES, FileMap, build
+from zlayout.curve.layout import FileMap, build
+from zlayout.spec.model import CURVES
 
 WITHOUT_KD = tuple(c for c in CURVES if c != "kd")
 

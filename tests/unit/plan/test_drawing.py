@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from unit.plan.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.pictures import MOST_PICTURES, with_pictures
+from zlayout.pictures import MOST_PICTURES, looked_again, with_pictures
 from zlayout.plan import document
 from zlayout.plan.diff import decide
 from zlayout.plan.drawing import MOST_BOXES, MOST_CELLS, boxes_of, draw
@@ -145,6 +145,17 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
     text = document.to_json(plan)
     assert document.from_json(text, "plan.json") == plan
     assert '"positions": [0, ' in text
+
+
+def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> None:
+    given = state(File(0, 9, "a"), File(0, 9, "b"))
+    planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
+    (before,) = with_pictures(as_plan([planned]), [planned]).tables
+    assert all(looked_again(before, planned))
+    column_gone = replace(given, columns=given.columns[1:], files=replace(given.files, bounds={}))
+    again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
+    assert again.decision.plan.status == "error"
+    assert looked_again(before, again) == (None, ())
 
 
 def test_an_empty_table_has_no_picture() -> None:

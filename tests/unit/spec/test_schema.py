@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.spec.defaults import DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
-from zlayout.spec.model import CURVES, ENGINES
+from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
+from zlayout.spec.model import CURVES
+from zlayout.spec.names import parse_partition_key
 from zlayout.spec.schema import load_schema, schema_text
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import Document
@@ -70,7 +72,7 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
     }
     assert {**shown, "engine": layout["engine"]["default"]} == DEFAULTS
     assert tuple(layout["zorder"]["properties"]["curve"]["enum"]) == CURVES
-    assert tuple(layout["engine"]["enum"]) == ENGINES
+    assert layout["engine"]["enum"] == list(DEFAULT_CURVE)
     project = load_schema("project")["properties"]
     assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
     assert set(NATIVE_CURVES) == set(load_schema("project")["definitions"]["catalog"]["properties"]["format"]["enum"])
@@ -82,6 +84,14 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
     )
     ours = {k: v for k, v in layout["zorder"]["properties"].items() if k != "columns"}
     assert defaults["zorder"]["properties"] == ours
+
+
+def test_the_partition_keys_that_the_schema_lists_are_keys() -> None:
+    text = load_schema("layout")["properties"]["partition_by"]["description"]
+    listed = re.findall(r"\w+\([^)]*\)", text)
+    assert len(listed) == 7
+    for key in listed:
+        assert str(parse_partition_key(key, Location("f"))) in (key, "c")
 
 
 def test_only_the_published_schemas_can_be_asked_for() -> None:

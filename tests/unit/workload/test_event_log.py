@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from zlayout.errors import SpecError
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.workload import read_workload
+from zlayout.workload import files, read_workload
 from zlayout.workload.event_log import _scan, is_event_log
 from zlayout.workload.event_log_filters import NOT_READ, partition_filters, pushed_filters, sql_filters
 
@@ -47,6 +48,18 @@ def test_the_demo_s_queries_come_back_from_its_own_log() -> None:
     ]
     assert workload.unused == ()
     assert workload.queries == 6
+
+
+def test_queries_of_logs_do_not_count_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, sql = tmp_path / "log", tmp_path / "q.sql"
+    log.write_text(HEAD + "".join(start(delta(f"[EqualTo(a,{n})]")) for n in range(3)))
+    sql.write_text("SELECT 1; SELECT 2")
+    monkeypatch.setattr(files, "MAX_QUERIES", 2)
+    assert read_workload([log, sql]).queries == read_workload([sql, log]).queries == 5
+    monkeypatch.setattr(files, "MAX_QUERIES", 1)
+    for paths in ([log, sql], [sql, log]):
+        with pytest.raises(SpecError, match=r"q\.sql: ZL070"):
+            read_workload(paths)
 
 
 PUSHED: list[tuple[str, Predicate]] = [

@@ -28,7 +28,7 @@ def test_weights_and_places_of_statements() -> None:
     ]
 
 
-@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "many"])
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "1e308", "1000000000001", "many"])
 def test_a_bad_weight_is_an_error_at_its_line(weight: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"q\.sql:2:1: ZL071"):
         read(tmp_path, f"SELECT 1;\n-- weight: {weight}\nSELECT 2")

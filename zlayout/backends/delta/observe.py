@@ -23,6 +23,7 @@ from zlayout.backends.delta.schema import Leaf, columns_of, leaves, schema_diges
 from zlayout.backends.delta.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
 from zlayout.backends.ordering import last_zorder
 from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.reading import parse_json
 from zlayout.spec.model import TableName
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
@@ -33,6 +34,7 @@ from zlayout.table.state import (
     Partition,
     PartitionField,
     TableState,
+    are_settings,
 )
 
 # Where no file is laid out by zlayout, so many are looked through for an OPTIMIZE.
@@ -203,7 +205,7 @@ def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
 def _settings(text: str) -> dict[str, Any]:
     """Settings recorded in a tag; empty when another tool garbled it, which only costs an explanation."""
     try:
-        parsed = json.loads(text)
-    except json.JSONDecodeError:
+        parsed = parse_json(text)
+    except ValueError:
         return {}
-    return parsed if isinstance(parsed, dict) else {}
+    return parsed if are_settings(parsed) else {}

@@ -16,6 +16,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from zlayout.backends.catalogs import delta_location, storage_options
 from zlayout.backends.delta.observe import observe_delta
+from zlayout.backends.delta.schema import quoted
 from zlayout.backends.delta.tags import LOG
 from zlayout.backends.orphans import Orphans, unnamed
 from zlayout.errors import TableError, first_line
@@ -37,7 +38,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
     try:
         named = frozenset(_named(storage))
-        return unnamed(storage, "", named, f"VACUUM delta.`{location}` DRY RUN")
+        return unnamed(storage, "", named, f"VACUUM delta.{quoted(location)} DRY RUN")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TableError.of(
             "ZL111",

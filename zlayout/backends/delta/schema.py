@@ -123,7 +123,7 @@ def columns_of(
 def string_prefix(properties: Mapping[str, str]) -> int:
     """After how many UTF-16 units writers cut a text bound."""
     text = properties.get(STRING_PREFIX, "").strip()
-    return int(text) if text.isdigit() else STRING_PREFIX_DEFAULT
+    return int(text) if text.isdecimal() else STRING_PREFIX_DEFAULT
 
 
 def _alone(leaf: Leaf, data: Sequence[Leaf], collected: frozenset[str]) -> list[Leaf]:

@@ -89,7 +89,7 @@ def cut_lengths(mode: MetricsMode) -> frozenset[int]:
 
 
 def _limit(text: str) -> int:
-    return int(text) if text.strip().isdigit() else DEFAULT_LIMIT
+    return int(text) if text.strip().isdecimal() else DEFAULT_LIMIT
 
 
 def _first_columns(schema: Schema, limit: int) -> list[int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from zlayout.backends.delta.literals import string_literal
+from zlayout.backends.delta.schema import quoted
 from zlayout.backends.iceberg.catalog import load_table, readable_metadata
 from zlayout.backends.iceberg.manifests import read_live
 from zlayout.backends.orphans import Orphans, unnamed
@@ -27,8 +29,8 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     with readable_metadata(name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
         named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
-        dotted = ".".join(name.identifier)
-        remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => '{dotted}', dry_run => true)"
+        quoted_name = string_literal(".".join(map(quoted, name.identifier)))
+        remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {quoted_name}, dry_run => true)"
         return unnamed(storage, folder, named, remedy)
 
 

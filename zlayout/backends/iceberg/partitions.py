@@ -30,9 +30,6 @@ class PartitionReader:
         self._schema = schema
         self._specs: dict[int, tuple[tuple[PartitionField, ...], tuple[tuple[int, _Convert], ...]]] = {}
 
-    def fields(self, spec_id: int) -> tuple[PartitionField, ...]:
-        return self._spec(spec_id)[0]
-
     def partition(self, spec_id: int, raw: tuple[Any, ...]) -> Partition:
         fields, slots = self._spec(spec_id)
         return Partition(spec_id, fields, tuple(None if raw[i] is None else convert(raw[i]) for i, convert in slots))

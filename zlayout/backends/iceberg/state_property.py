@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zlayout.reading import parse_json
 from zlayout.spec.model import Layout
+from zlayout.table.state import are_settings
 
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
@@ -41,7 +43,7 @@ def parse(text: str | None) -> State:
     if not text:
         return {}
     try:
-        document = json.loads(text)
+        document = parse_json(text)
         if document["v"] != _VERSION:
             raise CorruptState(f"expected version {_VERSION}, found {document['v']!r}")
         return {str(name): _laid_out(entry) for name, entry in document["layouts"].items()}
@@ -93,6 +95,6 @@ def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozense
 
 def _laid_out(entry: Any) -> LaidOut:
     settings, snapshots = entry["settings"], entry["snapshots"]
-    if not isinstance(settings, dict) or not all(type(s) is int for s in snapshots):
+    if not are_settings(settings) or not all(type(s) is int for s in snapshots):
         raise CorruptState("expected settings {} and snapshots [int]")
     return LaidOut(settings, frozenset(snapshots))
