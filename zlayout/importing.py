@@ -10,6 +10,7 @@ import numpy as np
 
 from zlayout.spec.model import TableName
 from zlayout.spec.yaml import dump
+from zlayout.sql_text import quoted
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Ordering, TableState
 
@@ -75,7 +76,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
 def table_text(table: TableName) -> str:
     """The name as a spec has it: parts with dots or backticks in backticks."""
     parts = (table.catalog, *table.identifier)
-    return ".".join("`" + part.replace("`", "``") + "`" if set(part) & set(".`") else part for part in parts)
+    return ".".join(quoted(part) if set(part) & set(".`") else part for part in parts)
 
 
 def _size_text(size: int) -> int | str:

@@ -13,6 +13,7 @@ from zlayout.advise.model import KeySample
 from zlayout.backends.catalogs import delta_location
 from zlayout.backends.spark import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quoted_name
 from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def _frame(
     if catalog.format == "delta":
         reader = session.read.format("delta").option("versionAsOf", str(version))
         return reader.load(delta_location(catalog, table)), "_metadata.file_path", F.rand(seed)
-    name = ".".join("`" + part.replace("`", "``") + "`" for part in (table.catalog, *table.identifier))
-    frame = session.read.option("versionAsOf", str(version)).table(name)
+    frame = session.read.option("versionAsOf", str(version)).table(quoted_name((table.catalog, *table.identifier)))
     low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << HASH_BITS) - 1)
     return frame, "_file", low_bits / float(1 << HASH_BITS)
 

@@ -32,8 +32,9 @@ from zlayout.rewrite.catalyst import (
     wrapping,
 )
 from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.rows import PREFIX, quoted
+from zlayout.rewrite.rows import PREFIX
 from zlayout.rewrite.scala import scala_map, scala_object
+from zlayout.sql_text import quoted
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"

@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
+from zlayout.sql_text import quoted, quoted_name
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -138,12 +139,8 @@ def key_column(frame: DataFrame, name: str) -> Column:
     """A key column by its dotted name; a column whose own name has dots wins over a nested one."""
     if name in frame.columns:
         return F.col(quoted(name))
-    return F.col(".".join(quoted(part) for part in name.split(".")))
+    return F.col(quoted_name(name.split(".")))
 
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:
     return frame.select(key_column(frame, name)).schema.fields[0].dataType
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

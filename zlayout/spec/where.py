@@ -14,6 +14,7 @@ from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.spec.literals import RefusedError, day, instant, literal, number
 from zlayout.spec.predicate import MIRRORED, And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.spec.yaml import quoted
+from zlayout.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -77,7 +78,7 @@ def to_sql(predicate: Predicate) -> str:
 
 def quote_column(name: str) -> str:
     """A dotted column name with each part in backticks."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
+    return quoted_name(name.split("."))
 
 
 def _parse(text: str) -> exp.Expr:

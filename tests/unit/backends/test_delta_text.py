@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pytest
 
-from zlayout.backends.delta.literals import literal, partitions_predicate, string_literal
+from zlayout.backends.delta.literals import literal, partitions_predicate
 from zlayout.backends.delta.log_segment import log_segment
 from zlayout.backends.delta.native import native_diagnostics, optimize_conf
 from zlayout.backends.delta.run_history import run_commits, version_marked
@@ -21,6 +21,7 @@ from zlayout.backends.delta.schema import dotted, split_names
 from zlayout.backends.delta.source_files import file_uris
 from zlayout.errors import TableError
 from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.sql_text import string_literal
 from zlayout.table.state import ColumnBounds, FileTable, Partition, PartitionField, TableState
 
 

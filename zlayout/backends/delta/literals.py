@@ -9,13 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.backends.delta.schema import quoted
+from zlayout.sql_text import quoted, string_literal
 from zlayout.table.state import Partition
-
-
-def string_literal(text: str) -> str:
-    """A Spark string literal; all but plain printable ASCII is written as escapes."""
-    return "'" + "".join(map(_escaped, text)) + "'"
 
 
 def literal(value: Any, kind: pa.DataType) -> str:
@@ -64,12 +59,3 @@ def _balanced(tests: list[str]) -> str:
         return tests[0]
     half = len(tests) // 2
     return f"({_balanced(tests[:half])} OR {_balanced(tests[half:])})"
-
-
-def _escaped(character: str) -> str:
-    if character in "'\\":
-        return "\\" + character
-    if " " <= character <= "~":
-        return character
-    point = ord(character)
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

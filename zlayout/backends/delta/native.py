@@ -15,10 +15,11 @@ from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.literals import partitions_predicate
 from zlayout.backends.delta.outcome import Log
 from zlayout.backends.delta.run_history import RUN, RunCommit
-from zlayout.backends.delta.schema import dotted, quoted, split_names
+from zlayout.backends.delta.schema import dotted, split_names
 from zlayout.backends.delta.stamp import stamp
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.spec.model import Layout
+from zlayout.sql_text import quoted, quoted_name
 from zlayout.table.state import FileTable, Partition, TableState
 
 # A stamp that meets a concurrent DELETE is tried again on what is live then: it changes no data.
@@ -46,7 +47,7 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
     )
     if kinds and not whole:
         where = f" WHERE {partitions_predicate(_partitions(work), kinds)}"
-    columns = ", ".join(".".join(map(quoted, split_names(c.name)[0])) for c in layout.columns)
+    columns = ", ".join(quoted_name(split_names(c.name)[0]) for c in layout.columns)
     return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
 
 

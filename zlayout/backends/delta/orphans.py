@@ -16,11 +16,11 @@ from deltalake.fs import DeltaStorageHandler
 
 from zlayout.backends.catalogs import delta_location, storage_options
 from zlayout.backends.delta.observe import observe_delta
-from zlayout.backends.delta.schema import quoted
 from zlayout.backends.delta.tags import LOG
 from zlayout.backends.orphans import Orphans, unnamed
 from zlayout.errors import TableError, first_line
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quoted
 
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")

@@ -19,7 +19,7 @@ from zlayout.backends.delta.failures import spark_errors
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.outcome import Log
 from zlayout.errors import Refused
-from zlayout.rewrite.rows import quoted
+from zlayout.sql_text import quoted
 from zlayout.table.state import TableState
 
 

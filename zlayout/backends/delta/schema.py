@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from zlayout.sql_text import quoted, quoted_name
 from zlayout.table.state import LONG_BOUND, Column
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
@@ -57,11 +58,6 @@ class Leaf:
 def dotted(path: Sequence[str]) -> str:
     """Parts joined by dots, as Spark writes them: a part with a dot, comma or backtick in it stands in backticks."""
     return ".".join(quoted(part) if _SPECIAL & set(part) else part for part in path)
-
-
-def quoted(part: str) -> str:
-    """One part of a name as a Spark identifier."""
-    return "`" + part.replace("`", "``") + "`"
 
 
 def split_names(text: str) -> list[tuple[str, ...]]:
@@ -174,5 +170,5 @@ def _enabling(
     longer = ((STRING_PREFIX, str(LONG_BOUND)),) if text else ()
     if listed is None:
         return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))), *longer)
-    added = [".".join(quoted(part) for part in leaf.path) for leaf in missing]
+    added = [quoted_name(leaf.path) for leaf in missing]
     return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)), *longer)

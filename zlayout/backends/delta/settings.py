@@ -6,10 +6,9 @@ import pyarrow.fs as pa_fs
 
 from zlayout.backends.base import Commit, Work
 from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.delta.literals import string_literal
 from zlayout.backends.delta.native import optimize_conf
 from zlayout.backends.delta.outcome import Log
-from zlayout.backends.delta.schema import quoted
+from zlayout.sql_text import quoted, string_literal
 
 
 def set_properties(delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work, version: int) -> Commit:

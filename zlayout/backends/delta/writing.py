@@ -14,8 +14,9 @@ from pyspark.sql import types as T
 
 from zlayout.backends.delta.footers import Bounds, in_footers, read_footers, scanned, statistics
 from zlayout.backends.delta.jvm import DeltaJvm, session_conf
-from zlayout.backends.delta.schema import leaves, quoted
+from zlayout.backends.delta.schema import leaves
 from zlayout.backends.delta.source_files import file_uris
+from zlayout.sql_text import quoted_name
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 
@@ -49,7 +50,7 @@ def write_with_stats(
     def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
         rows = delta.read_back(snapshot, [written[path] for path in paths], like)
-        value = F.col(".".join(quoted(part) for part in columns[column]))
+        value = F.col(quoted_name(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
         found = rows.groupBy(F.col("_metadata.file_path")).agg(nulls, F.min(value), F.max(value)).toArrow()
         return {

@@ -29,8 +29,9 @@ from zlayout.backends.iceberg.staging import NewFile, Staged, staged
 from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import require_rows
-from zlayout.rewrite.rows import GroupTarget, Source, quoted
+from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spec.model import CatalogConfig
+from zlayout.sql_text import quoted, quoted_name
 
 Files = dict[str, list[NewFile]]
 Ids = frozenset[int]
@@ -186,7 +187,7 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
         return ()
     values = []
     for field in current_fields(pinned.table):
-        column = ".".join(quoted(part) for part in field.source.split("."))
+        column = quoted_name(field.source.split("."))
         name, width = transform_name(field), argument(field)
         if name == "identity":
             values.append(F.col(column))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, ZlayoutError, first_line
 from zlayout.rewrite.jvm import jvm_of
 from zlayout.spec.model import TableName
+from zlayout.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,9 +37,9 @@ class IcebergJvm:
 
     def load(self, name: TableName) -> Any:
         """The table at its current metadata; every call reads the catalog again."""
-        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (name.catalog, *name.identifier))
+        identifier = quoted_name((name.catalog, *name.identifier))
         with java_errors(f"loading {name}"):
-            return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, quoted)
+            return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
 
     def strings(self, values: list[str]) -> Any:
         """A Java String[], for varargs."""

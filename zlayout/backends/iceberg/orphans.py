@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from zlayout.backends.delta.literals import string_literal
-from zlayout.backends.delta.schema import quoted
 from zlayout.backends.iceberg.catalog import load_table, readable_metadata
 from zlayout.backends.iceberg.manifests import read_live
 from zlayout.backends.orphans import Orphans, unnamed
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quoted_name, string_literal
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -29,8 +28,8 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     with readable_metadata(name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
         named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
-        quoted_name = string_literal(".".join(map(quoted, name.identifier)))
-        remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {quoted_name}, dry_run => true)"
+        literal = string_literal(quoted_name(name.identifier))
+        remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
         return unnamed(storage, folder, named, remedy)
 
 

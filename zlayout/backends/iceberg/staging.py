@@ -26,7 +26,7 @@ from zlayout.backends.new_files import require_files
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.rewrite.engine import least_tasks
 from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.rows import quoted
+from zlayout.sql_text import quoted
 
 ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
 USUAL_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
