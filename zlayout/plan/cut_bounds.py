@@ -114,7 +114,7 @@ def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutColumn, ...]:
 
 def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
     found = (state.column(name) for name in spec.column_names)
-    return [c for c in found if c is not None and c.stats and _text(c.type)]
+    return [c for c in found if c is not None and c.stats and is_text(c.type)]
 
 
 def _blind(files: FileTable, column: str, keys: int) -> Bools:
@@ -147,7 +147,7 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
 
 def _cut(bounds: ColumnBounds) -> Bools:
     """bool[N]: cut, and not the one value of its file (which is what equal bounds mean)."""
-    if not _text(bounds.lower.type):
+    if not is_text(bounds.lower.type):
         return np.zeros(len(bounds.lower), bool)
     differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)
     return np.asarray(bounds.truncated & differ, bool)
@@ -170,7 +170,8 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
     return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
 
-def _text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether bounds of this type may be cut."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 

@@ -68,7 +68,8 @@ class Column:
 
     `stats` says whether the table's settings make writers collect min and max for it; where they do not,
     `enable_stats` are the table properties (name, value) that would turn them on. `longer_bounds` are those that
-    would make writers keep LONG_BOUND characters of text in a bound; empty where they keep as many already.
+    would make writers keep LONG_BOUND characters of text in a bound; empty where they keep as many already. `cut` is
+    how many characters (bytes for binary) they keep now, None where they do not cut.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Column:
     stats: bool = True
     enable_stats: tuple[tuple[str, str], ...] = ()
     longer_bounds: tuple[tuple[str, str], ...] = ()
+    cut: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

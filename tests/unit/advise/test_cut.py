@@ -11,25 +11,20 @@ from unit.plan.plans import SPEC, File, state
 from zlayout.advise.cut import cuts
 from zlayout.table.state import Column
 
-PREFIX = ("delta.dataSkippingStringPrefixLength", "256")
-TRUNCATE = ("write.metadata.metrics.column.s", "truncate(256)")
-
 
 @pytest.mark.parametrize(
-    ("format", "properties", "enable", "expected"),
+    ("cut", "enable", "expected"),
     [
-        ("delta", {}, None, 32),
-        ("delta", {PREFIX[0]: "40"}, None, 40),
-        ("delta", {}, (("delta.dataSkippingNumIndexedCols", "256"),), 32),
-        ("delta", {}, (("delta.dataSkippingNumIndexedCols", "3"), PREFIX), 256),
-        ("iceberg", {}, None, 16),
-        ("iceberg", {"write.metadata.metrics.default": "none"}, (TRUNCATE,), 256),
-        ("iceberg", {TRUNCATE[0]: "full"}, None, None),
+        (40, (), 40),
+        (None, (), None),
+        (32, (("delta.dataSkippingNumIndexedCols", "3"), ("delta.dataSkippingStringPrefixLength", "256")), 256),
+        (300, (("delta.dataSkippingNumIndexedCols", "3"),), 300),
+        (None, (("write.metadata.metrics.column.s", "truncate(256)"),), 256),
     ],
 )
-def test_bounds_that_apply_turns_on_are_as_long_as_it_asks_for(
-    format: str, properties: dict[str, str], enable: tuple[tuple[str, str], ...] | None, expected: int | None
+def test_bounds_that_apply_turns_on_are_long_from_the_start(
+    cut: int | None, enable: tuple[tuple[str, str], ...], expected: int | None
 ) -> None:
-    text = Column("s", pa.string(), True, enable is None, enable or ())
-    table = replace(state(File(0, 9)), format=format, properties=properties, columns=(text,))
+    text = Column("s", pa.string(), True, not enable, enable, cut=cut)
+    table = replace(state(File(0, 9)), columns=(text,))
     assert cuts(SPEC, table, ("s", "a")) == ({} if expected is None else {"s": expected})

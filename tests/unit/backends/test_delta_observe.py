@@ -296,19 +296,20 @@ def test_cut_strings_of_a_longer_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "longer"),
+    ("properties", "longer", "cut"),
     [
-        ({}, (("delta.dataSkippingStringPrefixLength", "256"),)),
-        ({"delta.dataSkippingStringPrefixLength": "64"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
-        ({"delta.dataSkippingStringPrefixLength": "²"}, (("delta.dataSkippingStringPrefixLength", "256"),)),
-        ({"delta.dataSkippingStringPrefixLength": "256"}, ()),
-        ({"delta.dataSkippingStringPrefixLength": "2000"}, ()),
+        ({}, (("delta.dataSkippingStringPrefixLength", "256"),), 32),
+        ({"delta.dataSkippingStringPrefixLength": "64"}, (("delta.dataSkippingStringPrefixLength", "256"),), 64),
+        ({"delta.dataSkippingStringPrefixLength": "²"}, (("delta.dataSkippingStringPrefixLength", "256"),), 32),
+        ({"delta.dataSkippingStringPrefixLength": "256"}, (), 256),
+        ({"delta.dataSkippingStringPrefixLength": "2000"}, (), 2000),
     ],
 )
-def test_longer_bounds_never_shorten(tmp_path: Path, properties: dict[str, str], longer: object) -> None:
+def test_longer_bounds_never_shorten(tmp_path: Path, properties: dict[str, str], longer: object, cut: int) -> None:
     fields = [field("s", "string"), field("n", "long")]
     state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **properties)]))
     assert {c.name: c.longer_bounds for c in state.columns} == {"s": longer, "n": ()}
+    assert {c.name: c.cut for c in state.columns} == {"s": cut, "n": None}
 
 
 def test_text_bounds_are_long_from_the_start(tmp_path: Path) -> None:

@@ -102,7 +102,8 @@ def columns_of(
     collected = _collected(data, properties)
     missing = [leaf for leaf in data if leaf.name in wanted and leaf.skippable and leaf.name not in collected]
     enabling = _enabling(data, missing, properties)
-    longer = () if string_prefix(properties) >= LONG_BOUND else ((STRING_PREFIX, str(LONG_BOUND)),)
+    prefix = string_prefix(properties)
+    longer = () if prefix >= LONG_BOUND else ((STRING_PREFIX, str(LONG_BOUND)),)
     return tuple(
         Column(
             name=leaf.name,
@@ -111,6 +112,7 @@ def columns_of(
             stats=leaf.skippable and leaf.name in collected,
             enable_stats=enabling if leaf in missing else _enabling(data, _alone(leaf, data, collected), properties),
             longer_bounds=longer if pa.types.is_string(leaf.type) and leaf.name in collected else (),
+            cut=prefix if pa.types.is_string(leaf.type) else None,
         )
         for leaf in all_leaves
     )

@@ -146,11 +146,12 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
     columns = []
     for name, field in leaf_fields(schema):
         kind, orderable = arrow_type(field.field_type)
-        stats = orderable and config.mode(name, field.field_id).bounds
+        mode = config.mode(name, field.field_id)
+        stats = orderable and mode.bounds
         text = pa.types.is_string(kind) or pa.types.is_binary(kind)
         enable = () if stats or not orderable else config.enable(name, text=text)
         longer = config.lengthen(name, field.field_id) if stats and text else ()
-        columns.append(Column(name, kind, orderable, stats, enable, longer))
+        columns.append(Column(name, kind, orderable, stats, enable, longer, mode.cut if text else None))
     return tuple(columns)
 
 
