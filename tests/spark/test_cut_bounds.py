@@ -61,6 +61,9 @@ def test_one_apply_makes_bounds_that_tell_files_apart(arena: SparkArena) -> None
     after = contract.plan(arena, spec)
     assert after.state is not None
     assert after.state.properties[name] == value
+    url = after.state.column("url")
+    assert url is not None
+    assert url.cut == 256
     assert after.decision.plan.status == "unchanged"
     assert _codes(after.decision.plan) == set()
     assert _queried(arena, after.state) == [1, 1, 1]
