@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from zlayout.backends.base import Backend, Commit, GroupFailed, Notice, Notify, Outcome
+from zlayout.backends.base import Backend, Commit, Group, GroupFailed, Notice, Notify, Outcome
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.plan.budget import take
 from zlayout.plan.decision import PlanOptions
@@ -75,10 +75,7 @@ def apply_table(
             failed = _execute(current, backend, applied, notify, announce, verify)
             after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))
             applied.after, applied.again = after.decision.plan, after
-            found = {group.partition for group in after.decision.plan.groups}
-            applied.forgotten |= any(
-                g.id in failed and g.reason == BLIND and g.partition not in found for g in current.decision.plan.groups
-            )
+            applied.forgotten |= _forgets(current, failed, after)
             if not failed:
                 applied.within_budget = planned.decision.plan.left_over is not None
                 break
@@ -110,6 +107,19 @@ def exit_code(done: Sequence[Applied]) -> int:
 
 def new_run(planned: Planned) -> Applied:
     return Applied(str(planned.spec.table), uuid.uuid4().hex)
+
+
+def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
+    """Whether a dropped group was for longer bounds and has files that live on and that no group takes now."""
+    blind = {g.id for g in before.decision.plan.groups if g.reason == BLIND} & failed
+    if not blind or after.state is None:
+        return False
+    left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
+    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in blind))
+
+
+def _paths(groups: Iterable[Group]) -> set[str]:
+    return {path for group in groups for path in group.files.path.to_pylist()}
 
 
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:

@@ -282,8 +282,9 @@ def test_an_empty_string_never_becomes_null_in_a_partition_column(
     spark.sql(f"create table delta.`{delta_path}` using delta as select * from {values}")
     before, state = rows(spark, delta_path, "*"), backend.observe(delta_table, ())
     if not known:
-        monkeypatch.setattr(repartition, "_refuse_empty_text", lambda *_: None)
-    work = work_for(delta_table, state, partition_by=(PartitionField("re.gion"),))
+        monkeypatch.setattr(repartition, "refuse_empty_text", lambda *_: None)
+    settings = (("note", "zlayout"),) if known else ()
+    work = work_for(delta_table, state, partition_by=(PartitionField("re.gion"),), properties=settings)
     expected = (Refused, r"ZL217 .*: 2 rows have an empty string in re\.gion") if known else (EngineError, "ZL310")
     with pytest.raises(expected[0], match=expected[1]):
         list(backend.execute(work, silent))

@@ -171,17 +171,31 @@ def test_what_no_longer_fits_the_budget_after_a_conflict_is_a_failure(table: Mem
     assert [d.code for d in result_of(applied).problems] == ["ZL321"]
 
 
-def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: MemoryTable) -> None:
-    backend = Disturbed(table, conflicts=1)
-    planned = plan_table(SPEC, backend, OPTIONS)
-    plan = planned.decision.plan
-    blind = replace(plan, groups=tuple(replace(g, reason=BLIND, partition="region=east") for g in plan.groups))
-    applied = new_run(planned)
-    planned = replace(planned, decision=replace(planned.decision, plan=blind))
-    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
-    assert (len(applied.commits), applied.exit_code) == (1, 1)
-    assert result_of(applied).outcome == "not_yet"
-    assert [d.code for d in result_of(applied).problems] == ["ZL321"]
+@pytest.mark.parametrize("found_again", [True, False])
+def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: MemoryTable, found_again: bool) -> None:
+    """Unless its files have another reason, so that the plan after the conflict takes them."""
+
+    class Conflicting(Disturbed):
+        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+            self.runs += 1
+            if self.runs == 1:
+                yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
+            else:
+                yield from super().execute(work, notify)
+
+    first = plan_table(SPEC, Disturbed(table), OPTIONS).decision
+    if not found_again:
+        run(Disturbed(table))
+    backend = Conflicting(table)
+    now = plan_table(SPEC, backend, OPTIONS)
+    assert now.state is not None
+    plan = replace(first.plan, groups=tuple(replace(g, reason=BLIND) for g in first.plan.groups))
+    blind = replace(first, plan=plan, groups=(replace(first.groups[0], files=now.state.files),))
+    applied = new_run(now)
+    apply_table(replace(now, decision=blind), backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
+    assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")
+    assert [d.code for d in result_of(applied).problems] == ([] if found_again else ["ZL321"])
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zlayout.plan.cut_bounds import is_text, worth_longer
+from zlayout.plan.cut_bounds import worth_longer
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import LONG_BOUND, TableState
+from zlayout.table.state import LONG_BOUND, TableState, is_text
 
 
 def cuts(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:

@@ -77,7 +77,8 @@ def apply_command(
         planning.runtime.discard_log()
     tell_log(planning.runtime, console)
     finished = with_results(plan, done)
-    return shown.end(finished, max(code, plan.exit_code), _outcomes(done, console.text_options().width))
+    code = code if code == INTERRUPTED else plan.exit_code or code
+    return shown.end(finished, code, _outcomes(done, console.text_options().width))
 
 
 def _is_plan_file(request: PlanRequest) -> bool:

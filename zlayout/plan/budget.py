@@ -65,7 +65,12 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
         return replace(decision, offer=None)
     saved = offer.saves[kept].sum(axis=0)
     if any(group.reason == BLIND and group.id not in ids for group in plan.groups):
-        plan = replace(plan, properties=tuple(p for p in plan.properties if p.name not in offer.longer))
+        promises = [d for d in plan.diagnostics if d.code == "ZL406" and any(name in d.hint for name in offer.longer)]
+        plan = replace(
+            plan,
+            properties=tuple(p for p in plan.properties if p.name not in offer.longer),
+            diagnostics=tuple(d for d in plan.diagnostics if d not in promises),
+        )
     if plan.partitioning is not None and plan.partitioning.full_rewrite:
         plan, decision = replace(plan, partitioning=None), replace(decision, partition_by=None)
     plan = replace(

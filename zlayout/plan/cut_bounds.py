@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.distinct_rows import distinct_rows
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
 Bools = NDArray[np.bool_]
 
@@ -168,11 +168,6 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
     if low is None or high is None:
         return 0
     return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether bounds of this type may be cut."""
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _length(side: pa.Array) -> Int64:

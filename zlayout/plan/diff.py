@@ -303,7 +303,7 @@ def _unused_settings(spec: LayoutSpec) -> tuple[Diagnostic, ...]:
     if not layout.uses_range_ids and "zorder.range_ids" in spec.marks:
         alone = " by one column" if layout.effective_curve != layout.curve else ""
         unused.append(("zorder.range_ids", f"{layout.curve}{alone} cuts at the values themselves"))
-    if layout.weights != {c.name: c.weight for c in layout.columns}:
+    if layout.engine == "zlayout" and layout.weights != {c.name: c.weight for c in layout.columns}:
         what = "one column" if len(layout.columns) == 1 else layout.curve
         unused.append(("zorder.columns", f"{what} has no use for weights"))
     return tuple(

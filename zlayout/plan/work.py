@@ -79,6 +79,5 @@ class Capabilities:
     native_by_rank: bool
 
     def can_predict(self, layout: Layout) -> bool:
-        """Whether metadata tells what a rewrite to this layout leaves; by one column, every curve is a plain sort."""
-        plain = layout.curve == "linear" or len(layout.columns) == 1
-        return layout.engine == "zlayout" or plain or self.native_by_rank
+        """Whether metadata tells what a rewrite to this layout leaves."""
+        return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank

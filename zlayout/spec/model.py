@@ -71,8 +71,8 @@ class Layout:
 
     @property
     def weights(self) -> dict[str, float]:
-        """By column, as they have an effect: hilbert and linear cannot weigh columns, nor is there a choice of one."""
-        weighs = self.curve in ("kd", "zorder") and len(self.columns) > 1
+        """By column, as they have an effect: not by hilbert, linear, the engine native or one column alone."""
+        weighs = self.engine == "zlayout" and self.curve in ("kd", "zorder") and len(self.columns) > 1
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:

@@ -30,6 +30,11 @@ NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 LONG_BOUND = 256
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether bounds of this type may be cut."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutRecord:
     """What the table itself says about laid-out files: the layout's id and, where recorded, its settings."""

@@ -162,6 +162,7 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
         decision = spend([(SPEC, offered)], budget * TARGET)[0]
         assert sorted(g.partition for g in decision.plan.groups) == regions
         assert [(p.name, p.after) for p in decision.plan.properties] == properties
+        assert [d.hint for d in decision.plan.diagnostics] == ["apply sets prefix to 256"] * len(properties)
         assert decision.plan.left_over is not None
         assert decision.plan.left_over.files == 11 - sum(g.files for g in decision.plan.groups)
         assert take(offered, {g.id for g in decision.plan.groups}).plan == decision.plan

@@ -263,7 +263,7 @@ def test_settings_without_effect_are_told(curve: str, weight: float, notes: list
         ("native", "zorder", "ab", False),
         ("native", "hilbert", "ab", False),
         ("native", "linear", "ab", True),
-        ("native", "zorder", "a", True),
+        ("native", "zorder", "a", False),
     ],
 )
 def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, columns: str, predicted: bool) -> None:

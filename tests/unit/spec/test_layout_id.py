@@ -21,6 +21,7 @@ WEIGHTED = (ZorderColumn("a", 3.0), ZorderColumn("b"))
         (replace(TWO, curve="linear"), {"range_ids": 7}),
         (replace(TWO, curve="linear"), {"columns": WEIGHTED}),
         (replace(TWO, curve="hilbert"), {"columns": WEIGHTED}),
+        (replace(TWO, engine="native"), {"columns": WEIGHTED}),
         (ONE, {"columns": (ZorderColumn("a", 3.0),)}),
         (ONE, {"curve": "hilbert", "range_ids": 7}),
         (ONE, {"curve": "linear"}),

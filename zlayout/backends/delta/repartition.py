@@ -71,7 +71,7 @@ def _write(
 
     with settings(delta.spark):
         source = delta.data_frame(snapshot, adds)
-        _refuse_empty_text(source, columns, table)
+        refuse_empty_text(source, columns, table)
         # with a note, the metadata does not know how many rows live
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
@@ -83,7 +83,7 @@ def _write(
     return added, rows
 
 
-def _refuse_empty_text(source: DataFrame, columns: Sequence[str], table: str) -> None:
+def refuse_empty_text(source: DataFrame, columns: Sequence[str], table: str) -> None:
     """Raise Refused ZL217 where a column to partition by holds an empty string: the log has null for both."""
     names = [name for name in columns if isinstance(source.schema[name].dataType, StringType)]
     if not names:

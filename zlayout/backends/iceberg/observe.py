@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.arrow_types import arrow_type, leaf_fields
@@ -21,7 +20,7 @@ from zlayout.backends.iceberg.support import features, refusals
 from zlayout.backends.ordering import sort_ordering
 from zlayout.errors import Diagnostic, TableError
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, TableState
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, TableState, is_text
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -148,7 +147,7 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
         kind, orderable = arrow_type(field.field_type)
         mode = config.mode(name, field.field_id)
         stats = orderable and mode.bounds
-        text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        text = is_text(kind)
         enable = () if stats or not orderable else config.enable(name, text=text)
         longer = config.lengthen(name, field.field_id) if stats and text else ()
         columns.append(Column(name, kind, orderable, stats, enable, longer, mode.cut if text else None))
