@@ -171,6 +171,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
 def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Cell]:
     """A file map for every (group, output partition) in the sample; a group that it missed gets one file."""
     cells = []
+    weights = layout.weights
     for number, group in enumerate(groups):
         mine = sample.group == number
         keys, counts = np.unique(sample.cell_key[mine], return_counts=True)
@@ -181,7 +182,7 @@ def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> lis
             files = max(1, round(group.target_files * share))
             depth = _depth_within(group.rows * share / files) if layout.sort_within else 0
             rows = sample.rows_of(mine & (sample.cell_key == key))
-            built = build(rows, layout.weights, layout.curve, layout.range_ids, files, layout.noise, depth)
+            built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
             cells.append(Cell(number, key, built))
     return cells
 

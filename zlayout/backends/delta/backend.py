@@ -58,7 +58,7 @@ class DeltaBackend:
         """
         from zlayout.backends.delta.failures import spark_errors
         from zlayout.backends.delta.jvm import DeltaJvm
-        from zlayout.backends.delta.repartition import repartition
+        from zlayout.backends.delta.repartition import refuse_empty_text, repartition
         from zlayout.backends.delta.settings import set_properties
 
         state = self._checked(work)
@@ -73,8 +73,9 @@ class DeltaBackend:
         storage = self._storage(state.location)
         delta = DeltaJvm(self._runtime.session, state.location)
         notify(Progress(str(work.table), "changing settings"))
+        if work.partition_by:
+            refuse_empty_text(delta, work)
         if work.properties:
-            self._refuse_lossy(delta, work)
             yield set_properties(delta, storage, work, state.version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
@@ -145,17 +146,6 @@ class DeltaBackend:
                 hint="the table was replaced; plan again",
             )
         return snapshot, now
-
-    def _refuse_lossy(self, delta: DeltaJvm, work: Work) -> None:
-        """Refuse before the settings are written what `repartition` refuses before it writes. Raises Refused ZL217."""
-        from zlayout.backends.delta.failures import spark_errors
-        from zlayout.backends.delta.repartition import refuse_empty_text
-
-        if work.partition_by:
-            with spark_errors(str(work.table), "looking at its partition columns"):
-                snapshot = delta.snapshot()
-                rows = delta.data_frame(snapshot, delta.seq(delta.whole(snapshot)))
-                refuse_empty_text(rows, [field.source for field in work.partition_by], str(work.table))
 
     def _storage(self, location: str) -> pa_fs.FileSystem:
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.fs as pa_fs
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
@@ -28,9 +27,9 @@ def repartition(
 ) -> Commit:
     """Write all live rows into the new partitioning and replace all files, or change nothing.
 
-    state: what the snapshot holds. Raises Refused ZL217; EngineError ZL310, ZL311 when rows out are not exactly the
-    live rows in, ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their
-    files would have the old partitioning; CommitUnknown ZL331.
+    state: what the snapshot holds. Raises EngineError ZL310, ZL311 when rows out are not exactly the live rows in,
+    ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their files would
+    have the old partitioning; CommitUnknown ZL331.
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
@@ -41,7 +40,7 @@ def repartition(
         old = delta.whole(snapshot)
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
-        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state, table)
+        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state)
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
@@ -60,7 +59,7 @@ def repartition(
 
 
 def _write(
-    delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState, table: str
+    delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[list[Any], int]:
     """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate.
 
@@ -71,7 +70,6 @@ def _write(
 
     with settings(delta.spark):
         source = delta.data_frame(snapshot, adds)
-        refuse_empty_text(source, columns, table)
         # with a note, the metadata does not know how many rows live
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
@@ -83,12 +81,18 @@ def _write(
     return added, rows
 
 
-def refuse_empty_text(source: DataFrame, columns: Sequence[str], table: str) -> None:
-    """Raise Refused ZL217 where a column to partition by holds an empty string: the log has null for both."""
-    names = [name for name in columns if isinstance(source.schema[name].dataType, StringType)]
-    if not names:
-        return
-    counts = source.agg(*[F.count_if(F.col(quoted(name)) == "") for name in names]).collect()[0]
+def refuse_empty_text(delta: DeltaJvm, work: Work) -> None:
+    """Raise Refused ZL217 where a column to partition by holds an empty string: the log has null for both.
+
+    For before anything is written, settings too; what arrives later is seen when the new files are read back.
+    """
+    table = str(work.table)
+    with spark_errors(table, "looking at its partition columns"):
+        snapshot = delta.snapshot()
+        rows = delta.data_frame(snapshot, delta.seq(delta.whole(snapshot)))
+        columns = [field.source for field in work.partition_by or ()]
+        names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType)]
+        counts = rows.agg(*[F.count_if(F.col(quoted(name)) == "") for name in names]).collect()[0] if names else ()
     for name, count in zip(names, counts, strict=True):
         if count:
             raise Refused.of(
