@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race
 
 from zlayout.applying import apply_table, new_run
-from zlayout.backends.base import Commit
+from zlayout.backends.base import Commit, GroupFailed
 from zlayout.backends.iceberg.backend import IcebergBackend
 from zlayout.backends.iceberg.jvm import IcebergJvm
 from zlayout.backends.spark import SparkRuntime
@@ -42,8 +43,13 @@ def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
     ).writeTo(str(name)).append()
 
 
-def delete_equal(spark: SparkSession, name: TableName, gone: list[int]) -> None:
-    """Commit an equality delete file on `id` for all rows that are there already."""
+def delete_equal(
+    spark: SparkSession, name: TableName, gone: list[int], spec_id: int | None = None, partition: Any = None
+) -> None:
+    """Commit an equality delete file on `id` for all rows that are there already, or for those of one partition.
+
+    partition: a Java StructLike of the spec.
+    """
     jvm = IcebergJvm(spark)
     table, java, iceberg = jvm.load(name), spark._jvm, spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     schema = table.schema().select(["id"])
@@ -52,7 +58,11 @@ def delete_equal(spark: SparkSession, name: TableName, gone: list[int]) -> None:
     fields = spark.sparkContext._gateway.new_array(java.int, 1)  # type: ignore[union-attr]
     fields[0] = schema.findField("id").fieldId()
     factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table).equalityFieldIds(fields)
-    writer = factory.equalityDeleteRowSchema(schema).build().newEqualityDeleteWriter(file, table.spec(), None)
+    writer = (
+        factory.equalityDeleteRowSchema(schema)
+        .build()
+        .newEqualityDeleteWriter(file, table.specs().get(spec_id or 0), partition)
+    )
     record = iceberg.data.GenericRecord.create(schema)
     for number in gone:
         writer.write(record.copy("id", number))
@@ -121,3 +131,52 @@ def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(
     (done,) = race(spark, project, iceberg_table, state, lambda: delete_equal(spark, iceberg_table, [7, 407]))
     assert isinstance(done, Commit)
     assert ids(spark, iceberg_table) == [n for n in range(800) if n not in (5, 7, 405, 407)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_delete_in_the_old_partitioning_is_a_conflict_for_rows_that_move_to_the_new(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
+) -> None:
+    """A writer that started before the partitioning changed goes on in it, as Flink does."""
+    create(spark, iceberg_table, version)
+    spark.sql(f"alter table {iceberg_table} add partition field b")
+    spark.sql(f"insert into {iceberg_table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
+    spark.sql(f"alter table {iceberg_table} replace partition field b with bucket(2, id)")
+    (old,) = (
+        IcebergJvm(spark)
+        .load(iceberg_table)
+        .currentSnapshot()
+        .addedDataFiles(IcebergJvm(spark).load(iceberg_table).io())
+    )
+    state = backend.observe(iceberg_table, [])
+
+    def upsert() -> None:
+        delete_equal(spark, iceberg_table, [2], old.specId(), old.partition())
+
+    (done,) = race(spark, project, iceberg_table, state, upsert)
+    assert ids(spark, iceberg_table) == [1, 3]
+    assert isinstance(done, GroupFailed)
+    assert apply(backend, iceberg_table)[1].status == "unchanged"
+    assert ids(spark, iceberg_table) == [1, 3]
+
+
+def test_row_ids_that_come_meanwhile_are_kept(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table)
+    append(spark, iceberg_table, 0, 40)
+    state = backend.observe(iceberg_table, [])
+    born = {}
+
+    def upgrade() -> None:
+        spark.sql(f"alter table {iceberg_table} set tblproperties ('format-version'='3')")
+        append(spark, iceberg_table, 40, 1)
+        born.update(lineage(spark, iceberg_table))
+
+    (done,) = race(spark, project, iceberg_table, state, upgrade)
+    assert isinstance(done, GroupFailed)
+    apply(backend, iceberg_table)
+    assert len(born) == 41
+    assert {row: number for row, (number, _) in lineage(spark, iceberg_table).items()} == {
+        row: number for row, (number, _) in born.items()
+    }

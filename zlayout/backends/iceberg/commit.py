@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Notify, Outcome, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
-from zlayout.backends.iceberg.expressions import argument, transform_name
+from zlayout.backends.iceberg.expressions import argument, leaves_deletes_behind, transform_name
 from zlayout.backends.iceberg.history import run_commits
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import settled
@@ -32,6 +32,7 @@ from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quoted, quoted_name
+from zlayout.table.state import Partition
 
 Files = dict[str, list[NewFile]]
 Ids = frozenset[int]
@@ -113,9 +114,13 @@ def _commit(
 def _prepared(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, dead: Ids) -> tuple[Any, int]:
     """The transaction, ready to be sent, and the id that its snapshot will have. Raises CommitConflict, ZL316."""
     table = pinned.jvm.load(work.table)
+    if pinned.snapshot.firstRowId() is None and table.currentSnapshot().firstRowId() is not None:
+        # only the rows of a newer snapshot have them
+        raise CommitConflict.of("ZL320", f"{work.table} got row ids since the plan", hint="plan again")
     transaction = table.newTransaction()
     change = transaction.newRewrite().validateFromSnapshot(work.version)
-    change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
+    if not leaves_deletes_behind(_partitions(groups), int(pinned.table.spec().specId())):
+        change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
     _remove(pinned, groups, change)
     added = _of(groups, new)
     for file in added:
@@ -180,10 +185,14 @@ def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:
     return [GroupTarget(g.id, g.files.path.cast(pa.string()), live[g.id], g.target_files) for g in groups]
 
 
+def _partitions(groups: Sequence[Group]) -> list[Partition]:
+    return [g.files.partitions[at] for g in groups for at in set(g.files.partition.tolist())]
+
+
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
     """The current spec's values of a row, where some files are of an older spec; else a group is in one partition."""
     spec_id = int(pinned.table.spec().specId())
-    if all(g.files.partitions[i].spec_id == spec_id for g in work.groups for i in set(g.files.partition.tolist())):
+    if all(partition.spec_id == spec_id for partition in _partitions(work.groups)):
         return ()
     values = []
     for field in current_fields(pinned.table):

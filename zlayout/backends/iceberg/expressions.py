@@ -51,6 +51,16 @@ def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) 
     return found
 
 
+def leaves_deletes_behind(partitions: Iterable[Partition], spec_id: int) -> bool:
+    """Whether rows of these partitions, once in files of spec `spec_id`, are out of reach of equality deletes there.
+
+    An equality delete is about the files of its own spec and partition, and about all files where that spec has no
+    fields. So new files must not keep the old sequence number, by which a concurrent delete would be taken to apply to
+    them: without it, Iceberg finds the conflict.
+    """
+    return any(partition.spec_id != spec_id and partition.fields for partition in partitions)
+
+
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:
     """An Iceberg expression true for the files of these partitions."""
     make = jvm.iceberg.expressions.Expressions

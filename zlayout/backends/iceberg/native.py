@@ -13,7 +13,7 @@ import numpy as np
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
-from zlayout.backends.iceberg.expressions import also_selected, partition_filter
+from zlayout.backends.iceberg.expressions import also_selected, leaves_deletes_behind, partition_filter
 from zlayout.backends.iceberg.history import RunCommit, run_commits, run_snapshots
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import looked_up
@@ -132,7 +132,7 @@ def _options(work: Work, spec_id: int) -> dict[str, str]:
         "max-file-size-bytes": str(ROLL_OVER * work.layout.target_size),
         "max-file-group-size-bytes": str(WHOLE),
         "output-spec-id": str(spec_id),
-        "use-starting-sequence-number": "true",
+        "use-starting-sequence-number": str(not leaves_deletes_behind(_partitions(work.groups), spec_id)).lower(),
         "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
