@@ -60,6 +60,8 @@ SETTINGS = {
     # a missing or broken source file must fail the job, not lose rows
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
+    # CHAR values are stored as they came: padded ones would be others to readers that do not pad
+    "spark.sql.readSideCharPadding": "false",
     # a map stage that runs again with other output makes its readers run again
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",

@@ -10,11 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
+from zlayout.backends.catalogs import pyiceberg_properties
+from zlayout.backends.iceberg.catalog import load_table
 from zlayout.backends.iceberg.observe import observe
 from zlayout.errors import Location, TableError
 from zlayout.spec.model import CatalogConfig, TableName
@@ -167,3 +170,35 @@ def test_what_is_missing_is_named_and_nothing_is_created(
     unreachable = CatalogConfig("ice", "iceberg", "rest", {"uri": "http://127.0.0.1:9"}, config.location)
     with pytest.raises(TableError, match="ZL121"):
         observe(unreachable, NAME, [])
+
+
+@pytest.mark.parametrize("key", ["py-io-impl", "s3.retry-strategy-impl"])
+def test_a_table_names_no_python_class(
+    catalog: Catalog,
+    config: CatalogConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+) -> None:
+    """pyiceberg imports what a table property names, and calls it with the catalog's settings."""
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 3, "x"))
+    monkeypatch.setattr(catalog, "_load_file_io", lambda properties=None, location=None: load_file_io({}, location))
+    with table.transaction() as change:
+        change.set_properties({key: "builtins.print", "s3.access-key-id": "canary"})
+    found = load_table(config, NAME)
+    assert found.properties[key] == "builtins.print"
+    assert key not in found.io.properties
+    assert len(observe(config, NAME, ()).files) == 1
+    assert "canary" not in capsys.readouterr().out
+
+
+def test_a_server_names_no_python_class(
+    catalog: Catalog, config: CatalogConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A REST server's answer is merged into the catalog's own properties."""
+    catalog.create_table("db.t", SCHEMA)
+    found = load_catalog("ice", **pyiceberg_properties(config))
+    found.properties["py-io-impl"] = "builtins.print"
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: found)
+    assert "py-io-impl" not in load_table(config, NAME).io.properties

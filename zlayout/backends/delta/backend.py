@@ -58,6 +58,7 @@ class DeltaBackend:
         """
         from zlayout.backends.delta.failures import spark_errors
         from zlayout.backends.delta.jvm import DeltaJvm
+        from zlayout.backends.delta.partition_values import refuse_changing_values
         from zlayout.backends.delta.repartition import refuse_empty_text, repartition
         from zlayout.backends.delta.settings import set_properties
 
@@ -73,6 +74,8 @@ class DeltaBackend:
         storage = self._storage(state.location)
         delta = DeltaJvm(self._runtime.session, state.location)
         notify(Progress(str(work.table), "changing settings"))
+        if state.partition_fields and writes:
+            refuse_changing_values(delta, work)
         if work.partition_by:
             refuse_empty_text(delta, work)
         if work.properties:

@@ -26,6 +26,10 @@ _TIME_AS_IT_IS = {
 }
 
 
+# Spark pads CHAR values as it reads; Delta stores them as they came, so that padded ones would be others.
+_TEXT_AS_IT_IS = {"spark.sql.readSideCharPadding": "false"}
+
+
 class DeltaJvm:
     """One Delta table by path in one Spark session. What it returns as Any are py4j references to Scala objects."""
 
@@ -76,10 +80,11 @@ class DeltaJvm:
         """The live rows of a Scala Seq of AddFile, with row ids and row commit versions where they are tracked."""
         from pyspark.sql import DataFrame
 
-        frame = self._log.createDataFrame(self._with_row_index(snapshot), adds, False, self.some("Optimize"))
-        return DataFrame(
-            scala_object(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark
-        )
+        with session_conf(self.spark, _TEXT_AS_IT_IS):
+            frame = self._log.createDataFrame(self._with_row_index(snapshot), adds, False, self.some("Optimize"))
+            return DataFrame(
+                scala_object(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark
+            )
 
     def _with_row_index(self, snapshot: Any) -> Any:
         """A description of the same table whose reader has `_metadata.row_index`.

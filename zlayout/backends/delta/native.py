@@ -36,6 +36,7 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
         "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps({RUN: run_id}),
         "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+        "spark.sql.readSideCharPadding": "false",
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -13,6 +14,8 @@ from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
 
@@ -28,6 +31,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         loaded = load_catalog(catalog.name, **properties)
     except Exception as error:
         raise _unreachable(catalog, error) from error
+    _load_no_classes(loaded)
     try:
         return loaded.load_table(name.identifier)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -65,6 +69,25 @@ def readable_metadata(name: TableName) -> Iterator[None]:
             f"a manifest of {name} cannot be read: {first_line(error)}",
             hint="the snapshot may have been expired meanwhile; run again, and check access to the metadata folder",
         ) from error
+
+
+def _load_no_classes(catalog: Catalog) -> None:
+    """Keep tables and servers from naming Python classes: pyiceberg imports and calls what `py-io-impl` says.
+
+    It merges a table's properties into those of its catalog, and a REST server's as well.
+    """
+    make_file_io = catalog._load_file_io
+
+    def make(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> FileIO:
+        catalog.properties = _without_classes(catalog.properties)
+        return make_file_io(_without_classes(properties), location)
+
+    catalog._load_file_io = make  # type: ignore[method-assign]
+    catalog.properties = _without_classes(catalog.properties)
+
+
+def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if not key.endswith("-impl")}
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:

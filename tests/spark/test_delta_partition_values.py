@@ -1,0 +1,129 @@
+"""What Delta reads as one value and writes as another, on either side of the gate: refused, or kept as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from zlayout.backends.base import Commit, Group, Progress, Work
+from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.spark import SparkRuntime
+from zlayout.errors import Refused
+from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.table.state import PartitionField, TableState
+
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 20_000, True, "zlayout")
+
+
+@pytest.fixture(scope="module")
+def backend(project: Project, runtime: SparkRuntime) -> DeltaBackend:
+    return DeltaBackend(project.catalogs["lake"], runtime)
+
+
+def silent(_: Progress) -> None:
+    """No progress wanted."""
+
+
+def work_for(table: TableName, state: TableState, engine: str = "zlayout", **changes: Any) -> Work:
+    groups = tuple(
+        Group(f"g{at}", state.files.take(np.flatnonzero(state.files.partition == at)), 1)
+        for at in range(len(state.files.partitions))
+    )
+    settings: dict[str, Any] = {"properties": (), "partition_by": None, "groups": groups, "covers_table": True}
+    return Work(table, replace(LAYOUT, engine=engine), f"run-{table.name}", state.version, **(settings | changes))
+
+
+def rows(spark: SparkSession, path: Path, what: str = "*") -> list[Any]:
+    return sorted(map(tuple, spark.sql(f"select {what} from delta.`{path}`").collect()), key=repr)
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_an_empty_string_that_another_writer_left_as_a_partition_value_never_becomes_null(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, engine: str
+) -> None:
+    write_deltalake(
+        str(delta_path),
+        pa.table({"a": [1, 2, 3], "b": [1, 2, 3], "p": ["", "eu", None]}),
+        partition_by=["p"],
+    )
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    assert (1, 1, "") in before
+    with pytest.raises(Refused, match=r"ZL217 .*: 1 files have an empty string as their p"):
+        list(backend.execute(work_for(delta_table, state, engine, properties=(("note", "zlayout"),)), silent))
+    assert rows(spark, delta_path) == before
+    assert backend.observe(delta_table, ()).version == state.version
+    eu = next(at for at, partition in enumerate(state.files.partitions) if partition.values == ("eu",))
+    some = work_for(delta_table, state)
+    work = replace(some, groups=(some.groups[eu],), covers_table=False)
+    assert any(isinstance(outcome, Commit) for outcome in backend.execute(work, silent))
+    assert rows(spark, delta_path) == before
+
+
+@pytest.mark.parametrize("change", ["none", "unpartition"])
+def test_partition_times_without_a_zone_are_refused(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, change: str
+) -> None:
+    """As Delta wrote them before 3.3, in the zone of the session, which the log does not name."""
+    name = "spark.databricks.delta.write.utcTimestampPartitionValues"
+    select = "select id a, id b, timestamp'2024-01-01 10:00:00' t from range(20)"
+    spark.conf.set(name, "false")
+    try:
+        spark.sql(f"create table delta.`{delta_path}` using delta partitioned by (t) as {select}")
+    finally:
+        spark.conf.unset(name)
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    changes = {"partition_by": ()} if change == "unpartition" else {}
+    with pytest.raises(Refused, match=r"ZL218 .* a t without a time zone"):
+        list(backend.execute(work_for(delta_table, state, **changes), silent))
+    assert rows(spark, delta_path) == before
+    assert backend.observe(delta_table, ()).version == state.version
+
+
+def test_partition_times_in_utc_are_rewritten(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    select = "select id a, id b, if(id < 9, timestamp'2024-01-01 10:00:00', null) t from range(20)"
+    spark.sql(f"create table delta.`{delta_path}` using delta partitioned by (t) as {select}")
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    assert any(isinstance(outcome, Commit) for outcome in backend.execute(work_for(delta_table, state), silent))
+    assert rows(spark, delta_path) == before
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native", "repartition"])
+def test_char_values_are_stored_as_they_came(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, engine: str
+) -> None:
+    """Spark pads them as it reads; other readers find what is stored."""
+    spark.sql(f"create table delta.`{delta_path}` (a int, b int, c char(5), p char(3)) using delta partitioned by (p)")
+    for at in range(4):
+        spark.sql(f"insert into delta.`{delta_path}` values ({at}, {3 - at}, 'ab', 'x')")
+    state = backend.observe(delta_table, ())
+    assert set(_stored(delta_path, "c")) == {"ab"}
+    changes = {"partition_by": (PartitionField("c"),)} if engine == "repartition" else {}
+    native = "native" if engine == "native" else "zlayout"
+    list(backend.execute(work_for(delta_table, state, native, verify="full", **changes), silent))
+    table = DeltaTable(str(delta_path))
+    assert len(table.file_uris()) < 4
+    adds = [json.loads(line)["add"] for line in _log_lines(delta_path) if '"add"' in line]
+    (column,) = table.metadata().partition_columns
+    assert {add["partitionValues"][column] for add in adds[-1:]} == {"ab" if column == "c" else "x"}
+    assert set(_stored(delta_path, "p" if column == "c" else "c")) == {"x" if column == "c" else "ab"}
+
+
+def _stored(path: Path, column: str) -> list[str]:
+    """The values in the live files."""
+    files = [pq.ParquetFile(uri.removeprefix("file://")).read() for uri in DeltaTable(str(path)).file_uris()]
+    return pa.concat_tables(files)[column].to_pylist()  # type: ignore[no-any-return]
+
+
+def _log_lines(path: Path) -> list[str]:
+    return [line for commit in sorted((path / "_delta_log").glob("*.json")) for line in commit.read_text().splitlines()]

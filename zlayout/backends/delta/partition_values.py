@@ -1,0 +1,81 @@
+"""Partition values whose text in the log Delta reads as one value and writes as another.
+
+The gate compares rows as they were read with rows as they are written, and sees neither: what is between is the log.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from zlayout.backends.base import Work
+from zlayout.backends.delta.failures import spark_errors
+from zlayout.backends.delta.schema import leaves
+from zlayout.errors import Diagnostic, Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from zlayout.backends.delta.jvm import DeltaJvm
+
+_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+
+
+def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
+    """Raise Refused where files to be rewritten have partition values that would become others.
+
+    ZL217: the text is empty. Spark reads it as an empty string, and writes that as null. ZL218: a timestamp without a
+    zone, as Delta wrote it before 3.3. It is in the zone of who reads it, and would be fixed in this session's.
+    """
+    table = str(work.table)
+    with spark_errors(table, "looking at its partition values"):
+        snapshot = delta.snapshot()
+        found = [
+            _refused(code, table, column, len(paths))
+            for code, column, condition in _conditions(delta, snapshot, moves=work.partition_by is not None)
+            if (paths := _planned(work, delta.all_files(snapshot).where(condition).select("path").toArrow()["path"]))
+        ]
+    if found:
+        raise Refused(*found)
+
+
+def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[str, str, Column]]:
+    """Code, column and what is to be looked for in the live AddFiles. moves: the partition columns change.
+
+    An empty string in a column that is partitioned by no longer is a value like others; of the new ones,
+    `refuse_empty_text` knows.
+    """
+    from pyspark.sql import functions as F
+
+    names = snapshot.metadata().partitionColumns()
+    partitioned_by = {names.apply(at) for at in range(names.size())}
+    conditions = []
+    for leaf in leaves(json.loads(delta.schema(snapshot))):
+        if len(leaf.path) > 1 or leaf.path[0] not in partitioned_by:
+            continue
+        value = F.col("partitionValues").getItem(leaf.physical[0])
+        if pa.types.is_string(leaf.type) and not moves:
+            conditions.append(("ZL217", leaf.path[0], value == ""))
+        if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
+            conditions.append(("ZL218", leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
+    return conditions
+
+
+def _planned(work: Work, paths: pa.ChunkedArray) -> list[str]:
+    found: list[str] = paths.to_pylist()
+    if not found or work.partition_by is not None:
+        return found
+    planned = {path for group in work.groups for path in group.files.path.to_pylist()}
+    return [path for path in found if path in planned]
+
+
+def _refused(code: str, table: str, column: str, files: int) -> Diagnostic:
+    if code == "ZL217":
+        message = f"an empty string as their {column}, which Delta would store as null"
+        hint = f"UPDATE these rows, or leave them out by the layout's `where`, as in {column} != ''"
+    else:
+        message = f"a {column} without a time zone, which is another time for each reader"
+        hint = "rewrite these partitions in the zone that wrote them, with Delta 3.3 or later, which records UTC"
+    return Diagnostic(code, f"{table}: {files:,} files have {message}", "refused", hint)
