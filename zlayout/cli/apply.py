@@ -17,11 +17,12 @@ from zlayout.cli.interrupts import MESSAGE, Interrupts
 from zlayout.cli.plan import Planning, PlanRequest, make_plan
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports
+from zlayout.cli.select import select_layouts
 from zlayout.cli.shown import JsonShown, Shown, TextShown
 from zlayout.cli.spark_log import tell_log
 from zlayout.errors import SpecError
 from zlayout.plan import document
-from zlayout.plan.model import Plan
+from zlayout.plan.model import Plan, TablePlan
 from zlayout.plan.stale import Staleness
 from zlayout.report import text
 from zlayout.report.text import result_text
@@ -58,6 +59,8 @@ def apply_command(
     else:
         planning = make_plan(request)
     plan = planning.document(pictures=reports.need_pictures)
+    if reviewed:
+        plan = replace(plan, tables=(*plan.tables, *_not_changing(saved, planning, request)))
     shown.plan(plan, planning.heading())
     if plan.with_status("refused"):
         console.say(
@@ -94,6 +97,12 @@ def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Plannin
         for p in planning.planned
     )
     return replace(planning, planned=checked)
+
+
+def _not_changing(saved: Plan, planning: Planning, request: PlanRequest) -> tuple[TablePlan, ...]:
+    """What the saved plan could not read, or refused: as told then, unless left out now."""
+    chosen = {str(spec.table) for spec in select_layouts(planning.project.layouts, (), request.exclude)}
+    return tuple(t for t in (*saved.with_status("error"), *saved.with_status("refused")) if t.table in chosen)
 
 
 def _execute(

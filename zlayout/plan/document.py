@@ -17,8 +17,8 @@ from zlayout.spec.yaml import printable
 
 MAX_BYTES = 10 * 1024 * 1024
 # A value takes more memory than its text. So many may be in any file, and above that one for each so many characters,
-# an object counted as four; the densest part of a plan, its groups, has fewer.
-FREE_VALUES, CHARACTERS_A_VALUE = 60_000, 15
+# a list counted as three and an object as twelve; the densest parts of a plan, groups and pictures, have fewer.
+FREE_VALUES, CHARACTERS_A_VALUE = 180_000, 5
 HINT = "a plan file is what `zlayout plan --out FILE` writes; do not edit it"
 
 
@@ -88,7 +88,7 @@ def read(path: Path) -> Plan:
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
-    values = text.count(",") + text.count("[") + 4 * text.count("{")
+    values = text.count(",") + 3 * text.count("[") + 12 * text.count("{")
     if values > FREE_VALUES + len(text) / CHARACTERS_A_VALUE:
         raise SpecError.of("ZL041", f"not a plan file: {values:,} values in it", hint=HINT, location=Location(path))
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
 from zlayout.plan.decision import Decision
-from zlayout.plan.model import Requires, TablePlan
+from zlayout.plan.model import PartitionChange, Requires, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState, identities
 
@@ -52,10 +53,15 @@ def _reasons(old: Requires, new: Requires, again: Decision, now: TableState, mod
 
 def _changed_settings(saved: TablePlan, again: TablePlan, now: TableState) -> list[str]:
     """Settings are not always versioned with the table: what was reviewed must be what would be done now."""
-    if saved.properties != again.properties or saved.partitioning != again.partitioning:
+    if saved.properties != again.properties or _change(saved) != _change(again):
         return ["the settings to change are not the ones in the plan"]
     changed = [p.name for p in saved.properties if now.properties.get(p.name) != p.before]
     return [f"the table's properties changed: {', '.join(changed)}"] if changed else []
+
+
+def _change(plan: TablePlan) -> PartitionChange | None:
+    """The change of the partitioning, wherever it stands in the spec, and from wherever that is read."""
+    return plan.partitioning and replace(plan.partitioning, location=None)
 
 
 def _changed_files(again: Decision, now: TableState) -> int:

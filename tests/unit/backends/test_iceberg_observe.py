@@ -183,7 +183,7 @@ def test_a_table_names_no_python_class(
     """pyiceberg imports what a table property names, and calls it with the catalog's settings."""
     table = catalog.create_table("db.t", SCHEMA)
     table.append(rows(0, 3, "x"))
-    monkeypatch.setattr(catalog, "_load_file_io", lambda properties=None, location=None: load_file_io({}, location))
+    monkeypatch.setattr(catalog, "_load_file_io", lambda *_, **__: load_file_io({}, table.location()))
     with table.transaction() as change:
         change.set_properties({key: "builtins.print", "s3.access-key-id": "canary"})
     found = load_table(config, NAME)

@@ -49,7 +49,7 @@ def test_what_zlayout_laid_out_is_imported_without_drift(capsys: pytest.CaptureF
 
 def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = root / "tables" / "db" / "orders" / "_delta_log"
-    info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["b","a"]', "predicate": "[]"}}
+    info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["B","a"]', "predicate": "[]"}}
     (log / "00000000000000000002.json").write_text(json.dumps({"commitInfo": info}) + "\n")
     Path("layouts/orders.yaml").unlink()
     assert run(["import", "lake.db.orders"]) == 0

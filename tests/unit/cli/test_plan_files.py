@@ -40,6 +40,27 @@ class TestPlanFiles:
         assert run(["apply", "plan.json", "--auto-approve"]) == 3
         assert "ZL206" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("layout", "code", "said"), [("zorder: {columns: [gone]}", 1, "ZL012"), ("partition_by: [b]", 3, "ZL201")]
+    )
+    def test_what_was_not_planned_is_not_forgotten(
+        self, layout: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As without a plan file: after what can be done where a table has an error, nothing where one is refused."""
+        write_deltalake("tables/db/other", pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}))
+        columns = "" if "zorder" in layout else "zorder: {columns: [a]}"
+        Path("layouts/other.yaml").write_text(f"version: 1\ntable: lake.db.other\n{layout}\n{columns}\n")
+        assert run(["plan", "--out", "plan.json"]) == code
+        applied: list[str] = []
+        monkeypatch.setattr(
+            "zlayout.cli.apply.apply_table", lambda planned, *_: applied.append(str(planned.spec.table))
+        )
+        capsys.readouterr()
+        assert run(["apply", "plan.json", "--auto-approve"]) == code
+        assert applied == (["lake.db.orders"] if code == 1 else [])
+        assert said in "".join(capsys.readouterr())
+        assert run(["apply", "plan.json", "--auto-approve", "--exclude", "lake.db.other"]) != 3
+
 
 @pytest.mark.usefixtures("root")
 class TestBudget:

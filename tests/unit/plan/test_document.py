@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,7 @@ from zlayout.errors import Refused, SpecError
 from zlayout.plan import document
 from zlayout.plan.diff import decide
 from zlayout.plan.model import Plan
+from zlayout.plan.picture import Boxes, Picture
 from zlayout.spec.schema import load_schema
 
 
@@ -22,6 +24,15 @@ def plan() -> Plan:
 
 def test_a_plan_survives_the_trip_through_its_file(plan: Plan) -> None:
     assert document.from_json(document.to_json(plan), "plan.json") == plan
+
+
+def test_a_plan_with_all_its_pictures_survives_the_trip(plan: Plan) -> None:
+    """Pictures are the most values for their characters: fifty tables, each drawn with as many boxes as there are."""
+    boxes = Boxes(tuple(range(100, 900)) * 4, 800)
+    picture = Picture(("a", "b"), "", boxes, boxes, (), ())
+    (table,) = plan.tables
+    tables = tuple(replace(table, table=f"{table.table}{at}", picture=picture) for at in range(50))
+    assert document.from_json(document.to_json(replace(plan, tables=tables)), "plan.json").tables == tables
 
 
 def test_the_document_fits_its_schema(plan: Plan) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from unit.plan.plans import DELTA, SPEC, File, state
 
+from zlayout.errors import Location
+from zlayout.plan.decision import PlanOptions
 from zlayout.plan.diff import decide
 from zlayout.plan.model import PropertyChange
 from zlayout.plan.stale import Staleness, staleness
@@ -79,3 +81,15 @@ def test_a_plan_without_a_version_is_refused() -> None:
     saved = replace(decide(SPEC, THEN, DELTA).plan, requires=None)
     (refusal,) = staleness(saved, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert "names no table version" in refusal.message
+
+
+def test_a_partitioning_is_the_same_on_another_line_or_from_another_folder() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    allowed = PlanOptions(allow_full_rewrite=True)
+    saved, again = decide(spec, THEN, DELTA, options=allowed).plan, decide(spec, THEN, DELTA, options=allowed)
+    assert saved.partitioning is not None
+    elsewhere = replace(saved, partitioning=replace(saved.partitioning, location=Location("../layouts/t.yaml", 9)))
+    assert staleness(elsewhere, spec, again, THEN, "compatible") == ()
+    other = replace(saved, partitioning=replace(saved.partitioning, after=("a",)))
+    (refusal,) = staleness(other, spec, again, THEN, "compatible")
+    assert "the settings to change are not the ones in the plan" in refusal.message

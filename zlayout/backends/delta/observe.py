@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from textwrap import shorten
 from typing import Any
 
@@ -82,16 +83,21 @@ def observe_delta(
         refusals=refusals(features, properties),
         files=files,
         notes=notes,
-        ordering=None if (files.layout >= 0).any() else _ordering(storage, log, at),
+        ordering=None if (files.layout >= 0).any() else _ordering(storage, log, at, all_leaves),
     )
 
 
-def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> Ordering | None:
-    """What the newest commits say; a history that cannot be read says nothing."""
+def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int, known: Sequence[Leaf]) -> Ordering | None:
+    """What the newest commits say; a history that cannot be read says nothing.
+
+    Delta writes the columns down as they were typed, in whatever case; here they are named as in the schema.
+    """
     try:
-        return last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
+        found = last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
     except (OSError, ValueError, RecursionError):
         return None
+    names = {leaf.name.lower(): leaf.name for leaf in known}
+    return found and replace(found, columns=tuple(names.get(name.lower(), name) for name in found.columns))
 
 
 def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:
