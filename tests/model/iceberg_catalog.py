@@ -75,6 +75,9 @@ class Snapshot:
     def sequenceNumber(self) -> int:
         return self.sequence
 
+    def firstRowId(self) -> int:
+        return 0  # no table is upgraded here
+
     def deleteManifests(self, _io: object) -> Seq:
         return Seq("x" if self.has_deletes else "")
 

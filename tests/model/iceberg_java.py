@@ -47,6 +47,9 @@ class Loaded:
     def operations(self) -> Any:
         return SimpleNamespace(current=lambda: self.base)
 
+    def spec(self) -> Any:
+        return SimpleNamespace(specId=lambda: 0)
+
     def newTransaction(self) -> Transaction:
         return Transaction(self)
 

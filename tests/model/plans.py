@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from zlayout.backends.base import Group, Work
 from zlayout.spec.model import Layout, TableName, ZorderColumn
-from zlayout.table.state import FileTable, LayoutRecord, TableState
+from zlayout.table.state import FileTable, LayoutRecord, Partition, TableState
 
 NAME = TableName("model", ("db",), "t")
 COLUMNS = ("key",)
@@ -38,7 +38,7 @@ def state_of(
         shared_deletes=np.zeros(len(paths), np.bool_),
         bytes=numbers,
         partition=np.zeros(len(paths), np.int32),
-        partitions=(),
+        partitions=(Partition(0, (), ()),),
         layout=layout,
         layouts=(LayoutRecord(LAYOUT.layout_id),),
         group=layout,

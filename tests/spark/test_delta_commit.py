@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,46 @@ def test_odd_characters_in_folder_names(
     assert isinstance(commit, Commit)
     assert (commit.files_added, commit.rows) == (2, 59)
     assert spark.sql(f"select count(*) n from delta.`{delta_path}` where p = 'x y/%ü+='").collect()[0].n == 30
+
+
+def test_columns_whose_names_have_dots(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    columns = "id `a.b`, named_struct('x.y', cast(id * 7919 % 1009 as int), 'z', 1) s"
+    spark.sql(f"create table delta.`{delta_path}` using delta as select {columns} from range(0, 2000, 1, 4)")
+    layout = replace(LAYOUT, columns=(ZorderColumn("`a.b`"), ZorderColumn("s.`x.y`")))
+    work = replace(work_for(delta_table, backend.observe(delta_table, ())), layout=layout)
+    assert any(isinstance(outcome, Commit) for outcome in backend.execute(work, silent))
+    assert spark.sql(f"select sum(`a.b`), sum(s.`x.y`) from delta.`{delta_path}`").collect()[0][0] == 1999 * 1000
+    assert (backend.observe(delta_table, ()).files.layout >= 0).all()
+
+
+def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    append(spark, delta_path, 0, 100)
+    state = backend.observe(delta_table, ())
+    work = replace(
+        work_for(delta_table, state, properties=(("note", "zlayout"),), groups=()), table_id="another", version=0
+    )
+    with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
+        list(backend.execute(work, silent))
+    assert backend.observe(delta_table, ()).version == state.version
+
+
+def test_row_ids_that_come_meanwhile_are_kept(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, monkeypatch: Any
+) -> None:
+    """Delta takes the new property for one that conflicts with nothing, and would give all rows new ids."""
+    append(spark, delta_path, 0, 100)
+    work = work_for(delta_table, backend.observe(delta_table, ()))
+    require_files = DeltaJvm.require_files
+
+    def after_an_upgrade(self: DeltaJvm, files: Any) -> None:
+        require_files(self, files)
+        spark.sql(f"alter table delta.`{delta_path}` set tblproperties ('delta.enableRowTracking' = 'true')")
+
+    monkeypatch.setattr(DeltaJvm, "require_files", after_an_upgrade)
+    outcomes = list(backend.execute(work, silent))
+    assert [type(outcome) for outcome in outcomes] == [GroupFailed] * len(work.groups)
+    assert len(outcomes) > 0

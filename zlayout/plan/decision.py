@@ -64,4 +64,5 @@ class Decision:
             # Files that arrive outside `where` before the rewrite must stay outside it.
             covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == self.plan.files,
             verify=verify,
+            table_id=requires.table_id if requires else None,
         )

@@ -27,7 +27,8 @@ class Work:
 
     version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
     covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
-    verify `full` reads the written files back before the commit.
+    verify `full` reads the written files back before the commit. table_id: of the table that was planned, None where
+    any of the name will do.
     """
 
     table: TableName
@@ -39,6 +40,7 @@ class Work:
     groups: tuple[Group, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
+    table_id: str | None = None
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
         """The work as several, each of which rewrites and commits at most so many bytes (or one group).

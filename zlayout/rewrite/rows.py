@@ -136,9 +136,11 @@ def cell_key(source: Source) -> Column:
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """A key column by its dotted name; a column whose own name has dots wins over a nested one."""
+    """A key column by its dotted name, parts in backticks where they have dots; a whole name wins over a nested one."""
     if name in frame.columns:
         return F.col(quoted(name))
+    if "`" in name:
+        return F.col(name)
     return F.col(quoted_name(name.split(".")))
 
 

@@ -118,11 +118,9 @@ class DeltaBackend:
         state = self.observe(work.table, _columns(work))
         self._require_allowed(work, state)
         if state.version < work.version:
-            raise CommitConflict.of(
-                "ZL320",
-                f"{work.table}: expected version {work.version} or later, found {state.version}",
-                hint="the table was replaced; plan again",
-            )
+            raise _replaced(work, f"version {work.version} or later", str(state.version))
+        if work.table_id not in (None, state.table_id):
+            raise _replaced(work, f"the table {work.table_id}", state.table_id)
         return state
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
@@ -143,15 +141,16 @@ class DeltaBackend:
         now = state if version == state.version else self.observe(work.table, _columns(work), version)
         self._require_allowed(work, now)
         if table_id != state.table_id:
-            raise CommitConflict.of(
-                "ZL320",
-                f"{work.table}: expected the table {state.table_id}, found {table_id}",
-                hint="the table was replaced; plan again",
-            )
+            raise _replaced(work, f"the table {state.table_id}", table_id)
         return snapshot, now
 
     def _storage(self, location: str) -> pa_fs.FileSystem:
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))
+
+
+def _replaced(work: Work, expected: str, found: str) -> CommitConflict:
+    message = f"{work.table}: expected {expected}, found {found}"
+    return CommitConflict(Diagnostic("ZL320", message, hint="the table was replaced; plan again"))
 
 
 def _columns(work: Work) -> tuple[str, ...]:

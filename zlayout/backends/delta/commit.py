@@ -198,4 +198,8 @@ class _Committer:
             actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
             self._delta.require_files(added)  # right before each commit, also a later one of some groups
+            if self._delta.rows_got_ids(transaction):
+                # Delta sees no conflict in it, and would give the rows other ids than they have by now
+                message = f"{self._work.table} tracks rows since the rewrite began"
+                raise CommitConflict.of("ZL321", message, hint="plan again")
             return self._log.commit(transaction, actions, operation, "committing")

@@ -94,13 +94,18 @@ class DeltaJvm:
         """
         feature = scala_object(self._delta, "DeletionVectorsTableFeature")
         protocol, metadata = snapshot.protocol(), snapshot.metadata()
-        if protocol.isFeatureSupported(feature) or scala_object(self._delta, "RowTracking").isEnabled(
-            protocol, metadata
-        ):
+        if protocol.isFeatureSupported(feature) or self._tracks_rows(snapshot):
             return snapshot
         possible = scala_object(self._delta.actions, "Protocol").forTableFeature(feature)
         wider = self.some(protocol.merge(self.seq([possible])))
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, wider)
+
+    def _tracks_rows(self, snapshot: Any) -> bool:
+        return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
+
+    def rows_got_ids(self, transaction: Any) -> bool:
+        """Whether the table tracks rows by now, where it did not in the transaction's snapshot."""
+        return not self._tracks_rows(transaction.snapshot()) and self._tracks_rows(self.snapshot())
 
     def as_written(self, transaction: Any) -> Any:
         """A description of the table as the transaction will make it, to read its new files by."""
