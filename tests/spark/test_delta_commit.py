@@ -300,6 +300,22 @@ def test_columns_whose_names_have_dots(
     assert (backend.observe(delta_table, ()).files.layout >= 0).all()
 
 
+def test_a_column_may_have_the_name_of_the_metadata(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    """As tables have that took over what files a row came from."""
+    columns = "id a, id * 7919 % 1009 b, named_struct('file_path', 'here', 'row_index', 1L) _metadata"
+    spark.sql(f"create table delta.`{delta_path}` using delta as select {columns} from range(0, 2000, 1, 4)")
+    assert any(
+        isinstance(o, Commit) for o in backend.execute(work_for(delta_table, backend.observe(delta_table, ())), silent)
+    )
+    assert spark.sql(f"select sum(a), max(_metadata.file_path) from delta.`{delta_path}`").collect()[0] == (
+        1999000,
+        "here",
+    )
+    assert (backend.observe(delta_table, ()).files.layout >= 0).all()
+
+
 def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(
     spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
 ) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs as pa_fs
-from pyspark.sql import functions as f
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Work
 from zlayout.backends.delta.failures import spark_errors
@@ -116,7 +115,8 @@ def _rewrite(
     Also returns what the user should know.
     """
     frame = delta.data_frame(snapshot, files.adds)
-    source = Source(frame, f.col("_metadata.file_path"), f.col("_metadata.row_index"))
+    origin = frame.metadataColumn("_metadata")  # by name it would be a column of the table's own, where it has one
+    source = Source(frame, origin.getField("file_path"), origin.getField("row_index"))
     with settings(delta.spark):
         targets = _targets(delta, groups, None if exact else source)
         placed = place(source, work.layout, targets)

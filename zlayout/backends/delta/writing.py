@@ -52,7 +52,11 @@ def write_with_stats(
         rows = delta.read_back(snapshot, [written[path] for path in paths], like)
         value = F.col(quoted_name(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
-        found = rows.groupBy(F.col("_metadata.file_path")).agg(nulls, F.min(value), F.max(value)).toArrow()
+        found = (
+            rows.groupBy(rows.metadataColumn("_metadata").getField("file_path"))
+            .agg(nulls, F.min(value), F.max(value))
+            .toArrow()
+        )
         return {
             by_uri[uri.as_py()]: (count.as_py(), scanned(low, high))
             for uri, count, low, high in zip(*found.columns, strict=True)
