@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from zlayout.plan.decision import Decision
 from zlayout.plan.diff import too_small
-from zlayout.plan.model import BLIND, TablePlan
+from zlayout.plan.model import BLIND, DELETED, GroupPlan, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digest_of
 
@@ -31,7 +32,7 @@ def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tupl
         if size <= left:
             taken.setdefault(at, set()).update(ids)
             left -= size
-    wanted = [d.offer.whole.bytes for _, d in decisions if d.offer is not None and d.offer.whole.bytes]
+    wanted = [_least_that_helps(d) for _, d in decisions if d.offer is not None and d.offer.whole.bytes]
     if wanted and not taken:
         least = min([size for _, _, size, _ in choices] or wanted)
         return tuple(_refused(spec, decision, budget, least) for spec, decision in decisions)
@@ -45,8 +46,30 @@ def _together(plan: TablePlan) -> list[list[int]]:
     (docs/adr/0004-cut-bounds.md), so that what is left over of them would be forgotten.
     """
     blind = [number for number, group in enumerate(plan.groups) if group.reason == BLIND]
-    alone = [[number] for number, group in enumerate(plan.groups) if group.reason != BLIND]
+    parts = Counter(group.partition for group in plan.groups)
+    alone = [
+        [number]
+        for number, group in enumerate(plan.groups)
+        if group.reason != BLIND and not _changes_nothing(group, parts[group.partition])
+    ]
     return [*alone, blind] if blind else alone
+
+
+def _least_that_helps(decision: Decision) -> int:
+    """Bytes of the smallest two parts of a partition, where there are any, else of all that there is to rewrite."""
+    by_partition: dict[str, list[int]] = {}
+    for group in decision.plan.groups:
+        by_partition.setdefault(group.partition, []).append(group.bytes)
+    pairs = [sum(sorted(sizes)[:2]) for sizes in by_partition.values() if len(sizes) > 1]
+    return min(pairs, default=decision.offer.whole.bytes if decision.offer else 0)
+
+
+def _changes_nothing(group: GroupPlan, parts: int) -> bool:
+    """Whether it makes one file of one file, among others of the partition that it stays mixed with.
+
+    It would count as laid out, so that in the end nothing was left to do and nothing was gained.
+    """
+    return parts > 1 and group.files == group.target_files == 1 and group.reason != DELETED
 
 
 def take(decision: Decision, ids: Collection[str]) -> Decision:

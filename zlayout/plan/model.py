@@ -18,6 +18,7 @@ FORMAT_VERSION = 1
 # The reason of a group in a partition that zlayout never laid out.
 FIRST = "not laid out yet"
 BLIND = "bounds cut short"
+DELETED = "deleted rows"
 
 Status = Literal["unchanged", "changes", "refused", "error"]
 Measure = Literal["unclustered", "touched", "small_files", "deleted_rows"]

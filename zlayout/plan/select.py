@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from zlayout.plan.classes import classes_of
 from zlayout.plan.forecast import Measured
 from zlayout.plan.merge import Decayed, measure_decayed, merge, saved
-from zlayout.plan.model import BLIND, FIRST, Decay, Measure
+from zlayout.plan.model import BLIND, DELETED, FIRST, Decay, Measure
 from zlayout.plan.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.plan.partitions import partition_facts as facts_of
 from zlayout.spec.model import LayoutSpec
@@ -269,7 +269,7 @@ def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools)
         return FIRST
     if cut[partition]:
         return BLIND
-    return "deleted rows" if facts.deleted[partition] > spec.tolerance.deleted_rows else "decayed"
+    return DELETED if facts.deleted[partition] > spec.tolerance.deleted_rows else "decayed"
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:

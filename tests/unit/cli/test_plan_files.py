@@ -69,6 +69,7 @@ class TestBudget:
         assert "ZL205" in capsys.readouterr().out
 
     def test_what_is_left_over_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        write_deltalake(str(ORDERS), pa.table({"a": pa.array([1, 99], pa.int64()), "b": ["x", "x"]}), mode="append")
         sizes = [p.stat().st_size for p in ORDERS.glob("*.parquet")]
         assert run(["plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json"]) == 0
         out = capsys.readouterr().out

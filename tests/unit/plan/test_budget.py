@@ -40,6 +40,14 @@ def test_most_touched_for_each_byte_goes_first() -> None:
     assert left.columns == (("a", pytest.approx(2.0, abs=0.05)),)
 
 
+def test_a_part_of_one_file_is_not_worth_its_bytes() -> None:
+    """Each would stay as mixed with the others as it was, and count as laid out."""
+    decision = within(TARGET + TARGET // 2, state(*EAST))
+    assert decision.plan.status == "refused"
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
+    assert f"{2 * TARGET:,}" in decision.plan.diagnostics[0].message
+
+
 def test_the_files_that_must_hold_are_those_of_the_groups_taken() -> None:
     decision = within(5 * TARGET, state(*EAST, *WEST))
     alone = decide(SPEC, state(*EAST), DELTA)
@@ -100,7 +108,7 @@ def test_less_than_the_least_there_is_to_do_is_refused() -> None:
     assert (decision.plan.status, decision.groups) == ("refused", ())
     (diagnostic,) = decision.plan.diagnostics
     assert diagnostic.code == "ZL205"
-    assert f"{TARGET:,}" in diagnostic.message
+    assert f"{2 * TARGET:,}" in diagnostic.message
 
 
 def test_a_new_partitioning_of_delta_is_refused_when_it_takes_more() -> None:
