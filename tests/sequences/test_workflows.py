@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -25,14 +26,14 @@ ACTIONLINT = shutil.which("actionlint", path=f"{BIN}:{os.environ['PATH']}")
 GH = """\
 #!/bin/sh
 echo "$*" >> gh.log
-case "$*" in *--paginate*) cat comments 2>/dev/null ;; esac
+case "$*" in *--paginate*) [ ! -f down ] || exit 1; cat comments 2>/dev/null ;; esac
 exit 0
 """
 
 
 def steps(file: Path, job: str) -> list[dict[str, Any]]:
     workflow = yaml.safe_load(file.read_text())
-    return [s for s in workflow["jobs"][job]["steps"] if "run" in s and s["name"] != "Install"]
+    return [s for s in workflow["jobs"][job]["steps"] if "run" in s and s["name"] not in ("Install", "Base")]
 
 
 @pytest.fixture
@@ -58,8 +59,11 @@ def shell(step: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str
         "GITHUB_OUTPUT": str(folder / "outputs"),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
         "NUMBER": "7",
+        "BASE": "main",
+        "BUDGET": "200GiB",
     }
-    command = ["bash", "-e", "-c", step["run"]]
+    strict = ["-eo", "pipefail"] if step.get("shell") == "bash" else ["-e"]
+    command = ["bash", *strict, "-c", step["run"]]
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
 
 
@@ -74,7 +78,9 @@ def test_runs_do_not_overlap_and_may_do_no_more_than_they_must(file: Path) -> No
     workflow = yaml.safe_load(file.read_text())
     assert workflow["concurrency"]["group"].startswith("zlayout")
     assert workflow["permissions"]["contents"] == "read"
+    assert set(workflow["permissions"]) <= {"contents", "pull-requests"}
     assert "write-all" not in file.read_text()
+    assert all("permissions" not in job for name, job in workflow["jobs"].items() if name == "apply")
 
 
 def test_a_pull_request_is_validated_planned_and_commented_once(checkout: Path) -> None:
@@ -88,9 +94,44 @@ def test_a_pull_request_is_validated_planned_and_commented_once(checkout: Path) 
     assert "tables_changed=1" in (checkout / "outputs").read_text()
     (checkout / "comments").write_text("41\n42\n")
     comment = steps(FOLDER / "zlayout-pull-request.yml", "plan")[-1]
+    assert (checkout / "plan.md").read_text().startswith("<!-- zlayout-report -->\n")
     assert shell(comment, checkout).returncode == 0
     posted = (checkout / "gh.log").read_text().splitlines()[-1]
     assert posted == "api --method PATCH repos/owner/name/issues/comments/42 --field body=@plan.md --silent"
+
+
+def test_the_comment_of_somebody_else_is_left_alone_and_an_old_plan_does_not_stand(checkout: Path) -> None:
+    comment = steps(FOLDER / "zlayout-pull-request.yml", "plan")[-1]
+    (checkout / "comments").write_text("42\n")
+    assert shell(comment, checkout).returncode == 0
+    listed, posted = (checkout / "gh.log").read_text().splitlines()
+    assert 'select(.user.login == "github-actions[bot]" and' in listed
+    assert "comments/42" in posted
+    assert "could not be planned" in (checkout / "plan.md").read_text()
+    (checkout / "down").touch()
+    assert shell(comment, checkout).returncode != 0
+    assert len((checkout / "gh.log").read_text().splitlines()) == 3
+
+
+def test_credentials_go_where_the_base_branch_says(checkout: Path) -> None:
+    workflow = yaml.safe_load((FOLDER / "zlayout-pull-request.yml").read_text())
+    base, plan, comment = (s for s in workflow["jobs"]["plan"]["steps"] if s.get("name") in ("Base", "Plan", "Comment"))
+    own = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert all(own in step["if"] for step in (base, plan, comment))
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a", *arguments], cwd=checkout, check=True)
+
+    reviewed = (checkout / "zlayout.yaml").read_text()
+    git("init", "--quiet", "--initial-branch=main")
+    git("add", "zlayout.yaml")
+    git("commit", "--quiet", "-m", "reviewed")
+    git("remote", "add", "origin", str(checkout))
+    git("checkout", "--quiet", "-b", "change")
+    (checkout / "zlayout.yaml").write_text(reviewed + "# changed\n")
+    git("commit", "--quiet", "-a", "-m", "changed")
+    assert shell(base, checkout).returncode == 0
+    assert (checkout / "zlayout.yaml").read_text() == reviewed
 
 
 def test_a_layout_that_is_wrong_fails_the_pull_request(checkout: Path) -> None:
@@ -110,12 +151,45 @@ def test_drift_at_night_is_told_and_hands_over_to_apply(checkout: Path) -> None:
     assert "has_changes=true" in (checkout / "outputs").read_text()
     assert (checkout / "drift.sarif").is_file()
     shutil.rmtree(checkout / "tables")
+    (checkout / "outputs").unlink()
     assert shell(drift, checkout).returncode == 1
 
 
-def test_apply_at_night_asks_nobody_and_has_a_budget() -> None:
+def test_only_refused_tables_at_night_are_red(checkout: Path) -> None:
+    (drift,) = steps(FOLDER / "zlayout-nightly.yml", "drift")
+    _refuse(checkout, "t")
+    assert shell(drift, checkout).returncode == 2
+    assert "has_changes=false" in (checkout / "outputs").read_text()
+
+
+def _refuse(checkout: Path, table: str) -> None:
+    """Give the table a feature that zlayout refuses."""
+    commit = checkout / f"tables/db/{table}/_delta_log/00000000000000000000.json"
+    feature = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["clustering"]}}
+    kept = [line for line in commit.read_text().splitlines() if '"protocol"' not in line]
+    commit.write_text("\n".join([*kept, json.dumps(feature)]) + "\n")
+
+
+def test_apply_at_night_mends_what_can_be_and_leaves_the_rest_to_people(checkout: Path) -> None:
     (apply,) = steps(FOLDER / "zlayout-nightly.yml", "apply")
-    assert "--auto-approve" in apply["run"]
-    assert "--max-rewrite-bytes" in apply["run"]
     workflow = yaml.safe_load((FOLDER / "zlayout-nightly.yml").read_text())
-    assert workflow["jobs"]["apply"]["if"] == "needs.drift.outputs.has_changes == 'true'"
+    condition = workflow["jobs"]["apply"]["if"]
+    for needed in (
+        "!cancelled()",
+        "outputs.has_changes == 'true'",
+        "ref_name == github.event.repository.default_branch",
+    ):
+        assert needed in condition
+    for _ in range(2):
+        write_deltalake("tables/db/refused", pa.table({"a": list(range(9)), "b": list(range(9))}), mode="append")
+    layout = (checkout / "layouts/t.yaml").read_text()
+    (checkout / "layouts/refused.yaml").write_text(layout.replace("lake.db.t", "lake.db.refused"))
+    _refuse(checkout, "refused")
+    real = BIN / "zlayout"
+    (checkout / "zlayout").write_text(
+        f'#!/bin/sh\nif [ "$1" = apply ]; then echo "$*" >> applied; else exec {real} "$@"; fi\n'
+    )
+    (checkout / "zlayout").chmod(0o755)
+    assert shell(apply, checkout).returncode == 3
+    (said,) = (checkout / "applied").read_text().splitlines()
+    assert said == "apply lake.db.t --auto-approve --max-rewrite-bytes 200GiB --report html=applied.html"
