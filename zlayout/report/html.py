@@ -17,6 +17,7 @@ from zlayout.report.text import (
     last_line,
     layout_text,
     left_over_text,
+    not_reached,
     reasons_text,
     result_text,
     rewrite_text,
@@ -80,9 +81,8 @@ def _counts(plan: Plan) -> list[tuple[str, int, str]]:
     tables = [("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")]
     if outcomes := [t.result.outcome for t in plan.tables if t.result]:
         kinds = {o: "unchanged" if o in ("as_declared", "within_budget") else "error" for o in OUTCOMES}
-        return tables + [
-            (kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes
-        ]
+        ended = [(kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes]
+        return [*tables, *ended, *not_reached(plan)]
     counts = summary(plan.tables)
     return [
         *tables,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,7 +54,7 @@ def render_table(table: TablePlan, options: TextOptions) -> str:
 def last_line(plan: Plan) -> str:
     """Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB."""
     if results := [t.result for t in plan.tables if t.result]:
-        return _applied(results)
+        return _applied(results, not_reached(plan))
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
         return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared."
@@ -77,9 +77,21 @@ def drift_line(plan: Plan) -> str:
     return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
 
 
-def _applied(results: list[TableResult]) -> str:
+def not_reached(plan: Plan) -> tuple[tuple[str, int, str], ...]:
+    """(kind, number, words) of the tables that an apply did nothing to though they are not as declared, if any."""
+    left = len([t for t in plan.with_status("changes") if t.result is None])
+    counts = (
+        ("changes", left, "not begun"),
+        ("refused", len(plan.with_status("refused")), "refused"),
+        ("error", len(plan.with_status("error")), "with errors"),
+    )
+    return tuple(count for count in counts if count[1])
+
+
+def _applied(results: list[TableResult], others: Sequence[tuple[str, int, str]]) -> str:
     outcomes = [r.outcome for r in results]
     counts = [f"{outcomes.count(o)} {OUTCOMES[o].partition(':')[0]}" for o in OUTCOMES if o in outcomes]
+    counts += [f"{number} {words}" for _, number, words in others]
     return f"Applied: {', '.join(counts)}. Wrote {size(sum(r.bytes_added for r in results))}."
 
 

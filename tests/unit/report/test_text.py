@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unit.report.sample_plans import EVENTS, ORDERS, REFUSED, UNCHANGED
+from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.plan.model import FIRST, Plan, TablePlan
-from zlayout.report.text import TextOptions, drift_line, render
+from zlayout.report import html
+from zlayout.report.text import TextOptions, drift_line, last_line, render
 
 ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts
@@ -119,3 +120,13 @@ def test_a_first_layout_says_how() -> None:
     lines = render(Plan("0.1.0", (first,))).splitlines()
     assert lines[0] == "  + first layout    ~ alter settings    -/+ rewrite files"
     assert "  +   layout          kd by [a]" in lines
+
+
+def test_tables_that_apply_could_not_do_are_in_its_last_line() -> None:
+    planned = replace(ORDERS, table="lake.sales.later", status="changes")
+    plan = replace(APPLIED, tables=(*APPLIED.tables, BROKEN, REFUSED, planned))
+    last = last_line(plan)
+    assert last.startswith("Applied: 1 as declared, 1 failed, 1 not begun, 1 refused, 1 with errors. Wrote ")
+    figures = html.render(plan).partition('<ul class="counts">')[2].partition("</ul>")[0]
+    assert "not begun" in figures
+    assert "with errors" in figures
