@@ -37,22 +37,33 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to tell the user: what (code, message), where (location), what to do (hint). It holds no secrets."""
+    """Something to tell the user: what (code, message), where (location), what to do (hint). It holds no secrets.
+
+    detail: what another program said of it, which may name partitions and files, and so hold values of rows. Reports
+    leave it out unless they show values.
+    """
 
     code: str
     message: str
     severity: Severity = "error"
     hint: str = ""
     location: Location | None = None
+    detail: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", without_secrets(self.message))
+        object.__setattr__(self, "detail", without_secrets(self.detail))
         object.__setattr__(self, "hint", without_secrets(self.hint))
 
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{place}{self.code} {self.message}{hint}"
+        return f"{place}{self.code} {self.text}{hint}"
+
+    @property
+    def text(self) -> str:
+        """The message with its detail."""
+        return f"{self.message}: {self.detail}" if self.detail else self.message
 
 
 class ZlayoutError(Exception):
@@ -65,10 +76,12 @@ class ZlayoutError(Exception):
         self.diagnostics = diagnostics
 
     @classmethod
-    def of(cls, code: str, message: str, *, hint: str = "", location: Location | None = None) -> ZlayoutError:
+    def of(
+        cls, code: str, message: str, *, hint: str = "", location: Location | None = None, detail: str = ""
+    ) -> ZlayoutError:
         """One error with one diagnostic, of the class it is called on."""
         severity: Severity = "refused" if issubclass(cls, Refused) else "error"
-        return cls(Diagnostic(code, message, severity, hint, location))
+        return cls(Diagnostic(code, message, severity, hint, location, detail))
 
     @classmethod
     def join(cls, errors: Iterable[ZlayoutError]) -> ZlayoutError:

@@ -22,7 +22,9 @@ def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
             if found != size:
                 raise EngineError.of(
                     "ZL316",
-                    f"{path}: expected {size} bytes, " + ("found no file" if found is None else f"found {found}"),
+                    "a new file is not on storage as it was written",
+                    detail=f"{path}: expected {size} bytes, "
+                    + ("found no file" if found is None else f"found {found}"),
                     hint="nothing was committed; something removes files of this table (VACUUM without retention, "
                     "orphan removal): stop it, then run again",
                 )

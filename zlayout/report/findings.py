@@ -107,4 +107,4 @@ def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Itera
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
         place = d.location or table.location
-        yield Finding(d.code, level, table.table, "", f"{d.message}{hint}", place)
+        yield Finding(d.code, level, table.table, "", f"{d.text}{hint}", place)

@@ -1,9 +1,10 @@
-"""A plan without row values. Names of partitions are the only ones in it: they hold the rows' own values."""
+"""A plan without row values. Only names of partitions hold them, and what other programs say, which may name some."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from zlayout.errors import Diagnostic
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.plan.picture import StripCell
 
@@ -20,9 +21,14 @@ def _table(table: TablePlan) -> TablePlan:
     if picture is not None:
         picture = replace(picture, partition=number[picture.partition], strip=_numbered(picture.strip))
     if result is not None:
-        result = replace(result, strip=_numbered(result.strip))
+        result = replace(result, strip=_numbered(result.strip), problems=_without_details(result.problems))
     groups = tuple(replace(g, partition=number[g.partition]) for g in table.groups)
-    return replace(table, groups=groups, picture=picture, result=result)
+    told = _without_details(table.diagnostics)
+    return replace(table, groups=groups, picture=picture, result=result, diagnostics=told)
+
+
+def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return tuple(replace(d, detail="") for d in diagnostics)
 
 
 def _numbered(strip: tuple[StripCell, ...]) -> tuple[StripCell, ...]:

@@ -172,3 +172,16 @@ def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome:
 @EVERY
 def test_the_json_report_fits_the_schema_without_values_too(plan: Plan) -> None:
     jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](without_values(plan))))
+
+
+@pytest.mark.parametrize("form", sorted(REPORTERS))
+def test_what_an_engine_said_of_partitions_is_told_only_with_values(form: str) -> None:
+    """A conflict of Delta's names the partition that another commit changed."""
+    problem = Diagnostic("ZL321", "another commit won", detail="deleted data in the partition [email=ann@example.com]")
+    assert DONE.result is not None
+    result = replace(DONE.result, outcome="failed", problems=(problem,))
+    plan = Plan("0.1.0", (replace(DONE, result=result, diagnostics=(problem,)),))
+    told, shown = (REPORTERS[form](p) for p in (without_values(plan), plan))
+    assert "ann@example.com" not in told
+    assert "ann@example.com" in shown
+    assert "another commit won" in told

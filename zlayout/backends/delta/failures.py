@@ -40,12 +40,13 @@ def translated(error: Exception, table: str, doing: str) -> EngineError:
         return CommitConflict(
             Diagnostic(
                 "ZL321",
-                f"{table}: another commit won while {doing} ({name}: {_line(conflict.getMessage())})",
+                f"{table}: another commit won while {doing} ({name})",
                 hint="the other change stands; plan and apply again",
+                detail=_line(conflict.getMessage()),
             )
         )
     return EngineError(
-        Diagnostic("ZL314", f"{table}: {doing} failed: {_reason(error)}", hint="Spark's log has the rest")
+        Diagnostic("ZL314", f"{table}: {doing} failed", hint="Spark's log has the rest", detail=_reason(error))
     )
 
 

@@ -99,15 +99,16 @@ def _from_java(doing: str, committing: bool, exception: Any) -> ZlayoutError:
         if name in _CONFLICTS:
             return CommitConflict.of(
                 "ZL321",
-                f"{doing}: a concurrent commit changed the same files: {first_line(message)}",
+                f"{doing}: a concurrent commit changed the same files",
                 hint="that commit stands and this rewrite was dropped: plan again",
+                detail=first_line(message),
             )
     name, message = causes[-1]
     return _failed(doing, f"{name.rpartition('.')[2]}: {first_line(message)}")
 
 
 def _failed(doing: str, reason: object) -> ZlayoutError:
-    return EngineError.of("ZL314", f"{doing} failed: {first_line(reason)}", hint="Spark's log has the rest")
+    return EngineError.of("ZL314", f"{doing} failed", hint="Spark's log has the rest", detail=first_line(reason))
 
 
 def _causes(exception: Any) -> Iterator[tuple[str, str]]:
