@@ -27,9 +27,6 @@ def comparable(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Array
             return lower.cast(_INSTANT), upper.cast(_INSTANT), pa.scalar(_instant(wanted), _INSTANT)
         if pt.is_decimal(kind) and isinstance(wanted, float):
             return lower.cast(pa.float64()), upper.cast(pa.float64()), pa.scalar(wanted)
-        if pt.is_integer(kind) and isinstance(wanted, float):
-            # Spark compares doubles then, whatever digits that costs
-            return lower.cast(pa.float64(), safe=False), upper.cast(pa.float64(), safe=False), pa.scalar(wanted)
         if pt.is_floating(kind):
             return lower, upper, pa.scalar(float(wanted), pa.float64())
         if pt.is_integer(kind) and isinstance(wanted, Decimal):

@@ -22,7 +22,6 @@ from zlayout.errors import Location, SpecError
 from zlayout.importing import target_size
 from zlayout.report.words import number, plural, printable
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
-from zlayout.spec.semantics import check
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload
@@ -98,8 +97,6 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     backend = backend_for(catalog, runtime)
     schema = backend.observe(name, ())
     spec = _spec(project, name, schema)
-    if spec.layout.columns and (wrong := [d for d in check(spec, schema) if d.severity == "error"]):
-        raise SpecError(*wrong)
     layouts = asked_layouts(wanted, request.curve, spec.layout, schema)
     workload = read_workload(request.workload, {name.name: _names(schema)})
     queries, reading_all = _queries(workload, name, schema)

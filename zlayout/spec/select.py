@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
 
@@ -121,9 +121,6 @@ def _time_range(name: str, ordinal: int, is_date: bool) -> _Fact:
     return _Range(low, high, open=True)
 
 
-_MORE_THAN_ALL_DIGITS = 80  # Python's own 28 are fewer than a decimal(38) has
-
-
 def _truncated(value: Any, width: int) -> _Fact:
     match value:
         case int():
@@ -132,8 +129,7 @@ def _truncated(value: Any, width: int) -> _Fact:
             # The width counts units of the last digit. A value that lost trailing zeros gives a range too wide, never
             # too narrow.
             unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
-            with localcontext(prec=_MORE_THAN_ALL_DIGITS):
-                return _Range(value, value + unit * (width - 1))
+            return _Range(value, value + unit * (width - 1))
         case str():
             return _Exactly(value) if len(value) < width else _Prefix(value)
         case _:

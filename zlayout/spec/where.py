@@ -229,7 +229,7 @@ class _Converter:
             value = self._value(node.this)
             if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
                 raise RefusedError("ZL032", "expected a number after '-'")
-            return value.copy_negate() if isinstance(value, Decimal) else -value  # `-` would round to 28 digits
+            return -value
         if type(node) is exp.Boolean:
             return bool(node.this)
         if type(node) is exp.Literal:

@@ -133,17 +133,10 @@ def _leaf(name: str, inner: str) -> Predicate:
         values = value.strip()
         if not (values.startswith("[") and values.endswith("]")):
             raise _UnreadableError(NOT_READ)
-        listed = tuple(v for v in values[1:-1].split(",") if v != "null")
-        if not listed:
-            raise _UnreadableError(NOT_READ)
-        return In(at, listed)
+        return In(at, tuple(v for v in values[1:-1].split(",") if v != "null"))
     if name == "StringStartsWith":
         return named(starting_with(value), at)
-    if value == "null":
-        return IsNull(at)
-    compared = Compare(at, _OPERATORS[name], value)
-    # whose opposite holds for nulls
-    return And((Not(IsNull(at)), compared)) if name == "EqualNullSafe" else compared
+    return IsNull(at) if value == "null" else Compare(at, _OPERATORS[name], value)
 
 
 def _split(text: str, separator: str) -> Sequence[str]:

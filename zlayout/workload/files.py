@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from zlayout.errors import Location, SpecError
@@ -30,7 +28,6 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
     known = {name.lower(): names for name, names in (columns or {}).items()}
     scans: list[Scan] = []
     unused: list[Unused] = []
-    places: Counter[str] = Counter()
     written = ran = 0  # queries in files that somebody wrote, and different ones in logs, which may be any number
     for path in paths:
         if is_event_log(path):
@@ -41,9 +38,6 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
             written += 1
             if written > MAX_QUERIES:
                 raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
-            places[query.place] += 1
-            if (number := places[query.place]) > 1:  # of one line, or of a file that is given twice
-                query = replace(query, place=f"{query.place}#{number}")
             found, left = read_query(query, known)
             scans += found
             unused += left

@@ -145,32 +145,6 @@ def test_bad_columns_are_told_before_spark_starts(
     assert drawn == []
 
 
-@pytest.mark.parametrize(("column", "code"), [("gone", "ZL012"), ("tags", "ZL034")])
-@pytest.mark.parametrize("command", [["advise"], ["simulate", "--columns", "part"]])
-def test_a_declared_layout_that_the_table_cannot_have_is_told_before_spark_starts(
-    drawn: list[tuple[object, ...]],
-    column: str,
-    code: str,
-    command: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "layouts" / "orders.yaml").write_text(LAYOUT.replace("[day, part]", f"[{column}]"))
-    assert run([command[0], "lake.db.orders", "-w", "q.sql", *command[1:]]) == 1
-    assert code in capsys.readouterr().err
-    assert drawn == []
-
-
-@pytest.mark.usefixtures("drawn")
-@pytest.mark.parametrize("command", [["advise"], ["simulate", "--columns", "part"]])
-def test_queries_that_open_no_file_now_are_not_a_reason_for_a_layout(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "q.sql").write_text("select 1 from orders where part = 1000000")
-    assert run([command[0], "lake.db.orders", "-w", "q.sql", *command[1:]]) == 0
-    assert "No layout beats the present one" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("sql", "message"),
     [

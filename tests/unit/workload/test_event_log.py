@@ -68,7 +68,6 @@ PUSHED: list[tuple[str, Predicate]] = [
     ("EqualTo(s.a,1)", Compare("s.a", "=", "1")),
     ("EqualTo(`a.b`,1)", Compare("a.b", "=", "1")),
     ("EqualNullSafe(a,null)", IsNull("a")),
-    ("Not(EqualNullSafe(a,1))", Not(And((Not(IsNull("a")), Compare("a", "=", "1"))))),
     ("In(a, [MAIL,SHIP])", In("a", ("MAIL", "SHIP"))),
     ("StringStartsWith(a,PRO)", And((Compare("a", ">=", "PRO"), Compare("a", "<", "PRP")))),
     ("Not(EqualTo(a,1))", Not(Compare("a", "=", "1"))),

@@ -126,10 +126,3 @@ def test_garbage_never_raises(words: list[str]) -> None:
     for query in split(" ".join(["select * from t where", *words]), "q.sql"):
         scans, unused = read_query(query, {})
         assert scans or unused or "from" not in query.text
-
-
-def test_statements_of_one_line_and_a_file_given_twice_are_queries_apart(tmp_path: Path) -> None:
-    path = tmp_path / "q.sql"
-    path.write_text("/* weight: 1000 */ SELECT 1 FROM t WHERE b = 5; SELECT 1 FROM t WHERE a > 1;")
-    found = [(s.query.rpartition("/")[2], s.weight) for s in read_workload([path, path]).scans]
-    assert found == [("q.sql:1", 1000.0), ("q.sql:1#2", 1.0), ("q.sql:1#3", 1000.0), ("q.sql:1#4", 1.0)]
