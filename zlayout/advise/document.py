@@ -36,6 +36,7 @@ def to_document(study: Study) -> dict[str, Any]:
             "unused": [{"query": q, "condition": t, "reason": r} for q, t, r in study.unused],
         },
         "verdict": verdict(study),
+        "notes": list(study.notes),
         "now": _costs(study.now),
         "floor": _costs(study.floor),
         "declared": _choice(study.declared) if study.declared else None,

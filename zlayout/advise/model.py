@@ -127,6 +127,7 @@ class Study:
     read, None where none is better than `now`. declared: the layout of the table's spec. steps: the best layout with
     1, 2, ... columns. workload: the files. statements: queries in them; reading_all: those that read every file in any
     layout. unused: (query, condition, reason). seconds: what the search took; hurried: the time limit ended it.
+    notes: sentences on what the answer presumes.
     """
 
     table: str
@@ -152,3 +153,4 @@ class Study:
     tried: int = 0
     seconds: float = 0.0
     hurried: bool = False
+    notes: tuple[str, ...] = ()

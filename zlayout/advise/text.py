@@ -16,7 +16,8 @@ MOST_UNUSED = 5
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     """The whole text. verbose: all queries and all conditions that were not used."""
     lines = [line for long in _heading(study) for line in _wrapped(long, width)]
-    lines += ["", *_wrapped(printable(verdict(study)), width)]
+    for sentence in (verdict(study), *study.notes):
+        lines += ["", *_wrapped(printable(sentence), width)]
     lines += ["", *_layouts(study, width)]
     shown = shown_choice(study)
     if shown is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zlayout.advise.cut import cuts
+from zlayout.advise.declared import declared_layout, fitting
 from zlayout.advise.model import Study, TableQuery
 from zlayout.advise.queries import column_shares, table_queries
 from zlayout.advise.search import Progress
@@ -21,7 +22,7 @@ from zlayout.cli.spark_log import tell_log
 from zlayout.errors import Location, SpecError
 from zlayout.importing import target_size
 from zlayout.report.words import number, plural, printable
-from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload
@@ -50,7 +51,7 @@ class AdviseRequest:
 def advise_command(request: AdviseRequest, console: Console, output: str, out: Path | None) -> int:
     """Print or write the study.
 
-    Raises SpecError ZL012, ZL020, ZL021, ZL034, ZL035, ZL061, ZL062, ZL073 to ZL075, and what reading and
+    Raises SpecError ZL012, ZL020, ZL021, ZL033 to ZL036, ZL061, ZL062, ZL073 to ZL075, and what reading and
     sampling raise.
     """
     render = _renderer(output, console)
@@ -96,11 +97,12 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     runtime = SparkRuntime(project)
     backend = backend_for(catalog, runtime)
     schema = backend.observe(name, ())
-    spec = _spec(project, name, schema)
+    spec = fitting(_spec(project, name, schema), schema)
+    declared, note = declared_layout(spec, schema)
     layouts = asked_layouts(wanted, request.curve, spec.layout, schema)
     workload = read_workload(request.workload, {name.name: _names(schema)})
     queries, reading_all = _queries(workload, name, schema)
-    columns = _columns(queries, layouts, spec.layout.columns, schema)
+    columns = _columns(queries, [*layouts, *([declared] if declared else [])], schema)
     state = backend.observe(name, columns, schema.version)
     queries, _ = _queries(workload, name, state)
     target = rewrite_target(state, spec.layout.target_size, request.files)
@@ -123,7 +125,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
         raise SpecError.of("ZL075", f"the sample of {name} is empty", hint="a larger --sample-rows, or another --seed")
     question = Question(
         layouts,
-        spec.layout if spec.layout.columns else None,
+        declared,
         replace(spec.layout, columns=()),
         request.search,
         request.curve,
@@ -133,6 +135,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     found = study(state, queries, sample, target, cut, question, lambda progress: _tell(progress, console))
     read = {q.place for q in queries}
     unused = tuple((u.query, u.text, u.reason) for u in workload.unused if u.query in read)
+    found = replace(found, notes=(note,) if note else ())
     return with_workload(found, tuple(map(str, request.workload)), workload.queries, reading_all, unused)
 
 
@@ -167,15 +170,13 @@ def _queries(workload: Workload, name: TableName, state: TableState) -> tuple[tu
     raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
-def _columns(
-    queries: Sequence[TableQuery], layouts: Sequence[Layout], declared: Sequence[ZorderColumn], state: TableState
-) -> tuple[str, ...]:
-    """Columns to sample: those of the layouts, and the most asked for that a layout could be by."""
-    given = [c.name for layout in layouts for c in layout.columns] + [c.name for c in declared]
+def _columns(queries: Sequence[TableQuery], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+    """Columns to sample: those of the layouts, which fit the table, and the most asked for that one could be by."""
+    given = [c.name for layout in layouts for c in layout.columns]
     asked = list(column_shares(queries))[:MOST_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
     known = {c.name: c.orderable for c in state.columns}
-    return tuple(n for n in dict.fromkeys([*given, *asked]) if known.get(n) and n not in partitioned)
+    return tuple(dict.fromkeys([*given, *(n for n in asked if known.get(n) and n not in partitioned)]))
 
 
 def _tell(progress: Progress, console: Console) -> None:

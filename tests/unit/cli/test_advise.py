@@ -145,6 +145,62 @@ def test_bad_columns_are_told_before_spark_starts(
     assert drawn == []
 
 
+UNFIT = [
+    ("[day, prat]", "orders.yaml:4:18: ZL012 unknown column 'prat' in zorder.columns (did you mean 'part'?)"),
+    ("[Part]", "ZL012 unknown column 'Part' in zorder.columns (did you mean 'part'?)"),
+    ("[part, tags]", "orders.yaml:4:19: ZL034 expected columns with an order"),
+]
+
+
+@pytest.mark.parametrize("command", [["advise"], ["simulate", "--columns", "part"]])
+@pytest.mark.parametrize(("declared", "message"), UNFIT)
+def test_a_declared_layout_that_does_not_fit_the_table_is_told_before_spark_starts(
+    drawn: list[tuple[object, ...]],
+    declared: str,
+    message: str,
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("layouts/orders.yaml").write_text(LAYOUT.replace("[day, part]", declared))
+    assert run([*command, "lake.db.orders", "-w", "q.sql"]) == 1
+    assert message in capsys.readouterr().err
+    assert drawn == []
+
+
+def partitioned_by_day(partition_by: str) -> None:
+    """The same table with a partition for each hundred days, and a spec that says how it shall be partitioned."""
+    place = "tables/db/orders"
+    rows = DeltaTable(place).to_pyarrow_table()
+    days = pa.array([day // 100 for day in rows["day"].to_pylist()])
+    rows = rows.set_column(rows.schema.get_field_index("day"), "day", days)
+    write_deltalake(place, rows, mode="overwrite", schema_mode="overwrite", partition_by=["day"])
+    Path("layouts/orders.yaml").write_text(LAYOUT + partition_by)
+
+
+def test_a_declared_layout_by_a_partition_column_is_an_error(
+    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    partitioned_by_day("")
+    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 1
+    assert "orders.yaml:4:13: ZL035 column 'day' in zorder.columns is a partition column" in capsys.readouterr().err
+    assert drawn == []
+
+
+def test_a_declared_layout_of_another_partitioning_is_not_simulated_and_that_is_said(
+    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    partitioned_by_day("partition_by: []\n")
+    note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["declared"], found["notes"]) == (None, [note])
+    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 0
+    assert note in " ".join(capsys.readouterr().out.split())
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--output", "html", "--out", "a.html"]) == 0
+    assert note in Path("a.html").read_text()
+    assert [columns for columns, _, _ in drawn] == [("part",)] * 3
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
