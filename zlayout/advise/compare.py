@@ -71,8 +71,10 @@ def verdict(study: Study) -> str:
         return "No column of the workload can be laid out by."
     now, then = study.now.mean_bytes, shown.costs.mean_bytes
     if study.best is None:
-        return "No layout beats the present one: the best of them reads " + (
-            f"{then / now:.0%} of the bytes that are read now." if now else "as much as is read now, which is nothing."
+        if not now:
+            return "No layout beats the present one: no file of it is read now."
+        return (
+            f"No layout beats the present one: the best of them reads {then / now:.0%} of the bytes that are read now."
         )
     declared = study.declared
     if declared is not None and declared.costs.mean_bytes <= then * SAME:

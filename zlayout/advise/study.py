@@ -89,7 +89,8 @@ def study(
             choices.append(search.choose(finals))
     now = costs(queries, present_files(state))
     best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
-    if best is not None and best.costs.mean_bytes > (1 - BETTER) * now.mean_bytes:
+    # where nothing is read now, nothing can be saved
+    if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - BETTER) * now.mean_bytes):
         best = None
     of = best or (min(choices, key=lambda c: c.costs.mean_bytes) if choices else None)
     chosen = [c.name for c in of.layout.columns] if of else []

@@ -96,6 +96,15 @@ def test_a_layout_that_is_as_good_as_any_is_said_so() -> None:
     assert verdict(found).startswith("No layout beats the present one")
 
 
+@pytest.mark.parametrize("search", [True, False])
+def test_where_no_file_is_read_now_no_layout_is_better(search: bool) -> None:
+    outside = [TableQuery("q.sql:1", 1.0, (Compare("part", "=", 10**9),), EVERY)]
+    layout = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
+    found = studied(outside, layouts=(layout,), declared=layout, search=search)
+    assert (found.now.mean_bytes, found.best) == (0.0, None)
+    assert verdict(found) == "No layout beats the present one: no file of it is read now."
+
+
 def test_the_declared_layout_is_named_when_it_is_as_good() -> None:
     declared = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
     assert verdict(studied(points("part", 20), declared=declared)).startswith("The declared layout is as good as any")
