@@ -30,7 +30,7 @@ from zlayout.spec.model import Layout, TableName, ZorderColumn
 from zlayout.spec.predicate import And, Compare
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
-from zlayout.workload import read_workload
+from zlayout.workload import Query, read_workload
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -186,7 +186,8 @@ def equal(column: str, data: Data, count: int) -> list[TableQuery]:
     rows = np.random.default_rng(7).integers(0, len(data[column]), count)
     values = data[column].take(pa.array(rows)).to_pylist()
     every = (np.ones(1, bool),)
-    return [TableQuery(f"{column}:{n}", 1.0, (And((Compare(column, "=", v),)),), every) for n, v in enumerate(values)]
+    asked = [And((Compare(column, "=", value),)) for value in values]
+    return [TableQuery(Query("", f"{column}:{n}"), (predicate,), every) for n, predicate in enumerate(asked)]
 
 
 def days(number: np.ndarray) -> pa.Array:

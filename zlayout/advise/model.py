@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zlayout.spec.model import Layout
 from zlayout.spec.predicate import Predicate
 from zlayout.table.state import ColumnBounds, Int32, Int64
+from zlayout.workload.model import Query
 
 Float64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -60,15 +61,22 @@ class FileSet:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """One query's scans of the table. place: `file:line`. predicates: one a scan.
+    """One query's scans of the table. predicates: one a scan.
 
     partitions: bool[P] a scan, the partitions that their values alone do not rule out.
     """
 
-    place: str
-    weight: float
+    query: Query
     predicates: tuple[Predicate, ...]
     partitions: tuple[Bools, ...]
+
+    @property
+    def place(self) -> str:
+        return self.query.place
+
+    @property
+    def weight(self) -> float:
+        return self.query.weight
 
 
 @dataclass(frozen=True, slots=True)

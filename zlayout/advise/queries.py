@@ -14,7 +14,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.spec.select import matches
 from zlayout.table.state import Column, TableState
-from zlayout.workload.model import Scan, Workload
+from zlayout.workload.model import Query, Scan, Workload
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
@@ -31,20 +31,20 @@ def _plain(location: str) -> str:
 
 def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
     """The queries that ask something of the table, and how many read all of it in any layout."""
-    by_query: dict[str, list[Scan]] = {}
+    by_query: dict[Query, list[Scan]] = {}
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):
             by_query.setdefault(scan.query, []).append(scan)
     known_columns = {c.name.lower(): c for c in state.columns}
     found, reading_all = [], 0
-    for place, scans in by_query.items():
+    for query, scans in by_query.items():
         known = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
         if len(known) < len(scans):
             # the files that it reads besides are the same in every layout, and would only blur the picture
             reading_all += 1
         if known:
             allowed = tuple(_partitions(p, state) for p in known)
-            found.append(TableQuery(place, scans[0].weight, tuple(known), allowed))
+            found.append(TableQuery(query, tuple(known), allowed))
     return tuple(found), reading_all
 
 

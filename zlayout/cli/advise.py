@@ -133,8 +133,8 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     )
     cut = cuts(spec, state, columns)
     found = study(state, queries, sample, target, cut, question, lambda progress: _tell(progress, console))
-    read = {q.place for q in queries}
-    unused = tuple((u.query, u.text, u.reason) for u in workload.unused if u.query in read)
+    read = {q.query for q in queries}
+    unused = tuple((u.query.place, u.text, u.reason) for u in workload.unused if u.query in read)
     found = replace(found, notes=(note,) if note else ())
     return with_workload(found, tuple(map(str, request.workload)), workload.queries, reading_all, unused)
 

@@ -21,7 +21,7 @@ from zlayout.errors import Location, SpecError
 from zlayout.reading import open_file
 from zlayout.spec.predicate import And, IsNull, Not, Predicate
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
-from zlayout.workload.model import Scan, Unused
+from zlayout.workload.model import Query, Scan, Unused
 
 # A plan with its description is some kilobytes; more than this in one line is no plan that can be followed.
 LONGEST_LINE = 16 * 1024 * 1024
@@ -60,10 +60,10 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
     used: list[Scan] = []
     unused: list[Unused] = []
     for run, places in runs.items():
-        place, weight = places[0], float(len(places))
+        query = Query("", places[0], float(len(places)))
         for table, predicate, left in run:
-            used.append(Scan(place, table, predicate, weight))
-            unused += [Unused(place, text[:200], reason, weight) for text, reason in left]
+            used.append(Scan(query, table, predicate))
+            unused += [Unused(query, text[:200], reason) for text, reason in left]
     return used, unused, len(runs)
 
 

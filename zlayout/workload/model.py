@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from zlayout.spec.predicate import Predicate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One statement as written. place: `file:line`. weight: how often it runs, relative to the others, above 0."""
+    """One statement as written, or without text where only its scans are known.
+
+    place: `file:line`, which may be that of other queries too; each is equal only to itself. weight: how often it runs,
+    relative to the others, above 0.
+    """
 
     text: str
     place: str
@@ -26,20 +30,18 @@ class Scan:
     column stays text.
     """
 
-    query: str
+    query: Query
     table: str
     predicate: Predicate | None
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Unused:
     """A condition, or a whole statement, that says nothing about files. text: the SQL, cut at 200 characters."""
 
-    query: str
+    query: Query
     text: str
     reason: str
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)

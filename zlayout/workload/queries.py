@@ -95,7 +95,7 @@ class Reader:
         elif one.table:
             if len(self.scans) >= MOST_SCANS:
                 raise TooManyScansError
-            self.scans.append(Scan(self.query.place, one.table, _all_of(predicates), self.query.weight))
+            self.scans.append(Scan(self.query, one.table, _all_of(predicates)))
 
     def _push_given(
         self,
@@ -172,7 +172,7 @@ class Reader:
     def _note(self, node: exp.Expr, reason: Reason) -> None:
         text = node.sql("spark")
         text = text if len(text) <= CUT else text[: CUT - 3] + "..."
-        self.unused.setdefault((text, reason.text), Unused(self.query.place, text, reason.text, self.query.weight))
+        self.unused.setdefault((text, reason.text), Unused(self.query, text, reason.text))
 
 
 def _limited(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:

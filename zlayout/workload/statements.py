@@ -78,7 +78,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
 
     def refused(reason: str) -> tuple[list[Scan], list[Unused]]:
         text = " ".join(query.text[:400].split())[:200]
-        return [], [Unused(query.place, text, reason, query.weight)]
+        return [], [Unused(query, text, reason)]
 
     if len(query.text) > MAX_STATEMENT:
         return refused(f"a statement of more than {MAX_STATEMENT} characters")

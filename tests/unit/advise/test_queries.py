@@ -16,7 +16,7 @@ from zlayout.advise.queries import column_shares, is_named, table_queries
 from zlayout.spec.model import TableName
 from zlayout.spec.predicate import And, Compare, In
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.workload import Scan, Workload, read_workload
+from zlayout.workload import Query, Scan, Workload, read_workload
 
 TABLE = TableName("lake", ("db",), "T")
 DATA = lineitem_like(100)
@@ -37,10 +37,10 @@ def test_a_table_goes_by_its_name_or_its_place() -> None:
 
 def test_columns_are_spelled_as_in_the_table_and_shares_are_of_the_weight() -> None:
     scans = (
-        Scan("q:1", "t", And((Compare("SHIP", ">", "1971-01-01"), Compare("Part", "=", 5))), 3.0),
-        Scan("q:2", "t", Compare("part", "=", 6), 1.0),
-        Scan("q:3", "t", None, 1.0),
-        Scan("q:4", "elsewhere", Compare("part", "=", 7), 9.0),
+        Scan(Query("", "q:1", 3.0), "t", And((Compare("SHIP", ">", "1971-01-01"), Compare("Part", "=", 5)))),
+        Scan(Query("", "q:2"), "t", Compare("part", "=", 6)),
+        Scan(Query("", "q:3"), "t", None),
+        Scan(Query("", "q:4", 9.0), "elsewhere", Compare("part", "=", 7)),
     )
     queries, reading_all = table_queries(Workload(scans, (), 4), TABLE, table_state(DATA, FILE))
     assert [q.place for q in queries] == ["q:1", "q:2"]
@@ -49,10 +49,20 @@ def test_columns_are_spelled_as_in_the_table_and_shares_are_of_the_weight() -> N
 
 
 def test_a_query_that_scans_twice_opens_both() -> None:
-    scans = tuple(Scan("q:1", "t", Compare("part", "=", n), 2.0) for n in (1, 2))
+    query = Query("", "q:1", 2.0)
+    scans = tuple(Scan(query, "t", Compare("part", "=", n)) for n in (1, 2))
     queries, _ = table_queries(Workload(scans, (), 1), TABLE, table_state(DATA, FILE))
     assert len(queries) == 1
     assert len(queries[0].predicates) == 2
+
+
+def test_statements_of_one_line_and_of_a_file_given_twice_are_queries_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "q.sql"
+    path.write_text("/* weight: 1000 */ SELECT * FROM t WHERE part = 5; SELECT * FROM t WHERE part BETWEEN 1 AND 79;")
+    queries, _ = table_queries(read_workload([path, path]), TABLE, table_state(DATA, FILE))
+    point, some = Compare("part", "=", 5), And((Compare("part", ">=", 1), Compare("part", "<=", 79)))
+    assert [(q.weight, q.predicates) for q in queries] == [(1000.0, (point,)), (1.0, (some,))] * 2
+    assert {q.place for q in queries} == {f"{path}:1"}
 
 
 def test_partitions_are_ruled_out_by_their_values() -> None:
@@ -60,8 +70,8 @@ def test_partitions_are_ruled_out_by_their_values() -> None:
     partitions = [Partition(0, field, (value,)) for value in ("AIR", "MAIL")]
     state = table_state(DATA, FILE, partitions=partitions, partition=[0, 0, 1, 1])
     scans = (
-        Scan("q:1", "t", And((Compare("mode", "=", "MAIL"), Compare("part", "=", 5))), 1.0),
-        Scan("q:2", "t", In("mode", ("MAIL", "AIR")), 1.0),
+        Scan(Query("", "q:1"), "t", And((Compare("mode", "=", "MAIL"), Compare("part", "=", 5)))),
+        Scan(Query("", "q:2"), "t", In("mode", ("MAIL", "AIR"))),
     )
     queries, _ = table_queries(Workload(scans, (), 2), TABLE, state)
     assert [q.partitions[0].tolist() for q in queries] == [[False, True], [True, True]]

@@ -19,6 +19,7 @@ from zlayout.advise.study import Question, rewrite_target, study, with_workload
 from zlayout.advise.text import render as as_text
 from zlayout.spec.model import Layout
 from zlayout.spec.predicate import Compare
+from zlayout.workload import Query
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 LONG = "a.very.long.nested.column.name." + "x" * 60
@@ -31,7 +32,7 @@ def make(*columns: str) -> Study:
     data = {name: pa.array(rng.integers(0, 1_000, ROWS)) for name in columns}
     every = (np.ones(1, bool),)
     queries = [
-        TableQuery(f"some/folder/{name}.sql:{n}", 1.0 + n, (Compare(name, "=", 37 * n),), every)
+        TableQuery(Query("", f"some/folder/{name}.sql:{n}", 1.0 + n), (Compare(name, "=", 37 * n),), every)
         for name in columns
         for n in range(3)
     ]

@@ -18,6 +18,7 @@ from zlayout.advise.study import Question, rewrite_target, study
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.predicate import And, Compare, Predicate
 from zlayout.spec.yaml import parse
+from zlayout.workload import Query
 
 ROWS = 20_000
 DATA = lineitem_like(ROWS, seed=3)
@@ -28,14 +29,18 @@ EVERY = (np.ones(1, bool),)
 
 def points(column: str, count: int, weight: float = 1.0) -> list[TableQuery]:
     values = DATA[column].take(pa.array(np.random.default_rng(5).integers(0, ROWS, count))).to_pylist()
-    return [TableQuery(f"{column}.sql:{n}", weight, (Compare(column, "=", v),), EVERY) for n, v in enumerate(values)]
+    return [asked(f"{column}.sql:{n}", Compare(column, "=", v), weight) for n, v in enumerate(values)]
 
 
-def studied(queries: list[TableQuery], file: np.ndarray = SHUFFLED, **question: object) -> Study:
+def asked(place: str, predicate: Predicate, weight: float = 1.0) -> TableQuery:
+    return TableQuery(Query("", place, weight), (predicate,), EVERY)
+
+
+def studied(queries: list[TableQuery], file: np.ndarray = SHUFFLED, **asked_for: object) -> Study:
     state = table_state(DATA, file)
-    asked = Question(**{"layouts": (), "declared": None, "base": BASE, "search": True, **question})  # type: ignore[arg-type]
+    question = Question(**{"layouts": (), "declared": None, "base": BASE, "search": True, **asked_for})  # type: ignore[arg-type]
     sample = KeySample(DATA, np.zeros(ROWS, np.int32), 7)
-    return study(state, tuple(queries), sample, rewrite_target(state, BASE.target_size), {}, asked)
+    return study(state, tuple(queries), sample, rewrite_target(state, BASE.target_size), {}, question)
 
 
 def columns(found: Study) -> list[str]:
@@ -98,7 +103,7 @@ def test_a_layout_that_is_as_good_as_any_is_said_so() -> None:
 
 @pytest.mark.parametrize("search", [True, False])
 def test_where_no_file_is_read_now_no_layout_is_better(search: bool) -> None:
-    outside = [TableQuery("q.sql:1", 1.0, (Compare("part", "=", 10**9),), EVERY)]
+    outside = [asked("q.sql:1", Compare("part", "=", 10**9))]
     layout = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
     found = studied(outside, layouts=(layout,), declared=layout, search=search)
     assert (found.now.mean_bytes, found.best) == (0.0, None)
@@ -134,9 +139,9 @@ def test_a_time_limit_ends_the_search_with_a_result() -> None:
 def test_progress_is_told() -> None:
     told: list[Progress] = []
     state = table_state(DATA, SHUFFLED)
-    asked = Question((), None, BASE, True)
+    question = Question((), None, BASE, True)
     sample = KeySample(DATA, np.zeros(ROWS, np.int32))
-    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, asked, told.append)
+    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, question, told.append)
     assert told[0].stage == "one column"
     assert told[-1].best is not None
 
@@ -170,7 +175,7 @@ def test_files_by_the_target_size_or_as_asked() -> None:
 
 def test_ranges_are_served_too() -> None:
     month: Predicate = And((Compare("ship", ">=", date(1971, 1, 1)), Compare("ship", "<", date(1971, 2, 1))))
-    found = studied([TableQuery("r.sql:1", 1.0, (month,), EVERY)])
+    found = studied([asked("r.sql:1", month)])
     assert columns(found) == ["ship"]
     assert found.best is not None
     assert found.best.costs.mean_files <= 2
@@ -181,7 +186,7 @@ def test_no_layout_of_two_columns_written_by_hand_is_better() -> None:
     queries = [
         *points("mode", 3),
         *points("part", 3, weight=0.5),
-        TableQuery("year.sql:1", 2.0, (year,), EVERY),
+        asked("year.sql:1", year, 2.0),
     ]
     singles = [(c,) for c in ("ship", "mode", "part")]
     pairs = [(a, b) for (a,) in singles for (b,) in singles if a != b]

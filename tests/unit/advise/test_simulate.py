@@ -16,6 +16,7 @@ from zlayout.advise.simulate import rank_sample, simulate
 from zlayout.curve.layout import build
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.predicate import And, Compare, In, IsNull, Or, Predicate
+from zlayout.workload import Query
 
 DATA = lineitem_like(4_000)
 ALL = (np.ones(1, bool),)
@@ -35,7 +36,7 @@ def layout(*names: str, curve: str = "kd", **weights: float) -> Layout:
 
 
 def query(predicate: Predicate, partitions: np.ndarray = ALL[0], weight: float = 1.0) -> TableQuery:
-    return TableQuery("q.sql:1", weight, (predicate,), (partitions,))
+    return TableQuery(Query("", "q.sql:1", weight), (predicate,), (partitions,))
 
 
 def opened_by_hand(predicate: Predicate, file: np.ndarray) -> int:

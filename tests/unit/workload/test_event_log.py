@@ -34,7 +34,7 @@ def delta(pushed: str, partition: str = "[]") -> dict[str, object]:
 def test_the_demo_s_queries_come_back_from_its_own_log() -> None:
     workload = read_workload([REAL])
     days = [Compare("l_shipdate", ">=", "1996-01-01"), Compare("l_shipdate", "<=", "1996-03-31")]
-    assert [(s.table, s.predicate, s.weight) for s in workload.scans if "/" in s.table] == [
+    assert [(s.table, s.predicate, s.query.weight) for s in workload.scans if "/" in s.table] == [
         (PLACE, Compare("l_shipdate", "=", "1995-06-17"), 1.0),
         (PLACE, Compare("l_partkey", "=", "12345"), 1.0),
         (PLACE, And((*days, Compare("l_partkey", "<", "2000"))), 1.0),
@@ -160,7 +160,7 @@ def test_equal_executions_are_one_query_by_its_number_of_runs(tmp_path: Path) ->
     one, other = start(delta("[IsNotNull(a), EqualTo(a,1)]")), start(delta("[EqualTo(a,2)]", "[(region#1 = east)]"))
     log.write_text(HEAD + one + other + one)
     workload = read_workload([log])
-    assert [(s.query, s.table, s.predicate, s.weight) for s in workload.scans] == [
+    assert [(s.query.place, s.table, s.predicate, s.query.weight) for s in workload.scans] == [
         (f"{log}:2", "s3://b/a b/t", Compare("a", "=", "1"), 2.0),
         (f"{log}:3", "s3://b/a b/t", And((Compare("a", "=", "2"), Compare("region", "=", "east"))), 1.0),
     ]

@@ -36,7 +36,7 @@ def test_a_bad_weight_is_an_error_at_its_line(weight: str, tmp_path: Path) -> No
 
 def test_a_csv_of_query_and_count(tmp_path: Path) -> None:
     workload = read(tmp_path, 'count,query\n20,"SELECT *\nFROM t WHERE a = 1;"\n3,SELECT * FROM u\n', "q.csv")
-    assert [(s.table, s.weight, Path(s.query).name) for s in workload.scans] == [
+    assert [(s.table, s.query.weight, Path(s.query.place).name) for s in workload.scans] == [
         ("t", 20.0, "q.csv:2"),
         ("u", 3.0, "q.csv:4"),
     ]
