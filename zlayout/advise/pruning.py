@@ -29,9 +29,9 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
     """
     match predicate:
         case And(operands):
-            return reduce(np.logical_and, (may_match(p, bounds, rows) for p in operands))
+            return reduce(np.logical_and, (may_match(p, bounds, rows) for p in operands), np.ones(len(rows), bool))
         case Or(operands):
-            return reduce(np.logical_or, (may_match(p, bounds, rows) for p in operands))
+            return reduce(np.logical_or, (may_match(p, bounds, rows) for p in operands), np.zeros(len(rows), bool))
         case Not(operand):
             return (
                 may_match(_negated(operand), bounds, rows)
@@ -42,7 +42,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
             known = bounds.get(column)
             return np.ones(len(rows), bool) if known is None else known.null_count != 0
         case In(column, values):
-            return _any_of(column, values, bounds, rows)
+            return may_match(Or(tuple(Compare(column, "=", v) for v in values)), bounds, rows)
         case Compare(column, operator, value):
             known = bounds.get(column)
             if known is None:
@@ -74,10 +74,6 @@ def _negated(predicate: Predicate) -> Predicate:
             return Compare(column, _OPPOSITE[operator], value)
         case IsNull():
             return Not(predicate)
-
-
-def _any_of(column: str, values: tuple[Value, ...], bounds: Mapping[str, ColumnBounds], rows: Int64) -> Bools:
-    return reduce(np.logical_or, (may_match(Compare(column, "=", v), bounds, rows) for v in values))
 
 
 def _all_null(bounds: ColumnBounds, rows: Int64) -> Bools:

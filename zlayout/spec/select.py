@@ -24,6 +24,7 @@ Outcomes = frozenset[Outcome]
 
 ANY: Outcomes = frozenset((True, False, None))
 EITHER: Outcomes = frozenset((True, False))
+TRUE: Outcomes = frozenset((True,))
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -139,9 +140,9 @@ def _truncated(value: Any, width: int) -> _Fact:
 def _outcomes(predicate: Predicate, known: Sequence[tuple[str, _Fact]]) -> Outcomes:
     match predicate:
         case And(operands):
-            return reduce(_all_of, (_outcomes(p, known) for p in operands))
+            return reduce(_all_of, (_outcomes(p, known) for p in operands), TRUE)
         case Or(operands):
-            return _negated(reduce(_all_of, (_negated(_outcomes(p, known)) for p in operands)))
+            return _negated(reduce(_all_of, (_negated(_outcomes(p, known)) for p in operands), TRUE))
         case Not(operand):
             return _negated(_outcomes(operand, known))
         case In(column, values):

@@ -18,13 +18,12 @@ NO_BOUNDS = "a pushed filter that min and max do not answer"
 DEEPEST = 60
 _OPERATORS: dict[str, Operator] = {
     "EqualTo": "=",
-    "EqualNullSafe": "=",
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_NAMES = (*_OPERATORS, "In", "And", "Or", "Not", "IsNull", "IsNotNull", "StringStartsWith")
+_NAMES = (*_OPERATORS, "EqualNullSafe", "In", "And", "Or", "Not", "IsNull", "IsNotNull", "StringStartsWith")
 _OTHERS = ("StringEndsWith", "StringContains", "AlwaysTrue", "AlwaysFalse")
 _CALL = re.compile(rf"({'|'.join((*_NAMES, *_OTHERS))})\(")
 _BEGIN = re.compile(rf"{_CALL.pattern}|\(|isnull\(|isnotnull\(|NOT |[^\s()#,]+#\d")
@@ -133,10 +132,18 @@ def _leaf(name: str, inner: str) -> Predicate:
         values = value.strip()
         if not (values.startswith("[") and values.endswith("]")):
             raise _UnreadableError(NOT_READ)
-        return In(at, tuple(v for v in values[1:-1].split(",") if v != "null"))
+        listed = tuple(v for v in values[1:-1].split(",") if v != "null")
+        if not listed:
+            raise _UnreadableError(NOT_READ)
+        return In(at, listed)
     if name == "StringStartsWith":
         return named(starting_with(value), at)
-    return IsNull(at) if value == "null" else Compare(at, _OPERATORS[name], value)
+    if value == "null":
+        return IsNull(at)
+    if name == "EqualNullSafe":
+        # false for a null, not null, so that its negation is true there
+        return And((Compare(at, "=", value), Not(IsNull(at))))
+    return Compare(at, _OPERATORS[name], value)
 
 
 def _split(text: str, separator: str) -> Sequence[str]:

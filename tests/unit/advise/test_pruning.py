@@ -16,6 +16,7 @@ from zlayout.advise.model import KeySample
 from zlayout.advise.pruning import may_match
 from zlayout.advise.simulate import point_files
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.workload.event_log_filters import pushed_filters
 
 NUMBERS = st.integers(-3, 12)
 COLUMNS = st.sampled_from(["a", "b"])
@@ -64,6 +65,22 @@ def test_one_comparison_rules_out_all_that_its_bounds_can(
     for at, (low, high) in enumerate(zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True)):
         possible = low is not None and any(holds(predicate, {"a": v}) for v in range(low, high + 1))
         assert stays[at] == possible
+
+
+def test_a_list_of_no_values_matches_nothing() -> None:
+    values = pa.array([1, None], pa.int64())
+    points = point_files(KeySample({"c": values}, np.zeros(2, np.int32)))
+    assert may_match(In("c", ()), points.bounds, points.rows).tolist() == [False, False]
+    assert may_match(Not(In("c", ())), points.bounds, points.rows).tolist() == [True, True]
+
+
+def test_nulls_differ_from_what_they_are_compared_with_null_safely() -> None:
+    ((different,), _) = pushed_filters("[Not(EqualNullSafe(c,5))]")
+    ((equal,), _) = pushed_filters("[EqualNullSafe(c,5)]")
+    bounds = {"c": bounds_of(pa.array([5, None, 5, 5, None, None], pa.int64()), np.array([0, 0, 1, 1, 2, 2]), 3)}
+    rows = np.array([2, 2, 2])
+    assert may_match(different, bounds, rows).tolist() == [True, False, True]
+    assert may_match(equal, bounds, rows).tolist() == [True, True, False]
 
 
 DAY = pa.array([date(1995, 6, 17), None], pa.date32())

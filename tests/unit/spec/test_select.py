@@ -114,6 +114,12 @@ def test_other_transforms() -> None:
     assert ask("x = 'abx'", PartitionField("x", "truncate[3]"), "abc") is False
 
 
+def test_a_list_of_no_values_holds_none() -> None:
+    for value in ("EU", None):
+        assert matches(In("region", ()), (REGION,), (value,)) is False
+    assert matches(In("other", ()), (REGION,), ("EU",)) is False
+
+
 def test_two_keys_of_one_column_know_more_than_one() -> None:
     fields = (PartitionField("s", "bucket[4]"), PartitionField("s", "truncate[2]"))
     assert matches(Compare("s", "=", "zz"), fields, (1, "ab")) is False

@@ -68,7 +68,9 @@ PUSHED: list[tuple[str, Predicate]] = [
     ("EqualTo(s.a,1)", Compare("s.a", "=", "1")),
     ("EqualTo(`a.b`,1)", Compare("a.b", "=", "1")),
     ("EqualNullSafe(a,null)", IsNull("a")),
+    ("EqualNullSafe(a,5)", And((Compare("a", "=", "5"), Not(IsNull("a"))))),
     ("In(a, [MAIL,SHIP])", In("a", ("MAIL", "SHIP"))),
+    ("In(a, [null,MAIL])", In("a", ("MAIL",))),
     ("StringStartsWith(a,PRO)", And((Compare("a", ">=", "PRO"), Compare("a", "<", "PRP")))),
     ("Not(EqualTo(a,1))", Not(Compare("a", "=", "1"))),
     (
@@ -84,7 +86,16 @@ def test_a_pushed_filter_is_read_back(text: str, expected: Predicate) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["StringContains(a,x)", "AlwaysTrue()", "EqualTo(a,x", "EqualTo(a)", "Rubbish(a,1)", "Or(EqualTo(a,1))"]
+    "text",
+    [
+        "StringContains(a,x)",
+        "AlwaysTrue()",
+        "EqualTo(a,x",
+        "EqualTo(a)",
+        "Rubbish(a,1)",
+        "Or(EqualTo(a,1))",
+        "In(a, [null])",
+    ],
 )
 def test_a_filter_that_cannot_be_used_is_listed_with_a_reason(text: str) -> None:
     found, left = pushed_filters(f"[{text}]")
