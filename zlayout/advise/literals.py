@@ -25,8 +25,10 @@ def comparable(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Array
         if pt.is_timestamp(kind) or (pt.is_date(kind) and isinstance(wanted, datetime)):
             # a date is its midnight, and all instants are in UTC
             return lower.cast(_INSTANT), upper.cast(_INSTANT), pa.scalar(_instant(wanted), _INSTANT)
-        if pt.is_decimal(kind) and isinstance(wanted, float):
-            return lower.cast(pa.float64()), upper.cast(pa.float64()), pa.scalar(wanted)
+        if isinstance(wanted, float) and (pt.is_decimal(kind) or pt.is_integer(kind)):
+            # Spark rounds a long beyond 2^53 too; a bound stays a bound, since rounding keeps the order
+            lower, upper = (side.cast(pa.float64(), safe=False) for side in (lower, upper))
+            return lower, upper, pa.scalar(wanted)
         if pt.is_floating(kind):
             return lower, upper, pa.scalar(float(wanted), pa.float64())
         if pt.is_integer(kind) and isinstance(wanted, Decimal):

@@ -99,6 +99,12 @@ CASES = [
     (pa.array([24, None]), Compare("c", "<", Decimal("24.5")), True),
     (pa.array([24, None]), Compare("c", "<", Decimal("23.5")), False),
     (pa.array([24, None]), Compare("c", "=", "25"), False),
+    # a long beside a double is a double, which has no odd numbers above 2^53
+    (pa.array([2**53 + 1, None]), Compare("c", ">", 1e3), True),
+    (pa.array([2**53 + 1, None]), Compare("c", "<", 1e3), False),
+    (pa.array([2**53 + 1, None]), Compare("c", "=", 2.0**53), True),
+    (pa.array([2**53 + 1, None]), Compare("c", "=", 2.0**53 + 2), False),
+    (pa.array([24, None], pa.int32()), Compare("c", "<", 23.5), False),
     (pa.array([1.5, None]), Compare("c", "<=", Decimal("1.5")), True),
     (pa.array([1.5, None]), Compare("c", "<", 1), False),
     (pa.array(["Ab", None]), Compare("c", "<", "B"), True),
