@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from functools import reduce
 from typing import Any
 
-from zlayout.spec.literals import instant_or_none, utc
+from zlayout.spec.literals import MAX_DECIMAL_DIGITS, instant_or_none, utc
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
 from zlayout.table.partition import PartitionField
 
@@ -130,7 +130,8 @@ def _truncated(value: Any, width: int) -> _Fact:
             # The width counts units of the last digit. A value that lost trailing zeros gives a range too wide, never
             # too narrow.
             unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
-            return _Range(value, value + unit * (width - 1))
+            with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
+                return _Range(value, value + unit * (width - 1))
         case str():
             return _Exactly(value) if len(value) < width else _Prefix(value)
         case _:

@@ -229,7 +229,8 @@ class _Converter:
             value = self._value(node.this)
             if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
                 raise RefusedError("ZL032", "expected a number after '-'")
-            return -value
+            # minus rounds a decimal to the 28 digits of Python's context
+            return value.copy_negate() if isinstance(value, Decimal) else -value
         if type(node) is exp.Boolean:
             return bool(node.this)
         if type(node) is exp.Literal:

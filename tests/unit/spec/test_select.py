@@ -114,6 +114,15 @@ def test_other_transforms() -> None:
     assert ask("x = 'abx'", PartitionField("x", "truncate[3]"), "abc") is False
 
 
+@pytest.mark.parametrize("low", [12345678901234567890123456789012345670, -12345678901234567890123456789012345670])
+def test_decimals_of_38_digits_are_not_rounded(low: int) -> None:
+    field, value = PartitionField("x", "truncate[10]"), Decimal(low)
+    found = [ask(f"x = {low + n}", field, value) for n in (-1, 0, 9, 10)]
+    assert found == [False, None, None, False]
+    assert ask(f"x <= {low + 9}", field, value) is True
+    assert ask(f"x <= {low + 8}", field, value) is None
+
+
 def test_a_list_of_no_values_holds_none() -> None:
     for value in ("EU", None):
         assert matches(In("region", ()), (REGION,), (value,)) is False
