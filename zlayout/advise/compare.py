@@ -89,10 +89,10 @@ def _names(choice: Choice) -> str:
 
 
 def zorder_block(choice: Choice) -> str:
-    """YAML to paste into the layout, as a person would write it."""
+    """YAML to paste into the layout, as a person would write it, and the engine, since the layout may say native."""
     layout = choice.layout
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
-    body = {"zorder": {"columns": columns, "curve": layout.curve}}
+    body = {"zorder": {"columns": columns, "curve": layout.curve}, "engine": layout.engine}
     text = dump(body, default_flow_style=None, width=110)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
         # characters that do not print are written as escapes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zlayout.advise.cut import cuts
-from zlayout.advise.declared import declared_layout, fitting
+from zlayout.advise.declared import declared_layout, fitting, searched
 from zlayout.advise.model import Study, TableQuery
 from zlayout.advise.queries import column_shares, table_queries
 from zlayout.advise.search import Progress
@@ -98,8 +98,8 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     backend = backend_for(catalog, runtime)
     schema = backend.observe(name, ())
     spec = fitting(_spec(project, name, schema), schema)
-    declared, note = declared_layout(spec, schema)
-    layouts = asked_layouts(wanted, request.curve, spec.layout, schema)
+    declared, notes = declared_layout(spec, schema, backend.capabilities)
+    layouts = asked_layouts(wanted, request.curve, searched(spec), schema)
     workload = read_workload(request.workload, {name.name: _names(schema)})
     queries, reading_all = _queries(workload, name, schema)
     columns = _columns(queries, [*layouts, *([declared] if declared else [])], schema)
@@ -126,7 +126,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     question = Question(
         layouts,
         declared,
-        replace(spec.layout, columns=()),
+        searched(spec),
         request.search,
         request.curve,
         request.seconds,
@@ -135,7 +135,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     found = study(state, queries, sample, target, cut, question, lambda progress: _tell(progress, console))
     read = {q.query for q in queries}
     unused = tuple((u.query.place, u.text, u.reason) for u in workload.unused if u.query in read)
-    found = replace(found, notes=(note,) if note else ())
+    found = replace(found, notes=notes)
     return with_workload(found, tuple(map(str, request.workload)), workload.queries, reading_all, unused)
 
 

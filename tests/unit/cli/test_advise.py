@@ -201,6 +201,28 @@ def test_a_declared_layout_of_another_partitioning_is_not_simulated_and_that_is_
     assert [columns for columns, _, _ in drawn] == [("part",)] * 3
 
 
+NATIVE = LAYOUT + "engine: native\n"
+CHOICE = "The declared layout is of engine native; those to choose from are of engine zlayout."
+
+
+def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(
+    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = Path("layouts/orders.yaml")
+    spec.write_text(NATIVE)
+    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--columns", "part=4,day", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["notes"] == [CHOICE]
+    assert found["declared"]["curve"] == "zorder"
+    # weights have an effect, as the engine zlayout lays out by them
+    given = found["layouts"][0]
+    assert given["touched"]["part"] < given["touched"]["day"]
+    spec.write_text(f"version: 1\ntable: lake.db.orders\n{found['zorder']}files: {{target_size: 16KiB}}\n")
+    assert run(["validate"]) == 0
+    assert "engine: zlayout\n" in spec.read_text()
+    assert len(drawn) == 1
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
