@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from zlayout.spec.coercion import coerce
 from zlayout.spec.predicate import Value
-from zlayout.spec.select import coerce
 
 _INSTANT = pa.timestamp("us")
 

@@ -60,15 +60,11 @@ class FileSet:
 
 
 @dataclass(frozen=True, slots=True)
-class TableQuery:
-    """One query's scans of the table. predicates: one a scan.
-
-    partitions: bool[P] a scan, the partitions that their values alone do not rule out.
-    """
+class Asked:
+    """What one query asks of the table. predicates: one a scan."""
 
     query: Query
     predicates: tuple[Predicate, ...]
-    partitions: tuple[Bools, ...]
 
     @property
     def place(self) -> str:
@@ -77,6 +73,13 @@ class TableQuery:
     @property
     def weight(self) -> float:
         return self.query.weight
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery(Asked):
+    """partitions: bool[P] a scan, the partitions that their values alone do not rule out."""
+
+    partitions: tuple[Bools, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advise.literals import as_printed
-from zlayout.advise.model import Bools, TableQuery
+from zlayout.advise.model import Asked, Bools, TableQuery
 from zlayout.spec.model import TableName
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
-from zlayout.spec.select import matches
+from zlayout.spec.select import answers, known
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Query, Scan, Workload
 
@@ -31,6 +31,12 @@ def _plain(location: str) -> str:
 
 def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
     """The queries that ask something of the table, and how many read all of it in any layout."""
+    found, reading_all = asked_of(workload, table, state)
+    return in_partitions(found, state), reading_all
+
+
+def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
+    """As `table_queries`, by the table's schema alone."""
     by_query: dict[Query, list[Scan]] = {}
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):
@@ -38,17 +44,27 @@ def table_queries(workload: Workload, table: TableName, state: TableState) -> tu
     known_columns = {c.name.lower(): c for c in state.columns}
     found, reading_all = [], 0
     for query, scans in by_query.items():
-        known = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
-        if len(known) < len(scans):
+        predicates = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
+        if len(predicates) < len(scans):
             # the files that it reads besides are the same in every layout, and would only blur the picture
             reading_all += 1
-        if known:
-            allowed = tuple(_partitions(p, state) for p in known)
-            found.append(TableQuery(query, tuple(known), allowed))
+        if predicates:
+            found.append(Asked(query, tuple(predicates)))
     return tuple(found), reading_all
 
 
-def column_shares(queries: Sequence[TableQuery]) -> dict[str, float]:
+def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQuery, ...]:
+    """With the partitions that may hold matching rows, by their values."""
+    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
+    partitions = known(state.files.partitions, dates)
+
+    def possible(predicate: Predicate) -> Bools:
+        return np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+
+    return tuple(TableQuery(q.query, q.predicates, tuple(map(possible, q.predicates))) for q in queries)
+
+
+def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
     """For each column the share of the queries' weight that has a condition on it, the most asked for first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
@@ -81,10 +97,3 @@ def _spelled(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
             return In(column.name, tuple(as_printed(v, column.type) for v in values))
         case IsNull():
             return IsNull(column.name)
-
-
-def _partitions(predicate: Predicate, state: TableState) -> Bools:
-    """bool[P]: the partitions that may hold matching rows, by their values."""
-    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
-    answers = [matches(predicate, p.fields, p.values, dates) for p in state.files.partitions]
-    return np.array([a is not False for a in answers], bool)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from zlayout.advise.cut import cuts
 from zlayout.advise.declared import declared_layout, fitting, searched
-from zlayout.advise.model import Study, TableQuery
-from zlayout.advise.queries import column_shares, table_queries
+from zlayout.advise.model import Asked, Study
+from zlayout.advise.queries import asked_of, column_shares, in_partitions
 from zlayout.advise.search import Progress
 from zlayout.advise.study import Question, rewrite_target, study, with_workload
 from zlayout.backends.registry import backend_for
@@ -101,10 +101,9 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     layouts = asked_layouts(wanted, request.curve, searched(spec), schema)
     workload = read_workload(request.workload, {name.name: _names(schema)})
-    queries, reading_all = _queries(workload, name, schema)
-    columns = _columns(queries, [*layouts, *([declared] if declared else [])], schema)
+    asked, reading_all = _asked(workload, name, schema)
+    columns = _columns(asked, [*layouts, *([declared] if declared else [])], schema)
     state = backend.observe(name, columns, schema.version)
-    queries, _ = _queries(workload, name, state)
     target = rewrite_target(state, spec.layout.target_size, request.files)
     files = int(target.files.sum())
     if not files:
@@ -132,8 +131,10 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
         request.seconds,
     )
     cut = cuts(spec, state, columns)
-    found = study(state, queries, sample, target, cut, question, lambda progress: _tell(progress, console))
-    read = {q.query for q in queries}
+    found = study(
+        state, in_partitions(asked, state), sample, target, cut, question, lambda progress: _tell(progress, console)
+    )
+    read = {q.query for q in asked}
     unused = tuple((u.query.place, u.text, u.reason) for u in workload.unused if u.query in read)
     found = replace(found, notes=notes)
     return with_workload(found, tuple(map(str, request.workload)), workload.queries, reading_all, unused)
@@ -153,11 +154,11 @@ def _names(state: TableState) -> list[str]:
     return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
 
 
-def _queries(workload: Workload, name: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
+def _asked(workload: Workload, name: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
     """Raises SpecError ZL073 when the workload asks nothing of the table."""
-    queries, reading_all = table_queries(workload, name, state)
-    if queries:
-        return queries, reading_all
+    asked, reading_all = asked_of(workload, name, state)
+    if asked:
+        return asked, reading_all
     others = sorted({s.table for s in workload.scans})
     if reading_all:
         hint = "; ".join(f"{count} of: {reason}" for reason, count in list(workload.reasons().items())[:3])
@@ -170,7 +171,7 @@ def _queries(workload: Workload, name: TableName, state: TableState) -> tuple[tu
     raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
-def _columns(queries: Sequence[TableQuery], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+def _columns(queries: Sequence[Asked], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
     """Columns to sample: those of the layouts, which fit the table, and the most asked for that one could be by."""
     given = [c.name for layout in layouts for c in layout.columns]
     asked = list(column_shares(queries))[:MOST_COLUMNS]

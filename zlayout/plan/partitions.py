@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.select import matches
+from zlayout.spec.select import answers, known
 from zlayout.table.axis import dense
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts, sums
@@ -132,8 +132,8 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
     if spec.where is None:
         return np.ones(len(partitions), dtype=bool), 0
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
-    answers = [matches(spec.where, p.fields, p.values, dates) for p in partitions]
-    return np.array([a is True for a in answers], dtype=bool), sum(a is None for a in answers)
+    found = answers(spec.where, known(partitions, dates))
+    return np.array([a is True for a in found], dtype=bool), sum(a is None for a in found)
 
 
 def target_files(files: FileTable, target_size: int) -> int:

@@ -7,203 +7,107 @@ counts as wholly inside or wholly outside only when it surely is.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation, localcontext
-from functools import reduce
 from typing import Any
 
-from zlayout.spec.literals import MAX_DECIMAL_DIGITS, instant_or_none, utc
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value
-from zlayout.table.partition import PartitionField
+from zlayout.spec.coercion import aligned, coerce, of_unknown_day
+from zlayout.spec.facts import Exactly, Fact, NotNull, Null, Prefix, Range, fact
+from zlayout.spec.membership import membership
+from zlayout.spec.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes, all_of, any_of, meet, negated
+from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
+from zlayout.table.partition import Partition, PartitionField
 
-Outcome = bool | None
-Outcomes = frozenset[Outcome]
-
-ANY: Outcomes = frozenset((True, False, None))
-EITHER: Outcomes = frozenset((True, False))
-TRUE: Outcomes = frozenset((True,))
-_EPOCH = datetime(1970, 1, 1)
+# What is known of one partition: facts by source column.
+Facts = Mapping[str, Sequence[Fact]]
 
 
-def matches(
-    predicate: Predicate,
-    partition_fields: Sequence[PartitionField],
-    values: Sequence[Any],
-    dates: Collection[str] = (),
-) -> bool | None:
-    """True: every row of the partition satisfies the predicate. False: none can. None: some may, or unknown.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of partitions, in their order; columns: all those of which something is known in some of them."""
 
-    values: one for each field, as in `Partition.values`. dates: source columns known to be dates and not
-    timestamps; without it the end of a day partition is as fine as a timestamp.
+    partitions: tuple[Facts, ...]
+    columns: frozenset[str]
+
+
+def known(partitions: Iterable[Partition], dates: Collection[str] = ()) -> Known:
+    """What the partitions' values say.
+
+    dates: source columns known to be dates and not timestamps; without it the end of a day partition is as fine as a
+    timestamp.
     """
-    known = [
-        (f.source, _fact(f.transform, v, f.source in dates)) for f, v in zip(partition_fields, values, strict=True)
-    ]
-    outcomes = _outcomes(predicate, known)
+    found = tuple(_facts(p.fields, p.values, dates) for p in partitions)
+    return Known(found, frozenset().union(*found))
+
+
+def answers(predicate: Predicate, partitions: Known) -> list[bool | None]:
+    """For each partition True: every row satisfies the predicate. False: none can. None: some may, or unknown."""
+    asked, test = columns(predicate), _test(predicate)
+    silent = _answer(test({}))
+    if asked.isdisjoint(partitions.columns):
+        return [silent] * len(partitions.partitions)
+    return [silent if asked.isdisjoint(facts) else _answer(test(facts)) for facts in partitions.partitions]
+
+
+def _facts(fields: Sequence[PartitionField], values: Sequence[Any], dates: Collection[str]) -> Facts:
+    found: dict[str, list[Fact]] = {}
+    for field, value in zip(fields, values, strict=True):
+        found.setdefault(field.source, []).append(fact(field.transform, value, field.source in dates))
+    return found
+
+
+def _answer(outcomes: Outcomes) -> bool | None:
     if True not in outcomes:
         return False
-    return True if outcomes == {True} else None
+    return True if outcomes == TRUE else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Null:
-    """The source column is null in every row."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NotNull:
-    """The source column is some value."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Exactly:
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """low <= value <= high; `open` leaves high itself out."""
-
-    low: Any
-    high: Any
-    open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Prefix:
-    text: str
-
-
-_Fact = _Null | _NotNull | _Exactly | _Range | _Prefix | None
-
-
-def _fact(transform: str, value: Any, is_date: bool) -> _Fact:
-    """What a partition value says about its source column; None for nothing at all."""
-    name, _, argument = transform.partition("[")
-    if name == "void":
-        return None
-    if value is None:
-        return _Null()
-    if name == "identity":
-        return _Exactly(value)
-    if name in _STEPS and isinstance(value, int):
-        return _time_range(name, value, is_date)
-    if name == "truncate" and not isinstance(value, bool):
-        return _truncated(value, int(argument.rstrip("]")))
-    return _NotNull()
-
-
-def _year(ordinal: int) -> datetime:
-    return datetime(1970 + ordinal, 1, 1)
-
-
-def _month(ordinal: int) -> datetime:
-    return datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1)
-
-
-_STEPS: dict[str, Callable[[int], datetime]] = {
-    "year": _year,
-    "month": _month,
-    "day": lambda ordinal: _EPOCH + timedelta(days=ordinal),
-    "hour": lambda ordinal: _EPOCH + timedelta(hours=ordinal),
-}
-
-
-def _time_range(name: str, ordinal: int, is_date: bool) -> _Fact:
-    try:
-        low, high = _STEPS[name](ordinal), _STEPS[name](ordinal + 1)
-    except (ValueError, OverflowError):
-        return _NotNull()
-    if is_date:
-        return _Range(low.date(), high.date() - timedelta(days=1)) if name != "hour" else _NotNull()
-    return _Range(low, high, open=True)
-
-
-def _truncated(value: Any, width: int) -> _Fact:
-    match value:
-        case int():
-            return _Range(value, value + width - 1)
-        case Decimal():
-            # The width counts units of the last digit. A value that lost trailing zeros gives a range too wide, never
-            # too narrow.
-            unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
-            with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
-                return _Range(value, value + unit * (width - 1))
-        case str():
-            return _Exactly(value) if len(value) < width else _Prefix(value)
-        case _:
-            return _NotNull()
-
-
-def _outcomes(predicate: Predicate, known: Sequence[tuple[str, _Fact]]) -> Outcomes:
+def _test(predicate: Predicate) -> Callable[[Facts], Outcomes]:
+    """The predicate, ready to be asked of many partitions."""
     match predicate:
         case And(operands):
-            return reduce(_all_of, (_outcomes(p, known) for p in operands), TRUE)
+            tests = [_test(p) for p in operands]
+            return lambda facts: all_of(test(facts) for test in tests)
         case Or(operands):
-            return _negated(reduce(_all_of, (_negated(_outcomes(p, known)) for p in operands), TRUE))
+            tests = [_test(p) for p in operands]
+            return lambda facts: any_of(test(facts) for test in tests)
         case Not(operand):
-            return _negated(_outcomes(operand, known))
+            test = _test(operand)
+            return lambda facts: negated(test(facts))
         case In(column, values):
-            return _outcomes(Or(tuple(Compare(column, "=", v) for v in values)), known)
+            is_in = membership(values)
+            # asked also where nothing is known, as a list of no values holds none
+            return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
-            return _meet(_null_outcomes(fact) for source, fact in known if source == column) & EITHER
+            return lambda facts: meet(map(_null_outcomes, facts.get(column, ()))) & EITHER
         case Compare(column, operator, value):
-            return _meet(_compared(fact, operator, value) for source, fact in known if source == column)
+            return lambda facts: meet(_compared(f, operator, value) for f in facts.get(column, ()))
 
 
-def _meet(outcomes: Any) -> Outcomes:
-    """Several partition keys of one column: what all of them leave possible."""
-    return reduce(frozenset.intersection, outcomes, ANY)
-
-
-def _all_of(left: Outcomes, right: Outcomes) -> Outcomes:
-    return frozenset(
-        False if a is False or b is False else None if a is None or b is None else True for a in left for b in right
-    )
-
-
-def _negated(outcomes: Outcomes) -> Outcomes:
-    return frozenset(None if o is None else not o for o in outcomes)
-
-
-def _null_outcomes(fact: _Fact) -> Outcomes:
+def _null_outcomes(fact: Fact) -> Outcomes:
     if fact is None:
         return EITHER
-    return frozenset((isinstance(fact, _Null),))
+    return TRUE if isinstance(fact, Null) else FALSE
 
 
-def _compared(fact: _Fact, operator: Operator, literal: Value) -> Outcomes:
+def _compared(fact: Fact, operator: Operator, literal: Value) -> Outcomes:
     match fact:
         case None:
             return ANY
-        case _Null():
-            return frozenset((None,))
-        case _NotNull():
+        case Null():
+            return NULL
+        case NotNull():
             return EITHER
-        case _Exactly(value):
+        case Exactly(value):
             low, high, is_open = value, value, False
-        case _Range(low, high, is_open):
+        case Range(low, high, is_open):
             pass
-        case _Prefix(text):
+        case Prefix(text):
             return _compared_prefix(text, operator, literal)
     wanted = coerce(literal, low)
-    if is_open and isinstance(literal, str) and wanted is not None and utc(wanted).time() != time():
-        # Text with a time of day is cut to the day if the column turns out to be a date.
+    if wanted is None or (is_open and of_unknown_day(literal, wanted)):
         return EITHER
-    return EITHER if wanted is None else _compared_range(*_aligned(low, high, wanted), is_open, operator)
-
-
-def _aligned(low: Any, high: Any, wanted: Any) -> tuple[Any, Any, Any]:
-    """Bounds and literal in types that compare as Spark does: a date is its midnight, a float beats a decimal."""
-    parts = (low, high, wanted)
-    if any(isinstance(p, datetime) for p in parts):
-        low, high, wanted = (utc(p) if isinstance(p, datetime) else datetime(p.year, p.month, p.day) for p in parts)
-    elif any(isinstance(p, float) for p in parts):
-        low, high, wanted = (float(p) for p in parts)
-    return low, high, wanted
+    return _compared_range(*aligned(low, high, wanted), is_open, operator)
 
 
 def _compared_range(low: Any, high: Any, wanted: Any, is_open: bool, operator: Operator) -> Outcomes:
@@ -211,18 +115,18 @@ def _compared_range(low: Any, high: Any, wanted: Any, is_open: bool, operator: O
     match operator:
         case "=":
             if low == high == wanted:
-                return frozenset((True,))
-            return frozenset((False,)) if below or wanted < low else EITHER
+                return TRUE
+            return FALSE if below or wanted < low else EITHER
         case "!=":
-            return _negated(_compared_range(low, high, wanted, is_open, "="))
+            return negated(_compared_range(low, high, wanted, is_open, "="))
         case "<":
-            return frozenset((True,)) if below else frozenset((False,)) if low >= wanted else EITHER
+            return TRUE if below else FALSE if low >= wanted else EITHER
         case "<=":
-            return frozenset((True,)) if high <= wanted else frozenset((False,)) if low > wanted else EITHER
+            return TRUE if high <= wanted else FALSE if low > wanted else EITHER
         case ">":
-            return _negated(_compared_range(low, high, wanted, is_open, "<="))
+            return negated(_compared_range(low, high, wanted, is_open, "<="))
         case ">=":
-            return _negated(_compared_range(low, high, wanted, is_open, "<"))
+            return negated(_compared_range(low, high, wanted, is_open, "<"))
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> Outcomes:
@@ -231,56 +135,16 @@ def _compared_prefix(text: str, operator: Operator, literal: Value) -> Outcomes:
         return EITHER
     match operator:
         case "=":
-            return EITHER if literal.startswith(text) else frozenset((False,))
+            return EITHER if literal.startswith(text) else FALSE
         case "<":
             if literal.startswith(text):
-                return frozenset((False,)) if literal == text else EITHER
-            return frozenset((text < literal,))
+                return FALSE if literal == text else EITHER
+            return TRUE if text < literal else FALSE
         case "<=":
-            return EITHER if literal.startswith(text) else frozenset((text < literal,))
+            return EITHER if literal.startswith(text) else TRUE if text < literal else FALSE
         case "!=":
-            return _negated(_compared_prefix(text, "=", literal))
+            return negated(_compared_prefix(text, "=", literal))
         case ">":
-            return _negated(_compared_prefix(text, "<=", literal))
+            return negated(_compared_prefix(text, "<=", literal))
         case ">=":
-            return _negated(_compared_prefix(text, "<", literal))
-
-
-def coerce(literal: Value, like: Any) -> Any:
-    """The literal as Spark would compare it with a column whose values are like `like`; None when that is unknown."""
-    match like:
-        case bool():
-            return literal if isinstance(literal, bool) else None
-        case int() | float() | Decimal():
-            return _as_number(literal, like)
-        case str():
-            return literal if isinstance(literal, str) else None
-        case datetime():
-            return literal if isinstance(literal, date) else _as_instant(literal)
-        case date():
-            if isinstance(literal, date):
-                return literal
-            found = _as_instant(literal)
-            return found and found.date()
-        case _:
-            return None
-
-
-def _as_number(literal: Value, like: Any) -> int | float | Decimal | None:
-    if isinstance(like, float) and math.isnan(like):
-        return None
-    if isinstance(literal, bool):
-        return None
-    if isinstance(literal, int | float | Decimal):
-        return literal
-    if not isinstance(literal, str) or isinstance(like, float):
-        return None
-    try:
-        found = int(literal) if isinstance(like, int) else Decimal(literal)
-    except (ValueError, InvalidOperation):
-        return None
-    return found if isinstance(found, int) or found.is_finite() else None
-
-
-def _as_instant(literal: Value) -> datetime | None:
-    return instant_or_none(literal) if isinstance(literal, str) else None
+            return negated(_compared_prefix(text, "<", literal))

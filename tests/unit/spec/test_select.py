@@ -1,7 +1,8 @@
-"""`matches` against brute force: made-up rows, cut by Iceberg's transforms, and the predicate run on each row."""
+"""`answers` against brute force: made-up rows, cut by Iceberg's transforms, and the predicate run on each row."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,15 +13,21 @@ from hypothesis import strategies as st
 
 from zlayout.errors import Location
 from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.spec.select import matches
+from zlayout.spec.select import answers, known
 from zlayout.spec.where import parse_where
-from zlayout.table.partition import PartitionField
+from zlayout.table.partition import Partition, PartitionField
 
 DAY = PartitionField("d", "day")
 MONTH = PartitionField("ts", "month")
 REGION = PartitionField("region")
 JANUARY_2026 = 56 * 12
 JAN_31 = (date(2026, 1, 31) - date(1970, 1, 1)).days
+
+
+def matches(
+    predicate: Predicate, fields: Sequence[PartitionField], values: Sequence[Any], dates: Collection[str] = ()
+) -> bool | None:
+    return answers(predicate, known([Partition(0, tuple(fields), tuple(values))], dates))[0]
 
 
 def ask(text: str, field: PartitionField, value: Any, **options: Any) -> bool | None:
