@@ -62,7 +62,7 @@ class Bench:
         rows = len(next(iter(data.values())))
         self.sample = KeySample(data, np.zeros(rows, np.int32))
         self.target = Target(np.array([rows]), np.array([rows]), np.array([FILES]))
-        self.ranks = rank_sample(self.sample, {})
+        self.ranks = rank_sample(self.sample, {}, 1)
 
     def choice(self, layout: Layout) -> Choice:
         files, touched = simulate(self.sample, self.ranks, layout, self.target)

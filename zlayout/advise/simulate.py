@@ -5,7 +5,7 @@ The sample goes through the rewrite's own code (`zlayout.curve.layout`), so that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,15 +24,22 @@ LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The sample's columns as ordinals, which all candidates share. cut: where writers cut text bounds, by column."""
+    """What all candidates share of a sample: its columns as ordinals, and the numbers of each partition's rows.
+
+    cut: where writers cut text bounds, by column.
+    """
 
     columns: Mapping[str, Ranked]
     cut: Mapping[str, int]
+    partitions: Sequence[Int64]
 
 
-def rank_sample(sample: KeySample, cut: Mapping[str, int]) -> Ranks:
-    """Rank each column once. Raises TableError ZL109 for a type without an order."""
-    return Ranks({name: rank(values) for name, values in sample.keys.items()}, cut)
+def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> Ranks:
+    """Rank each column and sort the rows by partition, once. Raises TableError ZL109 for a type without an order."""
+    ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
+    rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
+    columns = {name: rank(values) for name, values in sample.keys.items()}
+    return Ranks(columns, cut, np.split(rows, ends[:-1]))
 
 
 def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
@@ -47,8 +54,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
     touched = dict.fromkeys(weights, 0.0)
     first = 0
     missed = []
-    for p, wanted in enumerate(target.files.tolist()):
-        rows = np.flatnonzero(sample.partition == p)
+    for p, (wanted, rows) in enumerate(zip(target.files.tolist(), ranks.partitions, strict=True)):
         if not len(rows):
             missed += [p] * wanted
             continue

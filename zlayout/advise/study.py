@@ -68,7 +68,7 @@ def study(
     tell: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
     """Simulate and compare. Raises TableError ZL109 for a column type without an order."""
-    ranks = rank_sample(sample, cut)
+    ranks = rank_sample(sample, cut, len(target.files))
     shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
     started = time.monotonic()
     measure = _measure_on(sample, ranks, queries, target)
@@ -78,7 +78,7 @@ def study(
     tried, hurried = len(choices), False
     if question.search and shares:
         few = _thinned(sample, int(target.files.sum()))
-        few_ranks = ranks if few is sample else rank_sample(few, cut)
+        few_ranks = ranks if few is sample else rank_sample(few, cut, len(target.files))
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
         search = Search(quick, question.base, started + question.seconds, tell, following_pairs(few_ranks))
         search.run(shares, all_curves(question.curve))

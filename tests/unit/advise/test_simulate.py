@@ -79,7 +79,7 @@ def test_simulated_touched_is_the_brute_force_count(names: tuple[str, ...], curv
     sample = KeySample(DATA, np.zeros(4_000, np.int32))
     wanted = layout(*names, curve=curve)
     target = Target(np.array([4_000]), np.array([40_000]), np.array([20]))
-    files, touched = simulate(sample, rank_sample(sample, {}), wanted, target)
+    files, touched = simulate(sample, rank_sample(sample, {}, len(target.files)), wanted, target)
     keys = {n: DATA[n] for n in names}
     built = build(keys, {}, curve, 1000, 20, noise=False)
     place = built.locate(keys)
@@ -96,7 +96,7 @@ def test_simulated_touched_is_the_brute_force_count(names: tuple[str, ...], curv
 def test_bytes_are_those_of_the_files_opened_and_weights_make_the_mean() -> None:
     sample = KeySample(DATA, np.zeros(4_000, np.int32))
     target = Target(np.array([4_000]), np.array([8_000]), np.array([8]))
-    files, _ = simulate(sample, rank_sample(sample, {}), layout("part"), target)
+    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
     found = costs([query(Compare("part", "<", 100), weight=3.0), query(Compare("few", "=", 1))], files)
     assert found.files.tolist() == [1, 8]
     assert found.bytes[1] == pytest.approx(8_000)
@@ -108,7 +108,7 @@ def test_partitions_are_laid_out_apart_and_pruned_by_their_values() -> None:
     partition = (np.arange(4_000) % 2).astype(np.int32)
     target = Target(np.array([2_000, 2_000]), np.array([3_000, 9_000]), np.array([3, 9]))
     sample = KeySample(DATA, partition)
-    files, _ = simulate(sample, rank_sample(sample, {}), layout("part"), target)
+    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
     assert np.bincount(files.partition).tolist() == [3, 9]
     every = Compare("few", "=", 1)
     found = costs([query(every, np.array([True, True])), query(every, np.array([False, True]))], files)
@@ -116,10 +116,15 @@ def test_partitions_are_laid_out_apart_and_pruned_by_their_values() -> None:
     assert found.bytes.tolist() == pytest.approx([12_000, 9_000])
 
 
+def test_rows_are_sorted_by_partition_once() -> None:
+    sample = KeySample({"few": pa.array([1, 2, 3, 4])}, np.array([2, 0, 2, 0], np.int32))
+    assert [rows.tolist() for rows in rank_sample(sample, {}, 4).partitions] == [[1, 3], [], [0, 2], []]
+
+
 def test_a_partition_that_the_sample_missed_is_opened_by_all() -> None:
     target = Target(np.array([4_000, 10]), np.array([4_000, 100]), np.array([4, 2]))
     sample = KeySample(DATA, np.zeros(4_000, np.int32))
-    files, _ = simulate(sample, rank_sample(sample, {}), layout("part"), target)
+    files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout("part"), target)
     found = costs([query(Compare("part", "=", -5), np.ones(2, bool))], files)
     assert found.files.tolist() == [2]
     assert found.bytes.tolist() == pytest.approx([100])
@@ -129,7 +134,7 @@ def test_a_heavy_key_is_spread_only_with_noise() -> None:
     data = {"few": pa.array([1] * 800 + list(range(2, 202)))}
     target = Target(np.array([1_000]), np.array([1_000]), np.array([10]))
     sample = KeySample(data, np.zeros(1_000, np.int32))
-    ranks = rank_sample(sample, {})
+    ranks = rank_sample(sample, {}, len(target.files))
     plain, _ = simulate(sample, ranks, layout("few"), target)
     noisy, _ = simulate(sample, ranks, Layout((ZorderColumn("few"),), "kd", 1000, True, 1000, True, "zlayout"), target)
     asked = [query(Compare("few", "=", 1))]
@@ -144,7 +149,7 @@ def test_text_bounds_are_cut_as_the_format_cuts_them() -> None:
     asked = [query(Compare("s", "=", names[55]))]
     for length, opened in ((None, 1), (30, 1), (16, 10), (22, 10), (23, 2)):
         cut = {} if length is None else {"s": length}
-        files, _ = simulate(sample, rank_sample(sample, cut), layout("s"), target)
+        files, _ = simulate(sample, rank_sample(sample, cut, len(target.files)), layout("s"), target)
         found = costs(asked, files).files[0]
         # 23 characters leave "...-05": the file before may end with that prefix too
         assert found in ((opened,) if length != 23 else (1, 2)), length
@@ -167,7 +172,7 @@ def test_no_layout_goes_below_the_floor() -> None:
     asked = [query(p) for p in QUERIES]
     least = lowest(asked, sample, target).files
     for names in (("ship",), ("mode", "ship"), ("few", "part")):
-        files, _ = simulate(sample, rank_sample(sample, {}), layout(*names), target)
+        files, _ = simulate(sample, rank_sample(sample, {}, len(target.files)), layout(*names), target)
         assert (costs(asked, files).files >= np.floor(least)).all()
 
 
