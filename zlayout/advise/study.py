@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,13 +22,15 @@ BETTER = 0.05
 # The search looks at fewer rows of the sample; the layouts that it ends with are then measured on all.
 SEARCH_ROWS = 30_000
 SEARCH_ROWS_A_FILE = 200
+# The share of the time for the search; the rest is for that measuring.
+SEARCHING = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked: layouts to simulate, and whether to search (by `base`, whose columns do not count).
 
-    curve: the only one to search, None for any. seconds: how long to search.
+    curve: the only one to search, None for any. seconds: how long to search, and to measure what is found.
     """
 
     layouts: tuple[Layout, ...]
@@ -80,13 +82,18 @@ def study(
         few = _thinned(sample, int(target.files.sum()))
         few_ranks = ranks if few is sample else rank_sample(few, cut, len(target.files))
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
-        search = Search(quick, question.base, started + question.seconds, tell, following_pairs(few_ranks))
+        deadline = started + SEARCHING * question.seconds
+        search = Search(quick, question.base, deadline, tell, following_pairs(few_ranks))
         search.run(shares, all_curves(question.curve))
-        steps = tuple(measure(step.layout) for step in search.steps)
-        tried, hurried = tried + len(search.known), search.hurried
-        finals = [measure(layout) for layout in search.finalists()]
+        finals = search.finalists()
+        again = search.known.__getitem__ if few is sample else measure
+        layouts = [*finals, *(step.layout for step in search.steps)]
+        measured = _measured(layouts, again, started + question.seconds)
+        # a step that there was no time for stays as the search saw it
+        steps = tuple(measured.get(step.layout, step) for step in search.steps)
+        tried, hurried = tried + len(search.known), search.hurried or not measured.keys() >= set(finals)
         if finals:
-            choices.append(search.choose(finals))
+            choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
     now = costs(queries, present_files(state))
     best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     # where nothing is read now, nothing can be saved
@@ -130,6 +137,17 @@ def _measure_on(
         return Choice(layout, len(files), costs(queries, files), touched)
 
     return measure
+
+
+def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], deadline: float) -> dict[Layout, Choice]:
+    """Each layout once, in this order, until the time is up; the first one in any case."""
+    found: dict[Layout, Choice] = {}
+    for layout in layouts:
+        if found and time.monotonic() > deadline:
+            break
+        if layout not in found:
+            found[layout] = measure(layout)
+    return found
 
 
 def _thinned(sample: KeySample, files: int) -> KeySample:

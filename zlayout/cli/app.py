@@ -265,7 +265,7 @@ def advise(
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
-    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search.")] = 60.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search and measure.")] = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,

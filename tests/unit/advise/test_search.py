@@ -12,8 +12,10 @@ from unit.advise.tables import lineitem_like, table_state
 
 from zlayout.advise.columns import rank_correlation
 from zlayout.advise.compare import changes, shown_choice, verdict, zorder_block
-from zlayout.advise.model import KeySample, Study, TableQuery
+from zlayout.advise.model import KeySample, Study, TableQuery, Target
 from zlayout.advise.search import Progress
+from zlayout.advise.simulate import Ranks
+from zlayout.advise.simulate import simulate as simulate_for_real
 from zlayout.advise.study import Question, rewrite_target, study
 from zlayout.spec.model import Layout, ZorderColumn
 from zlayout.spec.predicate import And, Compare, Predicate
@@ -133,6 +135,46 @@ def test_a_time_limit_ends_the_search_with_a_result() -> None:
     found = studied(points("part", 5) + points("ship", 5), seconds=0.0)
     assert found.hurried
     assert found.tried == 1
+    assert found.choices
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Layout]]:
+    """(rows of the sample, layout) of each simulation."""
+    calls: list[tuple[int, Layout]] = []
+
+    def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> object:
+        calls.append((len(sample), layout))
+        return simulate_for_real(sample, ranks, layout, target)
+
+    monkeypatch.setattr("zlayout.advise.study.simulate", simulate)
+    return calls
+
+
+@pytest.mark.parametrize("rows", [2_000, ROWS])
+def test_no_layout_is_simulated_twice_on_the_same_rows(
+    rows: int, simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zlayout.advise.study.SEARCH_ROWS", rows)
+    monkeypatch.setattr("zlayout.advise.study.SEARCH_ROWS_A_FILE", 1)
+    found = studied(points("part", 3) + points("ship", 3))
+    assert len(simulated) == len(set(simulated))
+    assert {n for n, _ in simulated} == {rows, ROWS}
+    assert {step.layout for step in found.steps} <= {layout for n, layout in simulated if n == ROWS}
+
+
+def test_a_time_limit_ends_the_last_measuring_too(
+    simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zlayout.advise.study.SEARCH_ROWS", 2_000)
+    monkeypatch.setattr("zlayout.advise.study.SEARCH_ROWS_A_FILE", 1)
+    clock = iter(range(10_000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    found = studied(points("part", 3) + points("ship", 3), seconds=10.0)
+    # 8 of 10 ticks are for the search
+    assert [n for n, _ in simulated].count(ROWS) in (1, 2)
+    assert found.hurried
+    assert len(found.steps) >= 1
     assert found.choices
 
 
