@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zlayout.spec.defaults import LAYOUT_PATTERNS
 from zlayout.spec.load import load_project
 from zlayout.spec.schema import load_schema
 from zlayout.spec.yaml import read
@@ -44,6 +45,11 @@ def test_every_feature_has_every_key(file: str, name: str) -> None:
     else:
         keys = {key for entry in data["catalogs"].values() for key in entry}
         assert keys == set(schema["definitions"]["catalog"]["properties"])
+
+
+def test_what_every_feature_calls_the_default_patterns_are() -> None:
+    data = read(ROOT / "examples/every-feature/zlayout.yaml", "zlayout.yaml").data
+    assert tuple(data["layouts"]) == LAYOUT_PATTERNS
 
 
 def test_the_demo_is_at_the_root() -> None:
