@@ -130,6 +130,52 @@ def test_a_new_partitioning_is_written(spark: SparkSession, backend: IcebergBack
     assert ids(spark, iceberg_table) == before
 
 
+def test_a_new_partitioning_by_odd_columns_is_written(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    spark.sql(f"create table {iceberg_table} (a bigint, b int, `p.q` int, s struct<t: date>) using iceberg")
+    IcebergJvm(spark).load(iceberg_table).updateSchema().addColumn("u", uuid_type(spark)).commit()
+    spark.sql(f"refresh table {iceberg_table}")
+    rows = spark.range(200).selectExpr(
+        "id a",
+        "cast(id % 60 as int) b",
+        "cast(id % 2 as int) `p.q`",
+        "named_struct('t', date_add(date'2026-01-01', cast(id % 3 as int))) s",
+        "if(id % 9 = 0, null, concat('00000000-0000-0000-00', substr(md5(cast(id as string)), 1, 2), "
+        "'-', substr(md5(cast(id as string)), 3, 12))) u",
+    )
+    rows.writeTo(str(iceberg_table)).append()
+    before = sorted(map(str, spark.table(str(iceberg_table)).collect()))
+    state = backend.observe(iceberg_table, [])
+    wanted = (PartitionField("p.q"), PartitionField("s.t", "day"), PartitionField("u", "bucket[4]"))
+    list(backend.execute(work(state, iceberg_table, partition_by=wanted), lambda _: None))
+    after = backend.observe(iceberg_table, [])
+    assert after.partition_fields == wanted
+    # four buckets for each p and day, and the nulls, all of one day
+    assert len(after.files.partitions) == 2 * 3 * 4 + 2
+    assert {p.spec_id for p in after.files.partitions} == {after.spec_id}
+    spark.sql(f"refresh table {iceberg_table}")
+    assert sorted(map(str, spark.table(str(iceberg_table)).collect())) == before
+
+
+def uuid_type(spark: SparkSession) -> Any:
+    return IcebergJvm(spark).iceberg.types.Types.UUIDType.get()
+
+
+def test_a_partitioning_that_somebody_else_changed_stays(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2)
+    state = backend.observe(iceberg_table, [])
+    spark.sql(f"alter table {iceberg_table} add partition field b")
+    wanted = work(state, iceberg_table, partition_by=(PartitionField("p"),), partition_before=())
+    with pytest.raises(CommitConflict, match="ZL320 .* is partitioned by b since the plan"):
+        list(backend.execute(wanted, lambda _: None))
+    assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
+    (settings, done) = backend.execute(replace(wanted, partition_before=("b",)), lambda _: None)
+    assert (settings.kind, done.kind) == ("settings", "rewrite")
+
+
 class Answerless:
     """A transaction that is committed, after which no answer arrives but `error`."""
 

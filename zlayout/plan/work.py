@@ -28,7 +28,8 @@ class Work:
     version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
     covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
     verify `full` reads the written files back before the commit. table_id: of the table that was planned, None where
-    any of the name will do.
+    any of the name will do. partition_before: the partition keys that `partition_by` was planned to replace, None where
+    any will do.
     """
 
     table: TableName
@@ -41,6 +42,7 @@ class Work:
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
     table_id: str | None = None
+    partition_before: tuple[str, ...] | None = None
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
         """The work as several, each of which rewrites and commits at most so many bytes (or one group).

@@ -29,9 +29,9 @@ from zlayout.backends.iceberg.staging import NewFile, Staged, staged
 from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import require_rows
-from zlayout.rewrite.rows import GroupTarget, Source
+from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spec.model import CatalogConfig
-from zlayout.sql_text import quoted, quoted_name
+from zlayout.sql_text import quoted
 from zlayout.table.state import Partition
 
 Files = dict[str, list[NewFile]]
@@ -194,14 +194,22 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in _partitions(work.groups)):
         return ()
+    functions = f"{quoted(work.table.catalog)}.system"
     values = []
     for field in current_fields(pinned.table):
-        column = quoted_name(field.source.split("."))
+        column = key_column(pinned.frame, field.source)
         name, width = transform_name(field), argument(field)
         if name == "identity":
-            values.append(F.col(column))
+            values.append(column)
+        elif width is None:
+            values.append(F.call_function(f"{functions}.{name}s", column))
         else:
-            function = name if width is not None else f"{name}s"
-            arguments = column if width is None else f"{width}, {column}"
-            values.append(F.expr(f"{quoted(work.table.catalog)}.system.{function}({arguments})"))
+            if name == "bucket" and _is_uuid(pinned.table, field.source):
+                # Spark has a uuid as text; Iceberg hashes its 16 bytes
+                column = F.unhex(F.replace(column, F.lit("-")))
+            values.append(F.call_function(f"{functions}.{name}", F.lit(width), column))
     return tuple(values)
+
+
+def _is_uuid(table: Any, column: str) -> bool:
+    return str(table.schema().findType(column)) == "uuid"

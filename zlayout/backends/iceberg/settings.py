@@ -9,6 +9,7 @@ from zlayout.backends.base import Commit, Work
 from zlayout.backends.iceberg.expressions import argument, transform_name
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import settled
+from zlayout.errors import CommitConflict
 from zlayout.table.state import PartitionField
 
 NO_SNAPSHOT = -1
@@ -17,7 +18,7 @@ NO_SNAPSHOT = -1
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
     """Make the table's properties and partitioning those of `work`; None where there is nothing to change.
 
-    Raises CommitConflict ZL321, EngineError ZL314, CommitUnknown ZL331.
+    Raises CommitConflict ZL320 (somebody else changed the partitioning), ZL321, EngineError ZL314, CommitUnknown ZL331.
     """
     if not work.properties and work.partition_by is None:
         return None
@@ -34,6 +35,7 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
                 update.set(key, value)
             update.commit()
         if removed or added:
+            _require_planned_spec(table, work)
             change_spec(jvm, transaction.updateSpec(), removed, added)
         done = Commit("settings", snapshot_id(table))
 
@@ -55,6 +57,15 @@ def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list
     return properties, removed, added
 
 
+def _require_planned_spec(table: Any, work: Work) -> None:
+    now = tuple(map(str, current_fields(table)))
+    if work.partition_before not in (None, now):
+        keys = ", ".join(now) or "nothing"
+        raise CommitConflict.of(
+            "ZL320", f"{work.table} is partitioned by {keys} since the plan", hint="nothing was written; plan again"
+        )
+
+
 def snapshot_id(table: Any) -> int:
     """The current snapshot's id, -1 for a table without one."""
     snapshot = table.currentSnapshot()
@@ -73,7 +84,7 @@ def current_fields(table: Any) -> dict[PartitionField, str]:
     schema = table.schema()
     fields = ((f.transform().toString(), f) for f in table.spec().fields())
     return {
-        PartitionField(schema.findColumnName(f.sourceId()), transform): f.name()
+        PartitionField(schema.findColumnName(f.sourceId()) or f.name(), transform): f.name()
         for transform, f in fields
         if transform != "void"
     }
