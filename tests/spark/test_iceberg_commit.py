@@ -169,7 +169,7 @@ def test_a_partitioning_that_somebody_else_changed_stays(
     state = backend.observe(iceberg_table, [])
     spark.sql(f"alter table {iceberg_table} add partition field b")
     wanted = work(state, iceberg_table, partition_by=(PartitionField("p"),), partition_before=())
-    with pytest.raises(CommitConflict, match="ZL320 .* is partitioned by b since the plan"):
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
         list(backend.execute(wanted, lambda _: None))
     assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
     (settings, done) = backend.execute(replace(wanted, partition_before=("b",)), lambda _: None)
