@@ -1,5 +1,7 @@
 """The content of a frame: equal for any order, different when any value differs, for every type."""
 
+from datetime import datetime
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -133,16 +135,35 @@ def test_rows_that_moved_into_another_group_are_refused():
         module.require_rows({"a": (3, 3), "b": (4, 5)})
 
 
+STRUCT = pa.struct([("f.g", pa.float64()), ("n", pa.string()), ("t", pa.timestamp("us"))])
+
+
 def test_verify_takes_another_nan_for_the_same_value_and_nothing_else(spark, tmp_path):
     odd = np.array([0xFFF8000000000000, 0x7FF8000000000001], np.uint64).view(np.float64)
-    nested = pa.array([[v] for v in odd])
-    pq.write_table(pa.table({"x": odd, "a": nested}), tmp_path / "source.parquet")
+    columns = {
+        "x": odd,
+        "a": pa.array([[v, None] for v in odd]),
+        "s": pa.array([{"f.g": v, "n": None, "t": datetime(2026, 1, 1, 0, 0, 0, 123456)} for v in odd], STRUCT),
+        "m": pa.array([{"k": [v]} for v in odd], pa.map_(pa.string(), pa.list_(pa.float64()))),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "source.parquet")
     source = spark.read.parquet(str(tmp_path / "source.parquet"))
     gate = Gate(source, 2)
     gate.watch_result(gate.watch_source(source)).write.parquet(str(tmp_path / "written"))
     gate.check()
     written = spark.read.parquet(str(tmp_path / "written"))
     gate.verify(written)
-    for other in ({"x": F.lit(1.0)}, {"a": F.array(F.lit(1.0))}):
+    millis = F.col("s").withField("t", F.lit("2026-01-01 00:00:00.123").cast("timestamp_ntz"))
+    others = [
+        {"x": F.lit(1.0)},
+        {"a": F.array(F.lit(1.0), F.lit(None))},
+        {"a": F.array(F.col("x"))},
+        {"s": F.lit(None).cast(written.schema["s"].dataType)},
+        {"s": F.col("s").withField("n", F.lit(""))},
+        {"s": millis},
+        {"m": F.create_map(F.lit("k"), F.array(F.lit(1.0)))},
+        {"m": F.create_map(F.lit("l"), F.array("x"))},
+    ]
+    for other in others:
         with pytest.raises(EngineError, match="ZL310"):
             gate.verify(written.withColumns(other))

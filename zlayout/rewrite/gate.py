@@ -157,17 +157,27 @@ def column(name: str) -> Column:
 
 def _meaning(frame: DataFrame) -> DataFrame:
     """The frame with values that are written in several ways in one of them."""
+    return frame.select(*[_one_form(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields])
 
-    def of(field: T.StructField) -> Column:
-        value = F.col(quoted(field.name))
-        match field.dataType:
-            case T.FloatType() | T.DoubleType():
-                return F.nanvl(value, F.lit(float("nan")).cast(field.dataType)).alias(field.name)
-            case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
-                return F.to_json(value).alias(field.name)
-        return value
 
-    return frame.select(*map(of, frame.schema.fields))
+def _one_form(value: Column, kind: T.DataType) -> Column:
+    """The value with its NaNs as one of them and its variants as JSON; a map as an array of its entries."""
+    match kind:
+        case T.FloatType() | T.DoubleType():
+            return F.nanvl(value, F.lit(float("nan")).cast(kind))
+        case T.VariantType():
+            return F.to_json(value)
+        case T.StructType(fields=fields) if fields:
+            parts = [_one_form(value.getField(f.name), f.dataType).alias(f.name) for f in fields]
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case T.ArrayType(elementType=element):
+            return F.transform(value, lambda v: _one_form(v, element))
+        case T.MapType(keyType=key, valueType=of):
+            return F.transform(
+                F.map_entries(value),
+                lambda e: F.struct(_one_form(e.getField("key"), key), _one_form(e.getField("value"), of)),
+            )
+    return value
 
 
 def _row(columns: Sequence[str]) -> Column:
