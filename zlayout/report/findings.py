@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,6 +13,7 @@ from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_te
 from zlayout.report.words import OUTCOMES, printable, setting
 
 Level = Literal["error", "warning", "note"]
+_NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 # Rule ids are stable: code scanning and dashboards remember findings by them.
@@ -107,4 +109,5 @@ def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Itera
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
         place = d.location or table.location
-        yield Finding(d.code, level, table.table, "", f"{d.text}{hint}", place)
+        subject = _NUMBERS.sub("#", d.message)  # two of one code are about different things
+        yield Finding(d.code, level, table.table, subject, f"{d.text}{hint}", place)

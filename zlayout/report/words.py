@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -63,9 +64,15 @@ def setting(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from a table or a file, safe for a terminal: control, format and bidi characters are replaced."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSAFE else c for c in text)
+    """Text from a table or a file, safe for a terminal: control, format and bidi characters are replaced.
+
+    So is what a log of GitHub Actions would take for a command: `##[` anywhere, `::` where a line may begin.
+    """
+    text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
+    return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)
 
 
 # Control, format (bidi marks and overrides among them), surrogate, private use, line and paragraph separators.
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+_COMMAND = re.compile(r"##\[|(?<!\S)::")

@@ -60,6 +60,17 @@ def test_a_fingerprint_stays_when_numbers_and_lines_move_and_goes_with_its_subje
     assert not before & elsewhere
 
 
+def test_fingerprints_of_two_notes_with_one_code_differ_and_stay_when_their_numbers_move() -> None:
+    def prints(*messages: str) -> list[str]:
+        notes = tuple(Diagnostic("ZL406", message, "note") for message in messages)
+        return [sarif.fingerprint(f) for f in findings(Plan("0.1.0", (replace(NOTHING.tables[0], diagnostics=notes),)))]
+
+    first, second = prints("bounds of url are cut in 1,204 files", "bounds of c2 are cut in 7 files")
+    assert first != second
+    assert prints("bounds of url are cut in 9 files", "bounds of c2 are cut in 1.5 files") == [first, second]
+    assert prints("bounds of c3 are cut in 7 files") != [second]
+
+
 @EVERY
 def test_junit_fits_its_schema_and_counts_right(plan: Plan) -> None:
     tree = etree.fromstring(junit.render(plan).encode())

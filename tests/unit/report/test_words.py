@@ -1,6 +1,6 @@
 import pytest
 
-from zlayout.report.words import number, setting, share, size
+from zlayout.report.words import number, printable, setting, share, size
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,17 @@ def test_share(value: float, text: str) -> None:
 def test_settings_read_as_in_a_spec() -> None:
     assert setting(["a", {"name": "b", "weight": 2.0}]) == "[a, {name: b, weight: 2}]"
     assert [setting(v) for v in (None, True, False, 1000, "kd")] == ["none", "true", "false", "1000", "kd"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a ##[group]b", "a #\ufffd[group]b"),
+        ("::add-mask::x", ":\ufffdadd-mask::x"),
+        ("layout ::error::x", "layout :\ufffderror::x"),
+        ("http://[::1]:8181/a::b ## [c]", "http://[::1]:8181/a::b ## [c]"),
+    ],
+)
+def test_no_name_is_a_command_to_the_log_of_a_workflow(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable(shown) == shown
