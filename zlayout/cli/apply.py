@@ -20,8 +20,9 @@ from zlayout.cli.reports import Reports
 from zlayout.cli.select import select_layouts
 from zlayout.cli.shown import JsonShown, Shown, TextShown
 from zlayout.cli.spark_log import tell_log
-from zlayout.errors import SpecError
+from zlayout.errors import Refused, SpecError
 from zlayout.plan import document
+from zlayout.plan.decision import Decision
 from zlayout.plan.model import Plan, TablePlan
 from zlayout.plan.stale import Staleness
 from zlayout.report import text
@@ -89,14 +90,19 @@ def _is_plan_file(request: PlanRequest) -> bool:
 
 
 def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Planning:
-    """The saved plan's tables, each checked against the table as it is now. Raises Refused ZL203."""
+    """The saved plan's tables; one that is not as the plan says any more as it is now, refused (ZL203)."""
     changing = {t.table: t for t in saved.with_status("changes")}
     planning = make_plan(request, changing)
-    checked = tuple(
-        check_saved(changing[str(p.spec.table)], p, planning.backends[p.spec.table.catalog], request.options, stale)
-        for p in planning.planned
-    )
-    return replace(planning, planned=checked)
+    checked = []
+    for planned in planning.planned:
+        table = planned.spec.table
+        backend = planning.backends[table.catalog]
+        try:
+            checked.append(check_saved(changing[str(table)], planned, backend, request.options, stale))
+        except Refused as why:
+            now = replace(planned.decision.plan, status="refused", diagnostics=why.diagnostics)
+            checked.append(replace(planned, decision=Decision(now)))
+    return replace(planning, planned=tuple(checked))
 
 
 def _not_changing(saved: Plan, planning: Planning, request: PlanRequest) -> tuple[TablePlan, ...]:

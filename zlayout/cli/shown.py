@@ -8,6 +8,7 @@ from zlayout.cli.console import Console
 from zlayout.cli.events import Events
 from zlayout.cli.reports import Reports
 from zlayout.cli.views import Bars, Lines, View
+from zlayout.errors import SpecError
 from zlayout.plan.model import Plan
 from zlayout.report import text
 
@@ -70,6 +71,10 @@ class JsonShown:
     def end(self, plan: Plan, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - told as events
         if not self._told:
             self._events.planned(plan)
+        try:
+            self._reports.finish(plan, self.console, code)
+        except SpecError:
+            self._events.summary(plan, 1)  # which the command ends with then
+            raise
         self._events.summary(plan, code)
-        self._reports.finish(plan, self.console, code)
         return code

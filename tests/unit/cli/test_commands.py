@@ -103,8 +103,25 @@ class TestApply:
         (root / "layouts" / "orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
         log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
         assert run(["apply", "plan.json", "--auto-approve"]) == 3
-        assert "the layout spec changed" in capsys.readouterr().err
+        out, err = capsys.readouterr()
+        assert "ZL203 lake.db.orders: the plan is stale: the layout spec changed" in " ".join(out.split())
+        assert "nothing was written" in err
+        assert run(["apply", "plan.json", "--auto-approve", "--output", "json", "--report", "junit=stale.xml"]) == 3
+        events = list(map(json.loads, capsys.readouterr().out.splitlines()))
+        assert [event["type"] for event in events] == ["version", "planned_change", "change_summary"]
+        assert events[-1]["exit_code"] == 3
+        assert "ZL203" in (root / "stale.xml").read_text()
         assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
+
+    def test_the_summary_has_the_exit_code_where_a_report_cannot_be_written(
+        self, root: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (root / "layouts" / "orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")
+        (root / "r.xml").mkdir()
+        assert run(["apply", "--auto-approve", "--output", "json", "--report", "junit=r.xml"]) == 1
+        out, err = capsys.readouterr()
+        assert "ZL061" in err
+        assert json.loads(out.splitlines()[-1])["exit_code"] == 1
 
     def test_a_refused_table_stops_everything_with_3(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (root / "layouts" / "orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")

@@ -27,7 +27,7 @@ class TestPlanFiles:
         self.append()
         log = sorted(os.listdir(ORDERS / "_delta_log"))
         assert run(["apply", "plan.json", "--auto-approve", "--stale", "strict"]) == 3
-        assert "the plan was made at 1" in capsys.readouterr().err
+        assert "the plan was made at 1" in capsys.readouterr().out
         assert sorted(os.listdir(ORDERS / "_delta_log")) == log
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
         assert run(["apply", "plan.json", "--auto-approve"]) == 1
