@@ -59,7 +59,6 @@ REFUSED = [
     "spark.sql.warehouse.dir.x",
     "spark.sql.queryExecutionListeners",
     "spark.sql.streaming.streamingQueryListeners",
-    "spark.sql.session.timeZone",
     "spark.sql.ansi.enabled",
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from delta import tables as delta_tables
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, Progress, Work
 from zlayout.backends.delta.backend import DeltaBackend
+from zlayout.backends.delta.jvm import session_conf
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import Refused
+from zlayout.errors import EngineError, Refused
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
@@ -96,6 +100,39 @@ def test_partition_times_in_utc_are_rewritten(
     before, state = rows(spark, delta_path), backend.observe(delta_table, ())
     assert any(isinstance(outcome, Commit) for outcome in backend.execute(work_for(delta_table, state), silent))
     assert rows(spark, delta_path) == before
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_generated_column_is_rewritten_in_the_time_zone_of_its_writers(
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    engine: str,
+    partitioned: bool,
+) -> None:
+    table = delta_tables.DeltaTable.create(spark).location(str(delta_path))
+    for name, kind in (("a", "bigint"), ("b", "bigint"), ("t", "timestamp")):
+        table = table.addColumn(name, kind)
+    table = table.addColumn("d", "date", generatedAlwaysAs="cast(t as date)")
+    (table.partitionedBy("d") if partitioned else table).execute()
+    elsewhere = {"spark.sql.session.timeZone": "America/New_York"}
+    with session_conf(spark, elsewhere):
+        for number in range(2):
+            times = spark.range(100).selectExpr("id a", "id b", f"timestamp_seconds(id * 3600 + {number}) t")
+            times.write.format("delta").mode("append").save(str(delta_path))
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ("t",))
+    with pytest.raises(EngineError, match=r"ZL314 .*DELTA_VIOLATE_CONSTRAINT.*set spark.sql.session.timeZone"):
+        list(backend.execute(work_for(delta_table, state, engine), silent))
+    with session_conf(spark, elsewhere):
+        done = list(backend.execute(work_for(delta_table, state, engine), silent))
+    assert sum(d.files_removed for d in done if isinstance(d, Commit)) == len(state.files)
+    assert rows(spark, delta_path) == before
+    after = backend.observe(delta_table, ("t",))
+    assert sorted({p.values for p in after.files.partitions}) == sorted({p.values for p in state.files.partitions})
+    (low, high) = (pc.min(after.files.bounds["t"].lower), pc.max(after.files.bounds["t"].upper))
+    assert (low.as_py(), high.as_py()) == (datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 5, 3, 0, 1, 1000, UTC))
 
 
 @pytest.mark.parametrize("engine", ["zlayout", "native", "repartition"])

@@ -17,12 +17,14 @@ from zlayout.backends import versions
 from zlayout.backends.catalogs import spark_catalog_conf
 from zlayout.backends.engine_check import refuse_connect
 from zlayout.errors import EngineError, first_line
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.spec.model import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+TIME_ZONE = "spark.sql.session.timeZone"
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
 
@@ -74,7 +76,9 @@ class SparkRuntime:
         except ImportError as error:
             raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
         builder = SparkSession.builder.appName("zlayout")
-        for key, value in session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ)).items():
+        conf = session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ))
+        zone = conf.pop(TIME_ZONE)
+        for key, value in conf.items():
             builder = builder.config(key, value)
         with nullcontext() if submitted else _jvm_log() as self.log_path:
             try:
@@ -84,6 +88,7 @@ class SparkRuntime:
                     "ZL304", f"Spark did not start: {first_line(error)}", hint="Spark's log has the rest"
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
+        _set_time_zone(session, zone)
         return session
 
 
@@ -97,7 +102,7 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
     conf = {
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
+        TIME_ZONE: "UTC",
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
         # where in our code a column was made is no help to a user, and finding that takes a tenth of a second
@@ -118,6 +123,19 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
                 [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]
             )
     return conf | dict(project.spark.conf)
+
+
+def _set_time_zone(session: SparkSession, zone: str) -> None:
+    """Raise EngineError ZL304 for a zone that is none: set unchecked, the error itself never ends (pyspark 4.1.4)."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        jvm_of(session).java.time.ZoneId.of(zone)
+    except Py4JJavaError as error:
+        session.stop()
+        hint = f"{TIME_ZONE} is the name of a region, such as Europe/Berlin, or UTC"
+        raise EngineError.of("ZL304", f"Spark did not start: no time zone {zone!r}", hint=hint) from error
+    session.conf.set(TIME_ZONE, zone)
 
 
 def check_java() -> None:

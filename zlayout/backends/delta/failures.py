@@ -13,6 +13,12 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError
 
 _CONFLICT = "java.util.ConcurrentModificationException"
 _GONE = "does not exist in the JVM"
+_WAITED = "Exception thrown in awaitResult"
+_CONSTRAINT = "DELTA_VIOLATE_CONSTRAINT"
+_CONSTRAINT_HINT = (
+    "if a generated column depends on the time zone, set spark.sql.session.timeZone of zlayout.yaml to its writers'; "
+    "else correct these rows or the constraint"
+)
 
 
 @contextmanager
@@ -45,9 +51,9 @@ def translated(error: Exception, table: str, doing: str) -> EngineError:
                 detail=_line(conflict.getMessage()),
             )
         )
-    return EngineError(
-        Diagnostic("ZL314", f"{table}: {doing} failed", hint="Spark's log has the rest", detail=_reason(error))
-    )
+    reason = _reason(error)
+    hint = _CONSTRAINT_HINT if _CONSTRAINT in reason else "Spark's log has the rest"
+    return EngineError(Diagnostic("ZL314", f"{table}: {doing} failed", hint=hint, detail=reason))
 
 
 def connection_lost(error: BaseException) -> bool:
@@ -90,8 +96,8 @@ def _is_conflict(throwable: Any) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    origin = next(_causes(error), None)
-    return _line(origin.getMessage() or origin.toString()) if origin is not None else _line(str(error))
+    said = [_line(cause.getMessage() or cause.toString()) for cause in _causes(error)]
+    return next((line for line in said if not line.startswith(_WAITED)), _line(str(error)))
 
 
 def _line(text: object) -> str:
