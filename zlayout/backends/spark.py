@@ -88,7 +88,11 @@ class SparkRuntime:
                     "ZL304", f"Spark did not start: {first_line(error)}", hint="Spark's log has the rest"
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
-        _set_time_zone(session, zone)
+        try:
+            set_time_zone(session, zone)
+        except EngineError:
+            session.stop()
+            raise
         return session
 
 
@@ -125,14 +129,13 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
     return conf | dict(project.spark.conf)
 
 
-def _set_time_zone(session: SparkSession, zone: str) -> None:
+def set_time_zone(session: SparkSession, zone: str) -> None:
     """Raise EngineError ZL304 for a zone that is none: set unchecked, the error itself never ends (pyspark 4.1.4)."""
     from py4j.protocol import Py4JJavaError
 
     try:
         jvm_of(session).java.time.ZoneId.of(zone)
     except Py4JJavaError as error:
-        session.stop()
         hint = f"{TIME_ZONE} is the name of a region, such as Europe/Berlin, or UTC"
         raise EngineError.of("ZL304", f"Spark did not start: no time zone {zone!r}", hint=hint) from error
     session.conf.set(TIME_ZONE, zone)
