@@ -132,10 +132,11 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
 def set_time_zone(session: SparkSession, zone: str) -> None:
     """Raise EngineError ZL304 for a zone that is none: set unchecked, the error itself never ends (pyspark 4.1.4)."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         jvm_of(session).java.time.ZoneId.of(zone)
-    except Py4JJavaError as error:
+    except (Py4JJavaError, PySparkException) as error:
         hint = f"{TIME_ZONE} is the name of a region, such as Europe/Berlin, or UTC"
         raise EngineError.of("ZL304", f"Spark did not start: no time zone {zone!r}", hint=hint) from error
     session.conf.set(TIME_ZONE, zone)
