@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from delta import tables as delta_tables
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -22,6 +21,7 @@ from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import session_conf
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import EngineError, Refused
+from zlayout.rewrite.jvm import jvm_of
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
@@ -112,11 +112,18 @@ def test_a_generated_column_is_rewritten_in_the_time_zone_of_its_writers(
     engine: str,
     partitioned: bool,
 ) -> None:
-    table = delta_tables.DeltaTable.create(spark).location(str(delta_path))
+    # the Python package delta would change how pyspark raises conflicts, in this whole process
+    jsession, tables = spark._jsparkSession, jvm_of(spark).io.delta.tables.DeltaTable
+    table = tables.create(jsession).location(str(delta_path))
     for name, kind in (("a", "bigint"), ("b", "bigint"), ("t", "timestamp")):
         table = table.addColumn(name, kind)
-    table = table.addColumn("d", "date", generatedAlwaysAs="cast(t as date)")
-    (table.partitionedBy("d") if partitioned else table).execute()
+    day = tables.columnBuilder(jsession, "d").dataType("date").generatedAlwaysAs("cast(t as date)").build()
+    table = table.addColumn(day)
+    if partitioned:
+        names = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.String, 1)
+        names[0] = "d"
+        table = table.partitionedBy(names)
+    table.execute()
     elsewhere = {"spark.sql.session.timeZone": "America/New_York"}
     with session_conf(spark, elsewhere):
         for number in range(2):
