@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors.exceptions import captured
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
@@ -191,9 +193,19 @@ def test_only_the_partitions_of_the_groups_are_rewritten(
     assert len(set(after.files.group.tolist())) == 2
 
 
+@pytest.mark.parametrize("python_package", [False, True])
 def test_a_concurrent_delete_beats_the_record(
-    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, monkeypatch: Any
+    spark: SparkSession,
+    backend: DeltaBackend,
+    delta_table: TableName,
+    delta_path: Path,
+    monkeypatch: Any,
+    python_package: bool,
 ) -> None:
+    if python_package:  # a driver that imported it, which changes how pyspark raises conflicts
+        raised_as: Any = captured
+        monkeypatch.setattr(raised_as, "convert_exception", raised_as.convert_exception)
+        importlib.import_module("delta.exceptions.captured")._patch_convert_exception()
     spark.sql(f"create table delta.`{delta_path}` using delta as select id, 1 a, 2 b from range(0, 10, 1, 1)")
     state = backend.observe(delta_table, ())
     commit: Callable[..., int] = DeltaJvm.commit

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
 
 _CONFLICT = "java.util.ConcurrentModificationException"
+_PYTHON_CONFLICTS = "delta.exceptions"
 _GONE = "does not exist in the JVM"
 _WAITED = "Exception thrown in awaitResult"
 _CONSTRAINT = "DELTA_VIOLATE_CONSTRAINT"
@@ -40,15 +41,15 @@ def translated(error: Exception, table: str, doing: str) -> EngineError:
                 hint="see its log; what was committed before stays, run again for the rest",
             )
         )
-    conflict = next((cause for cause in _causes(error) if _is_conflict(cause)), None)
+    conflict = _conflict(error)
     if conflict is not None:
-        name = conflict.getClass().getSimpleName()
+        name, message = conflict
         return CommitConflict(
             Diagnostic(
                 "ZL321",
                 f"{table}: another commit won while {doing} ({name})",
                 hint="the other change stands; plan and apply again",
-                detail=_line(conflict.getMessage()),
+                detail=_line(message),
             )
         )
     reason = _reason(error)
@@ -84,6 +85,20 @@ def _causes(error: Exception) -> Iterator[Any]:
             return
         yield throwable
         throwable = throwable.getCause()
+
+
+def _conflict(error: Exception) -> tuple[str, object] | None:
+    """The class and message of Delta's conflict among the causes.
+
+    Where the driver has imported the Python package delta, pyspark raises that package's exceptions instead, all of
+    them conflicts, and they do not carry the Java exception.
+    """
+    for cause in _causes(error):
+        if _is_conflict(cause):
+            return cause.getClass().getSimpleName(), cause.getMessage()
+    if type(error).__module__.startswith(_PYTHON_CONFLICTS):
+        return type(error).__name__, getattr(error, "_desc", error)
+    return None
 
 
 def _is_conflict(throwable: Any) -> bool:
