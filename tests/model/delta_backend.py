@@ -119,16 +119,15 @@ def write_groups(
     delta: StandIn,
     storage: object,  # noqa: ARG001
     snapshot: object,  # noqa: ARG001
+    state: TableState,
     transaction: object,  # noqa: ARG001
     files: source_files.PinnedFiles,
     groups: Sequence[Any],
     work: Work,
-    *,
-    exact: bool,
 ) -> tuple[list[commit.Rewritten], tuple[()]]:
     """Stands in for `commit._rewrite`: the Spark job and the gate."""
     source = {group.id: live_rows(delta, files.of(group)) for group in groups}
-    expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in groups}
+    expected = {g.id: len(source[g.id]) if state.notes else int(g.files.live_rows.sum()) for g in groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=delta.table.jobs_fail)
     result = []
     for group in groups:

@@ -345,3 +345,41 @@ def test_row_ids_that_come_meanwhile_are_kept(
     outcomes = list(backend.execute(work, silent))
     assert [type(outcome) for outcome in outcomes] == [GroupFailed] * len(work.groups)
     assert len(outcomes) > 0
+
+
+def test_a_table_that_becomes_clustered_as_it_is_committed_is_left_alone(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, monkeypatch: Any
+) -> None:
+    """Delta by itself would let it pass."""
+    spark.sql(f"create table delta.`{delta_path}` using delta as select id, id a, 2 b from range(0, 10, 1, 1)")
+    work = work_for(delta_table, backend.observe(delta_table, ()))
+    during_commit(monkeypatch, lambda: spark.sql(f"alter table delta.`{delta_path}` cluster by (a)"))
+    (outcome,) = backend.execute(work, silent)
+    assert isinstance(outcome, GroupFailed)
+    assert isinstance(outcome.error, CommitConflict)
+    operations = [row.operation for row in spark.sql(f"describe history delta.`{delta_path}`").collect()]
+    assert set(operations) == {"CREATE TABLE AS SELECT", "CLUSTER BY"}
+
+
+def test_a_partitioning_or_setting_that_somebody_else_changed_stays(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    append(spark, delta_path, 0, 100)
+    state = backend.observe(delta_table, ())
+    by_p = {"partition_by": (PartitionField("p"),), "partition_before": (), "groups": ()}
+    frame = spark.read.format("delta").load(str(delta_path))
+    overwrite = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    overwrite.partitionBy("b").save(str(delta_path))
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
+        list(backend.execute(work_for(delta_table, state, **by_p), silent))
+    name = "delta.dataSkippingNumIndexedCols"
+    spark.sql(f"alter table delta.`{delta_path}` set tblproperties ('{name}' = '40')")
+    wanted = {"properties": ((name, "4"),), "groups": ()}
+    for before in (None, "32"):
+        with pytest.raises(CommitConflict, match=f"ZL320 .* has {name} = 40 since the plan"):
+            list(backend.execute(work_for(delta_table, state, **wanted, properties_before=((name, before),)), silent))
+    assert backend.observe(delta_table, ()).properties[name] == "40"
+    for before in ("40", "4"):
+        (done,) = backend.execute(work_for(delta_table, state, **wanted, properties_before=((name, before),)), silent)
+        assert isinstance(done, Commit)
+        assert backend.observe(delta_table, ()).properties[name] == "4"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
-from zlayout.backends.delta import outcome
+from zlayout.backends.delta import backend as delta_backend
+from zlayout.backends.delta import native, outcome
 from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import CommitUnknown, EngineError
+from zlayout.errors import CommitUnknown, EngineError, Refused
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
@@ -122,7 +124,7 @@ def test_optimize_that_committed_and_then_failed_is_recorded(
     outcomes = list(backend.execute(work, silent))
     assert [o.kind for o in outcomes if isinstance(o, Commit)] == ["settings", "rewrite", "record"]
     assert not [o for o in outcomes if isinstance(o, GroupFailed)]
-    assert [o.groups for o in outcomes if isinstance(o, Commit)][1:] == [("g",), ("g",)]
+    assert [o.groups for o in outcomes if isinstance(o, Commit)][1:] == [(), ("g",)]
     after = backend.observe(table, ())
     assert (after.version, after.properties["team"]) == (state.version + 3, "x")
     assert (after.files.layout >= 0).all()
@@ -141,3 +143,67 @@ def test_optimize_that_failed_before_its_commit_is_no_riddle_but_a_lost_one_is(
         instead(patch, type(spark), "sql", False, LOST)
         with pytest.raises(CommitUnknown, match=r"ZL331 .*does not have the commit yet"):
             log.run("OPTIMIZE", {}, 0, "OPTIMIZE")
+
+
+def test_repartitioning_is_told_though_the_driver_dies_right_after_it(
+    spark: SparkSession, backend: DeltaBackend, table: TableName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, commit = backend.observe(table, ()), DeltaJvm.commit
+    client = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise LOST
+
+    with monkeypatch.context() as patch:
+
+        def then_dies(self: DeltaJvm, *arguments: Any) -> int:
+            version = commit(self, *arguments)
+            patch.setattr(client, "send_command", gone)
+            return version
+
+        patch.setattr(DeltaJvm, "commit", then_dies)
+        first = next(
+            backend.execute(work_for(table, state, "zlayout", partition_by=(PartitionField("p"),), groups=()), silent)
+        )
+    assert isinstance(first, Commit)
+    assert (first.version, first.rows, first.bytes_added > 0) == (state.version + 1, 30, True)
+
+
+def test_optimize_is_told_though_the_table_cannot_be_read_after_it(
+    backend: DeltaBackend, table: TableName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = backend.observe(table, ())
+    outcomes = backend.execute(work_for(table, state, "native"), silent)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "run_native", partial(run_after, native.run_native))
+        assert isinstance(done := next(outcomes), Commit)
+        assert (done.kind, done.version, done.groups) == ("rewrite", state.version + 1, ("g",))
+        with pytest.raises(OSError, match="the store is away"):
+            next(outcomes)
+
+
+def run_after(run: Callable[..., Any], *arguments: Any) -> Any:
+    """Engine native, which cannot read the table after OPTIMIZE."""
+    *others, _ = arguments
+    return run(*others, unreadable)
+
+
+def test_what_delta_refuses_before_it_writes_is_no_riddle(
+    spark: SparkSession, backend: DeltaBackend, delta_path: Path, delta_table: TableName, monkeypatch: Any
+) -> None:
+    compatible = "'delta.columnMapping.mode' = 'name', 'delta.enableIcebergCompatV2' = 'true'"
+    spark.sql(
+        f"create table delta.`{delta_path}` using delta partitioned by (p) tblproperties ({compatible}) "
+        "as select id, id a, 2 b, 3 p from range(0, 30, 1, 2)"
+    )
+    state = backend.observe(delta_table, ())
+    list(backend.execute(work_for(delta_table, state, "zlayout"), silent))
+    state = backend.observe(delta_table, ())
+    work = work_for(delta_table, state, "zlayout", partition_by=(PartitionField("b"),), groups=())
+    with pytest.raises(Refused, match=r"ZL219 .*delta\.enableIcebergCompatV2"):
+        list(backend.execute(work, silent))
+    monkeypatch.setattr(delta_backend, "partition_refusals", lambda *_, **__: ())
+    with pytest.raises(EngineError, match=r"ZL314 .*repartitioning failed") as failed:
+        list(backend.execute(work, silent))
+    assert not isinstance(failed.value, CommitUnknown)
+    assert backend.observe(delta_table, ()).version == state.version

@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from zlayout.backends.base import Commit, Group, Progress, Work
+from zlayout.backends.delta import partition_values
 from zlayout.backends.delta.backend import DeltaBackend
 from zlayout.backends.delta.jvm import session_conf
 from zlayout.backends.spark import SparkRuntime
@@ -171,3 +172,55 @@ def _stored(path: Path, column: str) -> list[str]:
 
 def _log_lines(path: Path) -> list[str]:
     return [line for commit in sorted((path / "_delta_log").glob("*.json")) for line in commit.read_text().splitlines()]
+
+
+BERLIN = {"spark.sql.session.timeZone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+@pytest.mark.parametrize("utc", ["true", "false"])
+def test_an_hour_that_clocks_show_twice_stays_two_partitions(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, engine: str, utc: str
+) -> None:
+    """Spark names a partition's folder by the session's clock, and Delta reads the value from that name."""
+    select = "select id a, id b, timestamp_seconds(1729989000 + id % 2 * 3600) t from range(20)"
+    spark.sql(f"create table delta.`{delta_path}` using delta partitioned by (t) as {select}")
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    assert len(state.files.partitions) == 2
+    with session_conf(spark, BERLIN), pytest.raises(Refused, match=r"ZL218 .*: \d files have a t in an hour"):
+        list(backend.execute(work_for(delta_table, state, engine, properties=(("note", "zlayout"),)), silent))
+    assert backend.observe(delta_table, ()).version == state.version
+    with session_conf(spark, {"spark.databricks.delta.write.utcTimestampPartitionValues": utc}):
+        assert any(
+            isinstance(outcome, Commit) for outcome in backend.execute(work_for(delta_table, state, engine), silent)
+        )
+    assert rows(spark, delta_path) == before
+    after = backend.observe(delta_table, ())
+    assert sorted(p.values for p in after.files.partitions) == sorted(p.values for p in state.files.partitions)
+
+
+def test_partition_values_that_the_log_would_say_otherwise_are_read_back(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path, monkeypatch: Any
+) -> None:
+    select = "select id a, id b, timestamp_seconds(1729989000 + id % 2 * 3600) t from range(20)"
+    spark.sql(f"create table delta.`{delta_path}` using delta partitioned by (t) as {select}")
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    monkeypatch.setattr(partition_values, "refuse_changing_values", lambda *_: None)
+    with session_conf(spark, BERLIN), pytest.raises(EngineError, match=r"ZL310 .*hold other rows"):
+        list(backend.execute(work_for(delta_table, state), silent))
+    assert rows(spark, delta_path) == before
+    assert backend.observe(delta_table, ()).version == state.version
+
+
+def test_the_name_of_a_folder_without_a_value_is_no_value(
+    spark: SparkSession, backend: DeltaBackend, delta_table: TableName, delta_path: Path
+) -> None:
+    name = "__HIVE_DEFAULT_PARTITION__"
+    write_deltalake(str(delta_path), pa.table({"a": [1, 2], "b": [1, 2], "p": [name, "eu"]}), partition_by=["p"])
+    before, state = rows(spark, delta_path), backend.observe(delta_table, ())
+    if (1, 1, name) in before:
+        with pytest.raises(Refused, match="ZL217"):
+            list(backend.execute(work_for(delta_table, state), silent))
+    else:
+        list(backend.execute(work_for(delta_table, state), silent))
+    assert rows(spark, delta_path) == before

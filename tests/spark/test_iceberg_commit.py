@@ -172,7 +172,12 @@ def test_a_partitioning_that_somebody_else_changed_stays(
     with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
         list(backend.execute(wanted, lambda _: None))
     assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
-    (settings, done) = backend.execute(replace(wanted, partition_before=("b",)), lambda _: None)
+    spark.sql(f"alter table {iceberg_table} set tblproperties ('team' = 'b')")
+    wanted = replace(wanted, partition_before=("b",), properties=(("team", "x"),), properties_before=(("team", None),))
+    with pytest.raises(CommitConflict, match=r"ZL320 .* has team = b since the plan"):
+        list(backend.execute(wanted, lambda _: None))
+    assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
+    (settings, done) = backend.execute(replace(wanted, properties_before=(("team", "b"),)), lambda _: None)
     assert (settings.kind, done.kind) == ("settings", "rewrite")
 
 

@@ -65,5 +65,6 @@ class Decision:
             covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == self.plan.files,
             verify=verify,
             table_id=requires.table_id if requires else None,
+            properties_before=tuple((p.name, p.before) for p in self.plan.properties),
             partition_before=self.plan.partitioning.before if self.plan.partitioning else None,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from zlayout.errors import CommitConflict
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import FileTable, PartitionField
 
@@ -29,7 +31,7 @@ class Work:
     covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
     verify `full` reads the written files back before the commit. table_id: of the table that was planned, None where
     any of the name will do. partition_before: the partition keys that `partition_by` was planned to replace, None where
-    any will do.
+    any will do. properties_before: the same of `properties`; any value will do of those that are not named.
     """
 
     table: TableName
@@ -43,6 +45,25 @@ class Work:
     verify: Literal["gate", "full"] = "gate"
     table_id: str | None = None
     partition_before: tuple[str, ...] | None = None
+    properties_before: tuple[tuple[str, str | None], ...] = ()
+
+    def require_planned(self, properties: Mapping[str, str], partition_by: Sequence[PartitionField]) -> None:
+        """Raise CommitConflict ZL320 where somebody else changed what is to be changed, to something else.
+
+        properties, partition_by: what the table has now.
+        """
+        wanted, keys = dict(self.properties), tuple(map(str, partition_by))
+        found = [
+            f"has {name} = {properties[name]}" if name in properties else f"has no {name}"
+            for name, before in self.properties_before
+            if name in wanted and properties.get(name) not in (before, wanted[name])
+        ]
+        known = (self.partition_before, tuple(map(str, self.partition_by or ())))
+        if self.partition_by is not None and self.partition_before is not None and keys not in known:
+            found.append(f"is partitioned by {', '.join(keys) or 'nothing'}")
+        if found:
+            message = f"{self.table} {' and '.join(found)} since the plan"
+            raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
         """The work as several, each of which rewrites and commits at most so many bytes (or one group).

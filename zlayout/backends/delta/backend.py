@@ -48,7 +48,7 @@ class DeltaBackend:
         fields: tuple[PartitionField, ...],  # noqa: ARG002
         state: TableState,
     ) -> tuple[Diagnostic, ...]:
-        return partition_refusals(state.features, state.properties)
+        return partition_refusals(state.features, state.properties, partitioned=bool(state.partition_fields))
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
         """See `zlayout.backends.base.Backend`.
@@ -121,6 +121,7 @@ class DeltaBackend:
             raise _replaced(work, f"version {work.version} or later", str(state.version))
         if work.table_id not in (None, state.table_id):
             raise _replaced(work, f"the table {work.table_id}", state.table_id)
+        work.require_planned(state.properties, state.partition_fields)
         return state
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
@@ -142,6 +143,7 @@ class DeltaBackend:
         self._require_allowed(work, now)
         if table_id != state.table_id:
             raise _replaced(work, f"the table {state.table_id}", table_id)
+        work.require_planned(now.properties, now.partition_fields)
         return snapshot, now
 
     def _storage(self, location: str) -> pa_fs.FileSystem:

@@ -68,13 +68,25 @@ def connection_lost(error: BaseException) -> bool:
 
 def in_commit(error: Exception) -> bool:
     """Whether an error may have come up while Delta was committing, and not before: by the stack of its causes."""
-    frames = [frame for cause in _causes(error) for frame in cause.getStackTrace()]
-    return any("OptimisticTransaction" in f.getClassName() and "ommit" in f.getMethodName() for f in frames)
+    return any("ommit" in frame.getMethodName() for frame in _transaction_frames(error))
+
+
+def only_prepared(error: Exception) -> bool:
+    """Whether Delta refused a commit as it looked it over, before it wrote any of it."""
+    methods = {frame.getMethodName() for frame in _transaction_frames(error)}
+    return any("prepareCommit" in name for name in methods) and not any(
+        part in name for name in methods for part in ("doCommit", "PostCommit")
+    )
 
 
 def line_of(error: Exception) -> str:
     """An error in one line, without asking the JVM, which may be gone."""
     return f"{type(error).__name__}: {_line(str(error))}"
+
+
+def _transaction_frames(error: Exception) -> list[Any]:
+    frames = (frame for cause in _causes(error) for frame in cause.getStackTrace())
+    return [frame for frame in frames if "OptimisticTransaction" in frame.getClassName()]
 
 
 def _causes(error: Exception) -> Iterator[Any]:

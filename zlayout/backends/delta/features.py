@@ -43,6 +43,8 @@ CATALOG_OWNED = frozenset(
 )
 CLUSTERED = frozenset({"clustering", "clustering-preview", "clustering-dev", "liquid"})
 
+_ICEBERG_COMPAT = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
+
 # What protocol versions stand for where the protocol lists no features (writer 7, reader 3 list them).
 _IMPLIED = (
     (2, ("appendOnly", "invariants")),
@@ -95,8 +97,13 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
     return tuple(found)
 
 
-def partition_refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
-    """Why the table's partitioning must not change, which writes every file anew; empty when it may."""
+def partition_refusals(
+    features: frozenset[str], properties: Mapping[str, str], *, partitioned: bool
+) -> tuple[Diagnostic, ...]:
+    """Why the table's partitioning must not change, which writes every file anew; empty when it may.
+
+    partitioned: whether it is now.
+    """
     found: list[Diagnostic] = []
     if properties.get("delta.appendOnly", "").lower() == "true":
         found.append(
@@ -111,6 +118,15 @@ def partition_refusals(features: frozenset[str], properties: Mapping[str, str]) 
             _refused(
                 "ZL215",
                 "partition_by cannot change on a table with identity columns, whose counters would move",
+                "keep the partitioning, or copy the table into a new one",
+            )
+        )
+    compatible = [name for name in _ICEBERG_COMPAT if properties.get(name, "").lower() == "true"]
+    if partitioned and compatible:
+        found.append(
+            _refused(
+                "ZL219",
+                f"partition_by cannot change while {compatible[0]} is true: Delta allows no other partitioning then",
                 "keep the partitioning, or copy the table into a new one",
             )
         )

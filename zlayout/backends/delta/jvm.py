@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 # INT96, the default, has no bounds in footers; milliseconds would cut values, and an old calendar would shift them.
+# Partition values without their zone would be other times to other readers.
 _TIME_AS_IT_IS = {
+    "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }

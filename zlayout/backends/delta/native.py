@@ -37,6 +37,7 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps({RUN: run_id}),
         "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
         "spark.sql.readSideCharPadding": "false",
+        "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
     }
 
 
@@ -72,12 +73,13 @@ def run_native(
     if not commits:
         yield GroupFailed(tuple(group.id for group in work.groups), _nothing_done(table))
         return
+    for at, commit in enumerate(commits):  # told before anything else can fail
+        whole = failure is None and at == len(commits) - 1
+        yield _rewrite(commit, tuple(group.id for group in work.groups) if whole else ())
     after = observe()
     # OPTIMIZE may commit in batches: after an error a group is finished when none of its files is left
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
     finished = tuple(group.id for group in work.groups if group not in left)
-    for at, commit in enumerate(commits):
-        yield _rewrite(commit, finished if at == len(commits) - 1 else ())
     if failure and left:
         yield GroupFailed(tuple(group.id for group in left), failure)
     notify(Progress(table, "recording the layout"))

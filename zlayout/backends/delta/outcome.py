@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 
 import pyarrow.fs as pa_fs
 
-from zlayout.backends.delta.failures import connection_lost, in_commit, line_of, translated
+from zlayout.backends.delta.failures import connection_lost, in_commit, line_of, only_prepared, translated
 from zlayout.backends.delta.jvm import DeltaJvm, session_conf
 from zlayout.backends.delta.run_history import MARK, RUN, RunCommit, run_commits, version_marked
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError
 
-_COMMIT_CONF = {"spark.databricks.delta.commit.idempotencyCheck.enabled": "true"}
+_COMMIT_CONF = {
+    "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+    # a feature that came meanwhile, liquid clustering say, is a conflict; Delta by itself lets it pass
+    "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled": "true",
+}
 NOT_YET = "the log does not have the commit yet"
 Found = TypeVar("Found")
 
@@ -34,7 +38,8 @@ class Log:
     def commit(self, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
         """Commit a Scala Seq of actions. Returns the version, also when only the log told of it.
 
-        Raises CommitConflict ZL321 (another commit won, this one is not in the log), CommitUnknown ZL331.
+        Raises CommitConflict ZL321 (another commit won, this one is not in the log), EngineError ZL314 (Delta refused
+        it before it wrote any of it), CommitUnknown ZL331.
         """
         mark, base = uuid.uuid4().hex, int(transaction.snapshot().version())
         try:
@@ -44,8 +49,7 @@ class Log:
             version = self._looked_up(lambda: version_marked(self._storage, mark, base), error)
             if version is not None:
                 return version
-            failure = self._translated(error, doing)
-            raise (failure if isinstance(failure, CommitConflict) else self._unknown(error, NOT_YET)) from error
+            raise self._translated(error, doing, sent=True) from error
 
     def run(
         self, statement: str, settings: Mapping[str, str], base: int, doing: str
@@ -64,19 +68,23 @@ class Log:
         commits = self._looked_up(lambda: list(run_commits(self._storage, self._run_id, base)), error)
         if error is None:
             return commits, None
-        failure = self._translated(error, doing)
+        failure = self._translated(error, doing, sent=False)
         if not commits:
             raise failure from error
         return commits, failure
 
-    def _translated(self, error: Exception, doing: str) -> EngineError:
-        """The error of a commit that is not in the log: that another one won, that it never began, or unknown."""
+    def _translated(self, error: Exception, doing: str, *, sent: bool) -> EngineError:
+        """The error of a commit that is not in the log: that another one won, that it never began, or unknown.
+
+        sent: it came out of a call that does nothing but commit.
+        """
         try:
             failure = translated(error, self._table, doing)
-            began = connection_lost(error) or in_commit(error)
+            known = isinstance(failure, CommitConflict) or only_prepared(error)
+            began = sent or connection_lost(error) or in_commit(error)
         except Exception:  # Java has the reason and can no longer be asked
             return self._unknown(error, NOT_YET)
-        return self._unknown(error, NOT_YET) if began and not isinstance(failure, CommitConflict) else failure
+        return self._unknown(error, NOT_YET) if began and not known else failure
 
     def _looked_up(self, look: Callable[[], Found], error: Exception | None) -> Found:
         try:

@@ -46,6 +46,7 @@ def repartition(
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
         notify(Progress(table, "committing"))  # which a Ctrl-C lets come to its end
         delta.require_files(added)
+        size = sum(file.size() for file in added)  # once it is committed nothing may fail, were the JVM to die
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
         kind="rewrite",
@@ -53,7 +54,7 @@ def repartition(
         files_removed=len(removed),
         files_added=len(added),
         bytes_removed=int(state.files.bytes.sum()),
-        bytes_added=sum(file.size() for file in added),
+        bytes_added=size,
         rows=rows,
     )
 

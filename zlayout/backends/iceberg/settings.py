@@ -9,7 +9,6 @@ from zlayout.backends.base import Commit, Work
 from zlayout.backends.iceberg.expressions import argument, transform_name
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import settled
-from zlayout.errors import CommitConflict
 from zlayout.table.state import PartitionField
 
 NO_SNAPSHOT = -1
@@ -18,7 +17,7 @@ NO_SNAPSHOT = -1
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
     """Make the table's properties and partitioning those of `work`; None where there is nothing to change.
 
-    Raises CommitConflict ZL320 (somebody else changed the partitioning), ZL321, EngineError ZL314, CommitUnknown ZL331.
+    Raises CommitConflict ZL320 (somebody else changed them), ZL321, EngineError ZL314, CommitUnknown ZL331.
     """
     if not work.properties and work.partition_by is None:
         return None
@@ -26,6 +25,7 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
     doing = f"changing the settings of {work.table}"
     with java_errors(doing):
         properties, removed, added = _wanted_changes(table, work)
+        work.require_planned(dict(table.properties()), tuple(current_fields(table)))
         if not (properties or removed or added):
             return None
         transaction = table.newTransaction()
@@ -35,7 +35,6 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
                 update.set(key, value)
             update.commit()
         if removed or added:
-            _require_planned_spec(table, work)
             change_spec(jvm, transaction.updateSpec(), removed, added)
         done = Commit("settings", snapshot_id(table))
 
@@ -55,15 +54,6 @@ def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list
     properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
     removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
     return properties, removed, added
-
-
-def _require_planned_spec(table: Any, work: Work) -> None:
-    now = tuple(map(str, current_fields(table)))
-    if work.partition_before not in (None, now):
-        keys = ", ".join(now) or "nothing"
-        raise CommitConflict.of(
-            "ZL320", f"{work.table} is partitioned by {keys} since the plan", hint="nothing was written; plan again"
-        )
 
 
 def snapshot_id(table: Any) -> int:
