@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 from zlayout.backends.base import Commit, Group, Progress, Work
 from zlayout.backends.delta import partition_values
 from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.delta.jvm import session_conf
 from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import EngineError, Refused
-from zlayout.rewrite.jvm import jvm_of
+from zlayout.rewrite.jvm import jvm_of, session_conf
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

@@ -20,8 +20,9 @@ from zlayout.backends.iceberg.jvm import IcebergJvm
 from zlayout.backends.iceberg.scan import tasks_of
 from zlayout.backends.iceberg.staging import staged
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import CommitConflict, CommitUnknown, EngineError
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
 from zlayout.plan.work import Group
+from zlayout.rewrite.jvm import session_conf
 from zlayout.spec.model import Project, TableName
 from zlayout.table.state import PartitionField
 
@@ -343,3 +344,71 @@ def test_a_missing_new_file_stops_the_commit(
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
             list(commit_groups(pinned, project.catalogs["ice"], wanted, new))
     assert backend.observe(iceberg_table, []).version == state.version
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, engine: Any
+) -> None:
+    """Iceberg's columnar reader of ORC files gives each row the row id of the file's first."""
+    vectorized = "read.orc.vectorization.enabled"
+    spark.sql(
+        f"create table {iceberg_table} (id bigint, a bigint, b int) using iceberg tblproperties "
+        f"('format-version'='3', 'write.format.default'='orc', '{vectorized}'='true')"
+    )
+    for number in range(2):
+        rows = spark.range(number * 100, number * 100 + 100, 1, 1)
+        rows.selectExpr("id", "id * 79 % 200 a", "cast(id % 60 as int) b").writeTo(str(iceberg_table)).append()
+
+    def by_row() -> dict[int, tuple[int, int]]:
+        with session_conf(spark, {"spark.sql.iceberg.vectorization.enabled": "false"}):
+            return lineage(spark, iceberg_table)
+
+    born, state = by_row(), backend.observe(iceberg_table, [])
+    assert len({number for number, _ in born.values()}) == 200
+    wanted = work(state, iceberg_table, verify="full")
+    done = list(backend.execute(replace(wanted, layout=replace(wanted.layout, engine=engine)), lambda _: None))
+    assert isinstance(done[0], Commit)
+    assert by_row() == born
+    assert len(set(lineage(spark, iceberg_table).values())) < 200, "the reader is mended: drop mixes_row_ids"
+
+
+def test_files_whose_names_begin_with_something_else(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2, "partitioned by (p)")
+    properties = "'write.object-storage.enabled'='true', 'write.object-storage.partitioned-paths'='false'"
+    spark.sql(f"alter table {iceberg_table} set tblproperties ({properties})")
+    expected, state = ids(spark, iceberg_table), backend.observe(iceberg_table, [])
+    (done,) = backend.execute(work(state, iceberg_table), lambda _: None)
+    assert isinstance(done, Commit)
+    assert sorted(done.groups) == ["g0", "g1"]
+    names = [path.rpartition("/")[2] for path in backend.observe(iceberg_table, []).files.path.to_pylist()]
+    assert all(set(name.partition("-")[0]) <= {"0", "1"} for name in names), names
+    assert ids(spark, iceberg_table) == expected
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_types_that_spark_does_not_read_are_refused_before_settings_change(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, nested: bool
+) -> None:
+    create(spark, iceberg_table, 2)
+    jvm = IcebergJvm(spark)
+    types = jvm.iceberg.types.Types
+    kind = types.ListType.ofOptional(90, types.TimeType.get()) if nested else types.TimeType.get()
+    jvm.load(iceberg_table).updateSchema().addColumn("t", kind).commit()
+    state = backend.observe(iceberg_table, [])
+    with pytest.raises(Refused, match=r"ZL227 .* t(\.element)? \(time\)"):
+        list(backend.execute(work(state, iceberg_table, properties=(("team", "x"),)), lambda _: None))
+    assert "team" not in backend.observe(iceberg_table, []).properties
+
+
+def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(
+    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
+) -> None:
+    create(spark, iceberg_table, 2)
+    state = backend.observe(iceberg_table, [])
+    wanted = work(state, iceberg_table, properties=(("team", "x"),), groups=(), table_id="another")
+    with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
+        list(backend.execute(wanted, lambda _: None))
+    assert "team" not in backend.observe(iceberg_table, []).properties

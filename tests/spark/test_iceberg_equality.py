@@ -180,3 +180,24 @@ def test_row_ids_that_come_meanwhile_are_kept(
     assert {row: number for row, (number, _) in lineage(spark, iceberg_table).items()} == {
         row: number for row, (number, _) in born.items()
     }
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_delete_in_the_new_partitioning_does_not_reach_rows_that_had_none(
+    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
+) -> None:
+    create(spark, iceberg_table, version)
+    spark.sql(f"insert into {iceberg_table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
+    spark.sql(f"alter table {iceberg_table} add partition field bucket(2, id)")
+    spec = IcebergJvm(spark).load(iceberg_table).spec()
+    bucket = IcebergJvm(spark).iceberg.PartitionData(spec.partitionType())
+    bucket.put(0, spark.sql("select ice.system.bucket(2, 2) b").collect()[0].b)
+    seen: list[list[int]] = []
+
+    def delete() -> None:
+        delete_equal(spark, iceberg_table, [2], spec.specId(), bucket)
+        seen.append(ids(spark, iceberg_table))
+
+    race(spark, project, iceberg_table, backend.observe(iceberg_table, []), delete)
+    assert seen == [[1, 2, 3]]
+    assert ids(spark, iceberg_table) == [1, 2, 3]

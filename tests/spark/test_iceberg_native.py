@@ -359,3 +359,19 @@ def test_appends_since_the_plan_are_kept(
     commits = run(work(state, iceberg_table, layout("a", "b")))
     assert commits[0].groups == ("g0",)
     assert content(spark, iceberg_table) == rows
+
+
+def test_a_group_that_takes_several_commits_is_finished(
+    spark: SparkSession, backend: IcebergBackend, run: Any, iceberg_table: TableName
+) -> None:
+    """Iceberg commits each partition apart, and the files of an older partitioning."""
+    create(spark, iceberg_table, "partitioned by (bucket(2, a))", appends=2)
+    spark.sql(f"alter table {iceberg_table} replace partition field bucket(2, a) with months(day)")
+    append(spark, iceberg_table, 2)
+    rows, state = content(spark, iceberg_table), backend.observe(iceberg_table, [])
+    whole = Group("whole", state.files, 2)
+    done = run(work(state, iceberg_table, layout("a", "b"), groups=(whole,)))
+    rewrites = [commit for commit in done if commit.kind == "rewrite"]
+    assert len(rewrites) > 1
+    assert [commit.groups for commit in rewrites] == [()] * (len(rewrites) - 1) + [("whole",)]
+    assert content(spark, iceberg_table) == rows

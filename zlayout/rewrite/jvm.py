@@ -6,6 +6,8 @@ hundred such questions took a quarter of a second of each rewrite.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,3 +46,19 @@ class JvmPackage:
         found = JavaClass(whole, self._client) if is_class else JvmPackage(self._client, whole)
         setattr(self, name, found)
         return found
+
+
+@contextmanager
+def session_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for the block; those that were there before come back afterwards, also after an error."""
+    kept = {key: spark.conf.get(key) for key in settings if spark._jsparkSession.conf().contains(key)}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in settings:
+            if key in kept:
+                spark.conf.set(key, str(kept[key]))
+            else:
+                spark.conf.unset(key)

@@ -7,12 +7,11 @@ own OPTIMIZE (`commands/OptimizeTableCommand.scala`); `zlayout.backends.versions
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zlayout.backends.new_files import require_files
-from zlayout.rewrite.jvm import jvm_of
+from zlayout.rewrite.jvm import jvm_of, session_conf
 from zlayout.rewrite.scala import scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -209,19 +208,3 @@ class DeltaJvm:
         return getattr(self._delta, "DeltaOperations$Optimize")(
             self.seq([]), self.seq(columns), False, self.none, False
         )
-
-
-@contextmanager
-def session_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the block; those that were there before come back afterwards, also after an error."""
-    kept = {key: spark.conf.get(key) for key in settings if spark._jsparkSession.conf().contains(key)}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key in settings:
-            if key in kept:
-                spark.conf.set(key, str(kept[key]))
-            else:
-                spark.conf.unset(key)

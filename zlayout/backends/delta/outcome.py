@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import pyarrow.fs as pa_fs
 
 from zlayout.backends.delta.failures import connection_lost, in_commit, line_of, only_prepared, translated
-from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.run_history import MARK, RUN, RunCommit, run_commits, version_marked
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError
+from zlayout.rewrite.jvm import session_conf
 
 _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",

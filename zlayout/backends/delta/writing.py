@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.backends.delta.footers import Bounds, in_footers, read_footers, scanned, statistics
-from zlayout.backends.delta.jvm import DeltaJvm, session_conf
+from zlayout.backends.delta.jvm import DeltaJvm
 from zlayout.backends.delta.schema import leaves
 from zlayout.backends.delta.source_files import file_uris
+from zlayout.rewrite.jvm import session_conf
 from zlayout.sql_text import quoted_name
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from zlayout.backends.base import Capabilities, Notify, Outcome, Progress, Work
 from zlayout.backends.engine_check import fallback_notices, fallback_reason, refused_in_fallback
 from zlayout.backends.iceberg.observe import observe
-from zlayout.backends.iceberg.support import partition_refusals
+from zlayout.backends.iceberg.support import mixes_row_ids, partition_refusals
 from zlayout.backends.spark import SparkRuntime
-from zlayout.errors import Diagnostic, Refused
+from zlayout.errors import CommitConflict, Diagnostic, Refused
+from zlayout.rewrite.jvm import session_conf
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.state import PartitionField, TableState
+
+if TYPE_CHECKING:
+    from zlayout.backends.iceberg.jvm import IcebergJvm
+
+VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
 
 
 class IcebergBackend:
@@ -40,12 +47,14 @@ class IcebergBackend:
         """Settings first, then the rewrite. Raises Refused before any write, EngineError, CommitUnknown."""
         from zlayout.backends.iceberg import native
         from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
-        from zlayout.backends.iceberg.settings import change_settings
 
         state = self.observe(work.table, (), work.version)
         repartition = self.partition_diagnostics(work.partition_by or (), state)
         if refusals := (*state.refusals, *repartition):
             raise Refused(*refusals)
+        if work.table_id not in (None, state.table_id):
+            message = f"{work.table}: expected the table {work.table_id}, found {state.table_id}"
+            raise CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
         by_iceberg = work.layout.engine == "native"
         if work.groups and by_iceberg:
             native.refuse_native(work, state)
@@ -55,6 +64,13 @@ class IcebergBackend:
             by_iceberg = True
             yield from self._fallback(work, state, reason)
         jvm = IcebergJvm(self._runtime.session)
+        with session_conf(jvm.session, {VECTORIZED: "false"} if mixes_row_ids(state) else {}):
+            yield from self._changed(jvm, work, notify, by_iceberg=by_iceberg)
+
+    def _changed(self, jvm: IcebergJvm, work: Work, notify: Notify, *, by_iceberg: bool) -> Iterator[Outcome]:
+        from zlayout.backends.iceberg import native
+        from zlayout.backends.iceberg.settings import change_settings
+
         if by_iceberg:  # engine zlayout finds out group by group
             native.require_appends_only(jvm.load(work.table), work)
         notify(Progress(str(work.table), "changing settings"))

@@ -52,13 +52,14 @@ def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) 
 
 
 def leaves_deletes_behind(partitions: Iterable[Partition], spec_id: int) -> bool:
-    """Whether rows of these partitions, once in files of spec `spec_id`, are out of reach of equality deletes there.
+    """Whether rows of these partitions, once in files of spec `spec_id`, meet other equality deletes than there.
 
     An equality delete is about the files of its own spec and partition, and about all files where that spec has no
-    fields. So new files must not keep the old sequence number, by which a concurrent delete would be taken to apply to
-    them: without it, Iceberg finds the conflict.
+    fields. So new files must not keep the old sequence number, by which a concurrent delete of the old spec would be
+    taken to apply to them, and one of the new spec would apply that did not. Without it, the first is a conflict to
+    Iceberg, and the new files are newer than the second.
     """
-    return any(partition.spec_id != spec_id and partition.fields for partition in partitions)
+    return any(partition.spec_id != spec_id for partition in partitions)
 
 
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:

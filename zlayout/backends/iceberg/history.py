@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,16 @@ class RunCommit:
     snapshot: int
     change: Change
 
-    def commit(self, groups: Sequence[Group]) -> Commit:
-        """The commit; it finished those of `groups` whose files it removed."""
+    def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
+        """The commit; it finished those of `groups` of whose files it removed the last.
+
+        earlier: what the run's commits before it removed.
+        """
+        removed = earlier | self.change.removed
         return Commit(
             "rewrite",
             self.snapshot,
-            tuple(g.id for g in groups if removed_by(g, self.change)),
+            tuple(g.id for g in groups if _all_in(g, removed) and not _all_in(g, earlier)),
             files_removed=len(self.change.removed),
             files_added=len(self.change.added),
             bytes_removed=self.change.bytes_removed,
@@ -62,9 +66,16 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
     ]
 
 
-def removed_by(group: Group, change: Change) -> bool:
-    """Whether the change took all of the group's files out of the table."""
-    return all(path in change.removed for path in group.files.path.to_pylist())
+def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
+    """The commits of a run; a group may take several of them."""
+    removed: frozenset[str] = frozenset()
+    for each in run:
+        yield each.commit(groups, removed)
+        removed |= each.change.removed
+
+
+def _all_in(group: Group, removed: frozenset[str]) -> bool:
+    return all(path in removed for path in group.files.path.to_pylist())
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:

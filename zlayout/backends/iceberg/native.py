@@ -14,7 +14,7 @@ import numpy as np
 from zlayout.backends.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.backends.iceberg import state_property as recorded
 from zlayout.backends.iceberg.expressions import also_selected, leaves_deletes_behind, partition_filter
-from zlayout.backends.iceberg.history import RunCommit, run_commits, run_snapshots
+from zlayout.backends.iceberg.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.backends.iceberg.jvm import IcebergJvm, java_errors
 from zlayout.backends.iceberg.outcome import looked_up
 from zlayout.backends.iceberg.record import dead_snapshots, write_state
@@ -78,8 +78,9 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     done = looked_up(doing, lambda: run_commits(catalog, work.table, work.run_id, earlier), failure)
     if isinstance(failure, CommitUnknown) and not done:
         raise failure
-    finished = _finished(work.groups, done)
-    yield from (commit.commit(work.groups) for commit in done)
+    commits = tuple(commits_to(work.groups, done))
+    yield from commits
+    finished = {group for commit in commits for group in commit.groups}
     left = tuple(g.id for g in work.groups if g.id not in finished)
     if left:
         yield GroupFailed(left, failure or _not_committed(work, failed_files))
@@ -178,10 +179,6 @@ def require_appends_only(table: Any, work: Work) -> None:
 def keeps_files(summary: Mapping[str, str]) -> bool:
     """Whether a snapshot with this summary added and removed no file."""
     return all(int(summary.get(key, "0")) == 0 for key in FILE_CHANGES)
-
-
-def _finished(groups: tuple[Group, ...], done: tuple[RunCommit, ...]) -> frozenset[str]:
-    return frozenset(group for commit in done for group in commit.commit(groups).groups)
 
 
 def _record(

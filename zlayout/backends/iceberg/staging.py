@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -225,6 +226,16 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
 
 
+# <Spark partition>-<task>-<query>-<epoch>-<file of the task>; some location providers put something before it.
+_FILE_NAME = re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$")
+
+
 def _partition_number(location: str) -> int:
-    """Iceberg names files 00012-5-<uuid>-00001.parquet: Spark partition, task, write, file of the task."""
-    return int(location.rpartition("/")[2].partition("-")[0])
+    found = _FILE_NAME.search(location)
+    if not found:
+        raise EngineError.of(
+            "ZL318",
+            f"expected a new file named <number>-<task>-<uuid>-<number>-<number>.<format>, found {location}",
+            hint="nothing was committed; does the table's write.location-provider.impl keep the names of files?",
+        )
+    return int(found[1])

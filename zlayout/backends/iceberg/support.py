@@ -12,7 +12,10 @@ from zlayout.errors import Diagnostic
 from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+
+_NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
@@ -55,8 +58,17 @@ def spec_name(field: PartitionField) -> str:
     return f"{field.source}_{suffix}" if width is None else f"{field.source}_{suffix}_{width}"
 
 
+def mixes_row_ids(state: TableState) -> bool:
+    """Whether Iceberg's columnar reader of ORC files (1.12) would give all rows of a file the row id of its first.
+
+    What is written, and may be read back, has the table's format.
+    """
+    orc = "orc-files" in state.features or state.properties.get("write.format.default", "").lower() == "orc"
+    return orc and "row-lineage" in state.features
+
+
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
-    """ZL221 encryption, ZL222 Avro as the write format.
+    """ZL221 encryption, ZL222 Avro as the write format, ZL227 types that Iceberg's Spark module has not.
 
     Branches, tags, equality deletes and write.wap.enabled are fine: a rewrite reads whole files with their deletes
     and commits to `main`. ORC keeps bounds, and ORC or Avro files are rewritten into the table's write format.
@@ -80,4 +92,21 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
                 "set write.format.default to parquet; zlayout then rewrites the Avro files into Parquet",
             )
         )
+    if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if kind in _NOT_IN_SPARK]:
+        found.append(
+            Diagnostic(
+                "ZL227",
+                f"Iceberg's Spark module does not read the types of {', '.join(unread)}",
+                "refused",
+                "rewrite the table with the engine that writes it",
+            )
+        )
     return tuple(found)
+
+
+def _types(schema: Schema) -> list[tuple[str, str]]:
+    """(dotted name, type) of each primitive column, also inside of lists and maps."""
+    from pyiceberg.schema import index_by_id
+
+    fields = index_by_id(schema).items()
+    return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in fields]
