@@ -132,7 +132,7 @@ def _prepared(pinned: Staged, work: Work, groups: Sequence[Group], new: Files, d
     state = known_state(pinned.jvm, table.operations().current())
     state = recorded.after(state, work.layout, [snapshot], dead)
     transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
-    pinned.require_files(added)
+    pinned.require_files(added, table.io())
     return transaction, snapshot
 
 

@@ -130,9 +130,11 @@ class Staged:
         readable.setDataSequenceNumber(UNASSIGNED)
         return readable
 
-    def require_files(self, files: Sequence[NewFile]) -> None:
-        """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says."""
-        io = self.table.io()
+    def require_files(self, files: Sequence[NewFile], io: Any) -> None:
+        """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says.
+
+        io: the Java FileIO to ask. That of the staged table may have credentials that ended during the write.
+        """
 
         def stored(path: str) -> int | None:
             file = io.newInputFile(path)
