@@ -143,6 +143,13 @@ def test_empty_table_and_metrics_switched_off(catalog: Catalog, config: CatalogC
     assert uuid.UUID(state.table_id)
 
 
+def test_columns_with_the_names_of_metadata_columns_are_refused(catalog: Catalog, config: CatalogConfig) -> None:
+    names = ("id", "_file", "_POS", "file")
+    catalog.create_table("db.t", Schema(*[NestedField(i + 1, n, LongType()) for i, n in enumerate(names)]))
+    (refusal,) = observe(config, NAME, ["id"]).refusals
+    assert (refusal.code, refusal.message.rpartition(": ")[2]) == ("ZL227", "_file, _POS")
+
+
 def test_what_is_missing_is_named_and_nothing_is_created(
     catalog: Catalog, config: CatalogConfig, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Writing the table property `zlayout.state` by compare-and-set: what another run recorded meanwhile is kept."""
+"""Writing the table property `zlayout.state`: what another run recorded meanwhile is kept."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
     """Replace the recorded state by `change` of it; False where that changes nothing.
 
     The commit replaces the very metadata that the state was read from, so that it fails when anything has changed
-    since; then all is read again. Raises CommitConflict ZL323 when that goes on for long,
-    CommitUnknown ZL331.
+    since; then all is read again. A REST catalog compares no more than the table's id: what two runs record there at
+    once may lose one of the two, which is found again by its snapshot's summary. Raises CommitConflict ZL323 when
+    the table goes on changing, CommitUnknown ZL331.
     """
     for _ in range(ATTEMPTS):
         operations = jvm.load(name).operations()

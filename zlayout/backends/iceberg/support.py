@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
+# `MetadataColumns` of Iceberg 1.12; a rewrite reads the first two of every row
+_METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
@@ -68,7 +70,7 @@ def mixes_row_ids(state: TableState) -> bool:
 
 
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
-    """ZL221 encryption, ZL222 Avro as the write format, ZL227 types that Iceberg's Spark module has not.
+    """ZL221 encryption, ZL222 Avro as the write format, ZL227 columns that Iceberg's Spark module does not read.
 
     Branches, tags, equality deletes and write.wap.enabled are fine: a rewrite reads whole files with their deletes
     and commits to `main`. ORC keeps bounds, and ORC or Avro files are rewritten into the table's write format.
@@ -99,6 +101,15 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
                 f"Iceberg's Spark module does not read the types of {', '.join(unread)}",
                 "refused",
                 "rewrite the table with the engine that writes it",
+            )
+        )
+    if taken := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
+        found.append(
+            Diagnostic(
+                "ZL227",
+                f"Iceberg's Spark module does not read columns with the names of its own: {', '.join(taken)}",
+                "refused",
+                "rename them: ALTER TABLE ... RENAME COLUMN changes no files",
             )
         )
     return tuple(found)
