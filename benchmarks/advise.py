@@ -22,17 +22,17 @@ from typing import Any
 from arms import target_size
 from lineitem import DELTA, ICEBERG, Bench, open_bench
 
-from zlayout.advise.costs import costs
-from zlayout.advise.cut import cuts
-from zlayout.advise.model import Choice, KeySample, Study, TableQuery
-from zlayout.advise.queries import column_shares, table_queries
-from zlayout.advise.spark_sample import draw_sample
-from zlayout.advise.study import Question, present_files, rewrite_target, study
-from zlayout.applying import apply_table, new_run
+from zlayout.advisor.costs import costs
+from zlayout.advisor.cut import cuts
+from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
+from zlayout.advisor.queries import column_shares, table_queries
+from zlayout.advisor.spark_sample import draw_sample
+from zlayout.advisor.study import Question, present_files, rewrite_target, study
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.cli.advise_columns import parse_columns
 from zlayout.errors import Location
-from zlayout.plan.diff import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.planner.diff import PlanOptions
 from zlayout.spec.model import Layout, LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload

@@ -9,10 +9,10 @@ from lineitem import DELTA, ICEBERG, Bench, create_iceberg
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.applying import apply_table, new_run
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.errors import Location
-from zlayout.plan.diff import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.planner.diff import PlanOptions
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 
 Keys = tuple[str, ...]

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zlayout.applying import apply_table, new_run
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.curve.layout import build
 from zlayout.errors import Location
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.planner.decision import PlanOptions
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import (
     CatalogConfig,
     Layout,

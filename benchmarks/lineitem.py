@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from zlayout.backends.base import Backend
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Location
+from zlayout.formats.base import Backend
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 CODEC = "snappy"

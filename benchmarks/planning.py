@@ -28,11 +28,11 @@ from typing import Any
 import metadata
 from peak import peak_mb
 
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
-from zlayout.plan import forecast
-from zlayout.plan.diff import decide
-from zlayout.plan.work import Capabilities
+from zlayout.formats.registry import backend_for
+from zlayout.planner import forecast
+from zlayout.planner.diff import decide
+from zlayout.planner.work import Capabilities
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState

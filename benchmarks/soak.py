@@ -24,14 +24,14 @@ from deltalake import DeltaTable, QueryBuilder
 from peak import peak_mb
 from pyspark.sql import SparkSession
 
-from zlayout.applying import apply_table, new_run
-from zlayout.backends.iceberg.catalog import load_table
-from zlayout.backends.iceberg.state_property import PROPERTY
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.formats.iceberg.read.catalog import load_table
+from zlayout.formats.iceberg.read.state_property import PROPERTY
+from zlayout.formats.registry import backend_for
+from zlayout.planner.decision import PlanOptions
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project
 

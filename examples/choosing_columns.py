@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zlayout.advise.columns import following_pairs
-from zlayout.advise.costs import costs, lowest
-from zlayout.advise.model import Choice, KeySample, TableQuery, Target
-from zlayout.advise.queries import column_shares, table_queries
-from zlayout.advise.search import Search, all_curves
-from zlayout.advise.simulate import rank_sample, simulate
+from zlayout.advisor.columns import following_pairs
+from zlayout.advisor.costs import costs, lowest
+from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
+from zlayout.advisor.queries import column_shares, table_queries
+from zlayout.advisor.search import Search, all_curves
+from zlayout.advisor.simulate import rank_sample, simulate
+from zlayout.predicate.model import And, Compare
 from zlayout.report import charts
 from zlayout.report.line_chart import lines
 from zlayout.spec.model import Layout, TableName, ZorderColumn
-from zlayout.spec.predicate import And, Compare
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
 from zlayout.workload import Query, read_workload

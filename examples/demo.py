@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zlayout.backends.catalogs import delta_location
-from zlayout.backends.spark import SparkRuntime, check_java
 from zlayout.errors import ZlayoutError
+from zlayout.formats.catalogs import delta_location
+from zlayout.spark.session import SparkRuntime, check_java
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Project, TableName
 

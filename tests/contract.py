@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zlayout.applying import Applied, apply_table, check_saved, new_run
-from zlayout.backends.base import Backend
+from zlayout.app.apply import Applied, apply_table, check_saved, new_run
+from zlayout.app.plan import Planned, as_plan, plan_table
 from zlayout.errors import Location, Refused
-from zlayout.plan import document
-from zlayout.plan.diff import PlanOptions
-from zlayout.plan.model import TablePlan
-from zlayout.planning import Planned, as_plan, plan_table
+from zlayout.formats.base import Backend
+from zlayout.planner import document
+from zlayout.planner.diff import PlanOptions
+from zlayout.planner.model import TablePlan
+from zlayout.predicate.model import Compare
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
-from zlayout.spec.predicate import Compare
 from zlayout.table.state import PartitionField
 
 OPTIONS = PlanOptions()

@@ -14,11 +14,11 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from zlayout.applying import Applied, apply_table, new_run
-from zlayout.backends.base import Backend
+from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.plan import Planned, plan_table
 from zlayout.errors import Location
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import Planned, plan_table
+from zlayout.formats.base import Backend
+from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
 from zlayout.table.state import PartitionField
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, 
 from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, REFUSED, UNCHANGED
 from unit.report.test_html import DRAWN, PICTURE
 
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report.html import render
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from reliability import count
 
-from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.main import run
 from zlayout.errors import EngineError, ZlayoutError
+from zlayout.spark.session import SparkRuntime
 
 EXIT_CODES = (0, 1, 2, 3, 64)
 # After which it hangs, however slow the machine is.

@@ -11,8 +11,8 @@ from hostile.mutants import NAMES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zlayout.backends.catalogs import delta_location
 from zlayout.errors import Location
+from zlayout.formats.catalogs import delta_location
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.names import parse_partition_key, parse_table
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import Refused, SpecError
-from zlayout.plan import document
-from zlayout.plan.model import Plan
-from zlayout.plan.picture import Boxes, Picture, StripCell
+from zlayout.planner import document
+from zlayout.planner.model import Plan
+from zlayout.planner.picture import Boxes, Picture, StripCell
 from zlayout.report.formats import REPORTERS
 
 MANY = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.spec.where import MAX_LENGTH, parse_where, to_sql
+from zlayout.predicate.parse import MAX_LENGTH, parse_where, to_sql
 
 AT = Location("a.yaml", 1, 1)
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

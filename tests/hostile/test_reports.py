@@ -15,8 +15,8 @@ from hostile.mutants import NAMES
 from reliability import count
 from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
-from zlayout.plan import document
-from zlayout.plan.model import Plan
+from zlayout.planner import document
+from zlayout.planner.model import Plan
 from zlayout.report import html as page
 from zlayout.report.formats import REPORTERS
 from zlayout.report.text import TextOptions, render

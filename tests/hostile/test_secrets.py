@@ -112,7 +112,7 @@ def test_whatever_a_library_says(said: str, canaries: Path, monkeypatch: pytest.
         raise RuntimeError(text)
 
     monkeypatch.setattr("pyiceberg.catalog.load_catalog", fail)
-    monkeypatch.setattr("zlayout.backends.delta.backend.DeltaBackend.observe", fail)
+    monkeypatch.setattr("zlayout.formats.delta.backend.DeltaBackend.observe", fail)
     for command in (["plan", "-v", *FORMATS], ["drift", "--report", "json=-"], ["apply", "--auto-approve"]):
         answer = ask(*command)
         assert answer.code == 1

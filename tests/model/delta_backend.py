@@ -22,18 +22,18 @@ from model.reports import RunCommit
 from model.rows import Row
 from model.schedule import OK, learned, step
 
-from zlayout.backends.base import Work
-from zlayout.backends.delta import backend as product
-from zlayout.backends.delta import commit, jvm, outcome, source_files
-from zlayout.backends.delta.run_history import MARK, RUN
-from zlayout.backends.delta.tags import GROUP, LAYOUT_ID
 from zlayout.errors import EngineError
+from zlayout.formats.base import Work
+from zlayout.formats.delta import backend as product
+from zlayout.formats.delta.read.run_history import MARK, RUN
+from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
+from zlayout.formats.delta.write import commit, jvm, outcome, source_files
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, TableState
 
 
 class StandIn:
-    """The methods of `zlayout.backends.delta.jvm.DeltaJvm` that a rewrite uses."""
+    """The methods of `zlayout.formats.delta.write.jvm.DeltaJvm` that a rewrite uses."""
 
     def __init__(self, spark: Any, location: str) -> None:  # noqa: ARG002
         self.spark = spark
@@ -71,7 +71,7 @@ class StandIn:
 
 
 class ModelDelta(product.DeltaBackend):
-    """One client with its own session; satisfies `zlayout.backends.base.Backend`."""
+    """One client with its own session; satisfies `zlayout.formats.base.Backend`."""
 
     def __init__(self, table: DeltaTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
@@ -155,7 +155,7 @@ def chosen_adds(delta: StandIn, snapshot: Snapshot, paths: Sequence[str]) -> Seq
 
 @contextmanager
 def stand_in() -> Iterator[None]:
-    """Replace what needs a JVM; the rest of `zlayout.backends.delta` stays as it is."""
+    """Replace what needs a JVM; the rest of `zlayout.formats.delta` stays as it is."""
     identities: dict[int, tuple[FileTable, Any]] = {}
     identity = FileTable.identity
 

@@ -15,7 +15,7 @@ from model.java import JavaError, Option, Seq, no_answer
 from model.rows import EMPTY, NOTHING, Effect, Expected, Row
 from model.schedule import Intern, Killed, learned, step
 
-from zlayout.backends.delta.run_history import RUN
+from zlayout.formats.delta.read.run_history import RUN
 
 _CONCURRENT = "java.util.ConcurrentModificationException"
 ANSWER_LOST, REQUEST_LOST = "done, but the answer is lost", "the request is lost"

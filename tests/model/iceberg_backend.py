@@ -21,11 +21,12 @@ from model.reports import RunCommit
 from model.rows import Row
 from model.schedule import OK, learned, step
 
-from zlayout.backends.base import Work
-from zlayout.backends.iceberg import backend as product
-from zlayout.backends.iceberg import commit, history, jvm, manifests, record, scan, staging
-from zlayout.backends.iceberg import state_property as recorded
-from zlayout.backends.iceberg.record import known_state
+from zlayout.formats.base import Work
+from zlayout.formats.iceberg import backend as product
+from zlayout.formats.iceberg.read import history, manifests
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging
+from zlayout.formats.iceberg.write.record import known_state
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
@@ -33,7 +34,7 @@ JVM = SimpleNamespace(iceberg=SimpleNamespace(TableMetadataParser=METADATA))
 
 
 class ModelIceberg(product.IcebergBackend):
-    """One client with its own session; satisfies `zlayout.backends.base.Backend`."""
+    """One client with its own session; satisfies `zlayout.formats.base.Backend`."""
 
     def __init__(self, table: IcebergTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
@@ -136,7 +137,7 @@ def run_commits(
 
 @contextmanager
 def stand_in() -> Iterator[None]:
-    """Replace what needs a JVM; the rest of `zlayout.backends.iceberg` stays as it is."""
+    """Replace what needs a JVM; the rest of `zlayout.formats.iceberg` stays as it is."""
     with ExitStack() as stack:
         for module, name, value in (
             (product, "fallback_reason", lambda *_: None),

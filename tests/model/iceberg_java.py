@@ -150,7 +150,7 @@ METADATA = SimpleNamespace(toJson=to_json)
 
 
 class StandIn:
-    """The methods of `zlayout.backends.iceberg.jvm.IcebergJvm` that a rewrite uses."""
+    """The methods of `zlayout.formats.iceberg.write.jvm.IcebergJvm` that a rewrite uses."""
 
     def __init__(self, session: Any) -> None:
         self.session = session

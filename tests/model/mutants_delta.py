@@ -14,9 +14,9 @@ from model.rows import Row
 from model.schedule import learned
 from model.worlds import Scenario
 
-from zlayout.backends.delta import commit, outcome, source_files
-from zlayout.backends.delta.run_history import RUN
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
+from zlayout.formats.delta.read.run_history import RUN
+from zlayout.formats.delta.write import commit, outcome, source_files
 from zlayout.table.state import TableState
 
 Committer = commit._Committer

@@ -16,9 +16,9 @@ from model.rows import Row
 from model.schedule import step
 from model.worlds import Scenario
 
-from zlayout.backends.iceberg import commit, outcome, staging
-from zlayout.backends.iceberg import state_property as recorded
 from zlayout.errors import CommitConflict, EngineError
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.write import commit, outcome, staging
 
 real_commit, real_rewrite, real_settled, real_rows = (
     commit._commit,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from zlayout.backends.base import Group, Work
+from zlayout.formats.base import Group, Work
 from zlayout.spec.model import Layout, TableName, ZorderColumn
 from zlayout.table.state import FileTable, LayoutRecord, Partition, TableState
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from model.schedule import Violation
 
-from zlayout.backends.base import Backend, Commit, GroupFailed, Work
 from zlayout.errors import CommitUnknown, ZlayoutError
+from zlayout.formats.base import Backend, Commit, GroupFailed, Work
 
 
 class RunCommit(NamedTuple):

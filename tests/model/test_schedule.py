@@ -9,7 +9,7 @@ import pytest
 from model.schedule import Intern, Process, Run, explore, learned, step
 from model.worlds import Scenario, search, stand_ins
 
-from zlayout.backends.base import Backend
+from zlayout.formats.base import Backend
 
 
 class Log(list[str]):

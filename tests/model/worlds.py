@@ -3,7 +3,7 @@
 The models satisfy the same Protocol as the product's backends, and more: they are the product's Delta and Iceberg
 backends, with stand-ins for the JVM, the log or catalog, and the Spark job. So what the schedules try is the code that
 commits to real tables, not a copy of it. That is why they live beside the tests and not in
-`zlayout.backends.memory`, which has a protocol of its own and would ship with the product.
+`support.memory_format`, which has a protocol of its own and would ship with the product.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from model.iceberg_catalog import IcebergTable
 from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
 
-from zlayout.backends.base import Work
+from zlayout.formats.base import Work
 from zlayout.table.state import TableState
 
 KEYS = (1, 2)  # writer 0 touches one file, writer 1 two

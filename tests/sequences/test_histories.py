@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.applying import apply_table, new_run
-from zlayout.backends.memory.backend import MemoryBackend
-from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.errors import Location
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
 
 BYTES_PER_ROW = 24

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, settings
 from reconciler import Reconciler
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.backends.memory.backend import MemoryBackend
-from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
 from zlayout.spec.model import TableName
 from zlayout.table.state import PartitionField
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from zlayout.backends.base import Backend
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.spark import SparkRuntime
+from zlayout.formats.base import Backend
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
 # What the contract's rows take in a Parquet file of a few hundred rows, measured; only file counts depend on it.

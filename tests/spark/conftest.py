@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from spark.projects import QUICK
 
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import Location
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 _numbers = count(1)

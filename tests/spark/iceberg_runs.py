@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, GroupFailed
-from zlayout.backends.iceberg.commit import commit_groups, write_groups
-from zlayout.backends.iceberg.jvm import IcebergJvm
-from zlayout.backends.iceberg.staging import staged
-from zlayout.plan.work import Group, Work
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.formats.iceberg.write.staging import staged
+from zlayout.planner.work import Group, Work
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import TableState
 

@@ -12,17 +12,17 @@ import pytest
 from demo import scanned_files
 from spark.arenas import SparkArena
 
-from zlayout.advise.costs import costs
-from zlayout.advise.cut import cuts
-from zlayout.advise.model import KeySample, Study
-from zlayout.advise.queries import table_queries
-from zlayout.advise.spark_sample import draw_sample
-from zlayout.advise.study import Question, present_files, rewrite_target, study
-from zlayout.applying import apply_table, new_run
+from zlayout.advisor.costs import costs
+from zlayout.advisor.cut import cuts
+from zlayout.advisor.model import KeySample, Study
+from zlayout.advisor.queries import table_queries
+from zlayout.advisor.spark_sample import draw_sample
+from zlayout.advisor.study import Question, present_files, rewrite_target, study
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.errors import Location
-from zlayout.plan.diff import PlanOptions
-from zlayout.plan.forecast import promises
-from zlayout.planning import plan_table
+from zlayout.planner.diff import PlanOptions
+from zlayout.planner.forecast import promises
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload

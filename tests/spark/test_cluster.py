@@ -17,7 +17,7 @@ import pyspark
 import pytest
 from spark.projects import DELTA, ICEBERG, DiskProject, end, make_events, make_project, start
 
-from zlayout.backends import versions
+from zlayout.spark import versions
 
 SPARK_HOME = str(Path(pyspark.__file__).parent)
 ROWS = make_events(100_000)

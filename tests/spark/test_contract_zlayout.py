@@ -8,7 +8,7 @@ import pytest
 from contract import Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena
 
-from zlayout.backends.spark import SparkRuntime
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 from zlayout.table.state import PartitionField
 

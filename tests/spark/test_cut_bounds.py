@@ -11,7 +11,7 @@ from contract import Contract
 from demo import scanned_files
 from spark.arenas import SparkArena
 
-from zlayout.plan.model import TablePlan
+from zlayout.planner.model import TablePlan
 from zlayout.table.metrics import files_touched
 from zlayout.table.state import TableState
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Notice, Progress, Work
-from zlayout.backends.delta import source_files
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitConflict, EngineError, Refused
+from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Progress, Work
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.write import source_files
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

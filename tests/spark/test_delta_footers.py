@@ -14,11 +14,11 @@ from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from zlayout.backends.delta import writing
-from zlayout.backends.delta.footers import in_footers, read_footer
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.delta.schema import leaves
-from zlayout.rewrite.jvm import session_conf
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.delta.write import writing
+from zlayout.formats.delta.write.footers import in_footers, read_footer
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.spark.jvm import session_conf
 
 LONG = "'" + "x" * 40 + "'"
 # The select list of each case, over `id` from 0 to 3999 in four files of 1000 rows.

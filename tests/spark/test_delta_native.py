@@ -18,15 +18,15 @@ from deltalake import DeltaTable
 from pyspark.errors.exceptions import captured
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
-from zlayout.backends.delta import repartition
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.delta.stamp import stamp
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Location, Refused
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.formats.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.write import repartition
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.stamp import stamp
+from zlayout.planner.decision import PlanOptions
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

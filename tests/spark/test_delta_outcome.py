@@ -12,13 +12,13 @@ import pyarrow.fs as pa_fs
 import pytest
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, Group, GroupFailed, Progress, Work
-from zlayout.backends.delta import backend as delta_backend
-from zlayout.backends.delta import native, outcome
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitUnknown, EngineError, Refused
+from zlayout.formats.base import Commit, Group, GroupFailed, Progress, Work
+from zlayout.formats.delta import backend as delta_backend
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.write import native, outcome
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

@@ -16,12 +16,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, Group, Progress, Work
-from zlayout.backends.delta import partition_values
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import EngineError, Refused
-from zlayout.rewrite.jvm import jvm_of, session_conf
+from zlayout.formats.base import Commit, Group, Progress, Work
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.write import partition_values
+from zlayout.spark.jvm import jvm_of, session_conf
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 

@@ -10,13 +10,14 @@ from contract import OPTIONS, Contract, make_rows
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, SparkArena
 
-from zlayout.applying import Applied, apply_table, new_run
-from zlayout.backends import engine_check, versions
-from zlayout.backends.engine_check import INTERNALS, fallback_reason, refuse_connect
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.plan import Planned, plan_table
 from zlayout.errors import EngineError, Refused
-from zlayout.plan.diff import PlanOptions
-from zlayout.planning import Planned, plan_table
+from zlayout.formats.kernel import engine_check
+from zlayout.formats.kernel.engine_check import INTERNALS, fallback_reason, refuse_connect
+from zlayout.planner.diff import PlanOptions
+from zlayout.spark import versions
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 

@@ -11,18 +11,18 @@ import pytest
 from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race, work
 
-from zlayout.backends.base import Commit, GroupFailed, Notice
-from zlayout.backends.iceberg import commit, staging
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.iceberg.commit import commit_groups, write_groups
-from zlayout.backends.iceberg.history import run_commits
-from zlayout.backends.iceberg.jvm import IcebergJvm
-from zlayout.backends.iceberg.scan import tasks_of
-from zlayout.backends.iceberg.staging import staged
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
-from zlayout.plan.work import Group
-from zlayout.rewrite.jvm import session_conf
+from zlayout.formats.base import Commit, GroupFailed, Notice
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.iceberg.read.history import run_commits
+from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.formats.iceberg.write.scan import tasks_of
+from zlayout.formats.iceberg.write.staging import staged
+from zlayout.planner.work import Group
+from zlayout.spark.jvm import session_conf
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 from zlayout.table.state import PartitionField
 

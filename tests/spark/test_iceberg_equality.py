@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race
 
-from zlayout.applying import apply_table, new_run
-from zlayout.backends.base import Commit, GroupFailed
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.iceberg.jvm import IcebergJvm
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import apply_table, new_run
+from zlayout.app.plan import plan_table
 from zlayout.errors import Location
-from zlayout.plan.decision import PlanOptions
-from zlayout.plan.model import TablePlan
-from zlayout.planning import plan_table
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.model import TablePlan
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
 
 LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 4096, True, "zlayout")

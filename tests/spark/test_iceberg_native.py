@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Commit, GroupFailed
-from zlayout.backends.iceberg import state_property as recorded
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.iceberg.jvm import IcebergJvm
-from zlayout.backends.iceberg.settings import change_settings
-from zlayout.backends.spark import SparkRuntime
 from zlayout.errors import EngineError, Location, Refused
-from zlayout.plan.work import Group, Work
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.formats.iceberg.write.settings import change_settings
+from zlayout.planner.work import Group, Work
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.spec.names import parse_partition_key
 from zlayout.table.digests import digest_of

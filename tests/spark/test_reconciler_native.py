@@ -12,8 +12,8 @@ from reconciler import Reconciler
 from spark.arenas import DeltaArena, IcebergArena
 from spark.vacuum import vacuum
 
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.spark import SparkRuntime
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
 SEQUENCES = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from zlayout.rewrite.jvm import session_conf
+from zlayout.spark.jvm import session_conf
 
 _SETTINGS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",

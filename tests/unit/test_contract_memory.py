@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from contract import Contract
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.backends.memory.backend import MemoryBackend
-from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
 from zlayout.spec.model import TableName
 
 

@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zlayout.advise.cut import cuts
-from zlayout.advise.declared import declared_layout, fitting, searched
-from zlayout.advise.model import Asked, Study
-from zlayout.advise.queries import asked_of, column_shares, in_partitions
-from zlayout.advise.search import Progress
-from zlayout.advise.study import Question, rewrite_target, study, with_workload
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
+from zlayout.advisor.cut import cuts
+from zlayout.advisor.declared import declared_layout, fitting, searched
+from zlayout.advisor.model import Asked, Study
+from zlayout.advisor.queries import asked_of, column_shares, in_partitions
+from zlayout.advisor.search import Progress
+from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.app.import_ import target_size
 from zlayout.cli.advise_columns import asked_layouts, parse_columns
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.project import known_table, open_project
 from zlayout.cli.spark_log import tell_log
 from zlayout.errors import Location, SpecError
-from zlayout.importing import target_size
+from zlayout.formats.registry import backend_for
 from zlayout.report.words import number, plural, printable
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Layout, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
@@ -73,16 +73,16 @@ def advise_command(request: AdviseRequest, console: Console, output: str, out: P
 def _renderer(output: str, console: Console) -> Callable[[Study], str]:
     """Raises SpecError ZL062 for html without its packages, before anything is read."""
     if output == "json":
-        from zlayout.advise.document import to_json
+        from zlayout.advisor.document import to_json
 
         return to_json
     if output == "html":
-        from zlayout.advise.page import render as as_page
+        from zlayout.advisor.page import render as as_page
         from zlayout.report.html import check_available
 
         check_available()
         return as_page
-    from zlayout.advise.text import render as as_text
+    from zlayout.advisor.text import render as as_text
 
     width = console.text_options().width
     return lambda found: as_text(found, width, verbose=console.verbose)
@@ -111,7 +111,7 @@ def make_study(request: AdviseRequest, console: Console) -> Study:
     rows = request.sample_rows or min(max(ROWS_A_FILE * files, LEAST_SAMPLE), MOST_SAMPLE)
     total = int(state.files.live_rows.sum())
     console.say(f"drawing {min(rows, total):,} of {plural(total, 'row')} of {name} on Spark, seed {request.seed}")
-    from zlayout.advise.spark_sample import draw_sample
+    from zlayout.advisor.spark_sample import draw_sample
 
     give_back_freed_memory()  # what reading left: Spark's JVM needs it from here on
     try:

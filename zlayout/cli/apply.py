@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from zlayout.applying import ATTEMPTS, Applied, apply_table, check_saved, exit_code, new_run
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import ATTEMPTS, Applied, apply_table, check_saved, exit_code, new_run
+from zlayout.app.results import result_of, with_results
 from zlayout.cli.console import Console
 from zlayout.cli.interrupts import MESSAGE, Interrupts
 from zlayout.cli.plan import Planning, PlanRequest, make_plan
@@ -21,14 +21,14 @@ from zlayout.cli.select import select_layouts
 from zlayout.cli.shown import JsonShown, Shown, TextShown
 from zlayout.cli.spark_log import tell_log
 from zlayout.errors import Refused, SpecError
-from zlayout.plan import document
-from zlayout.plan.decision import Decision
-from zlayout.plan.model import Plan, TablePlan
-from zlayout.plan.stale import Staleness
+from zlayout.planner import document
+from zlayout.planner.decision import Decision
+from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.stale import Staleness
 from zlayout.report import text
 from zlayout.report.text import result_text
 from zlayout.report.words import printable
-from zlayout.results import result_of, with_results
+from zlayout.spark.session import SparkRuntime
 
 INTERRUPTED = 130
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zlayout.cli.console import Console
 from zlayout.cli.plan import CHANGES, PlanRequest, make_plan
 from zlayout.cli.reports import Reports
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report import text
 
 

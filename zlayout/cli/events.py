@@ -8,12 +8,12 @@ import threading
 from typing import Any
 
 import zlayout
-from zlayout.applying import Applied
-from zlayout.backends.base import GroupFailed, Notice, Outcome
+from zlayout.app.apply import Applied
+from zlayout.app.results import result_of
 from zlayout.cli.console import Console
 from zlayout.cli.views import HEARTBEAT, Moment
-from zlayout.plan.model import FORMAT_VERSION, Plan, TablePlan
-from zlayout.results import result_of
+from zlayout.formats.base import GroupFailed, Notice, Outcome
+from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
 
 
 class Events:

@@ -6,16 +6,16 @@ import os
 import re
 from pathlib import Path
 
-from zlayout.backends.base import Backend
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.import_ import recorded_settings, settings_from, spec_text
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.init import SCHEMAS
 from zlayout.cli.project import known_table
 from zlayout.errors import SpecError
-from zlayout.importing import recorded_settings, settings_from, spec_text
+from zlayout.formats.base import Backend
+from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import find_project, load_project, shown
 from zlayout.spec.model import TableName

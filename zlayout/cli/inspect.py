@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from zlayout.backends.orphans import Orphans, find_orphans
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
 from zlayout.cli.project import known_table, open_project
 from zlayout.errors import SpecError
-from zlayout.plan.forecast import Promise, promises
+from zlayout.formats.orphans import Orphans, find_orphans
+from zlayout.formats.registry import backend_for
+from zlayout.planner.forecast import Promise, promises
 from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.metrics import ColumnMetrics, layout_metrics

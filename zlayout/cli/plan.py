@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import zlayout
-from zlayout.backends.base import Backend
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.pictures import CHEAP_FILES, with_pictures
+from zlayout.app.plan import Planned, as_plan, plan_tables
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.cli.project import open_project
 from zlayout.cli.reports import Reports
 from zlayout.cli.select import named_layouts, select_layouts
 from zlayout.errors import SpecError
-from zlayout.pictures import CHEAP_FILES, with_pictures
-from zlayout.plan import document
-from zlayout.plan.diff import PlanOptions
-from zlayout.plan.model import Plan
-from zlayout.planning import Planned, as_plan, plan_tables
+from zlayout.formats.base import Backend
+from zlayout.formats.registry import backend_for
+from zlayout.planner import document
+from zlayout.planner.diff import PlanOptions
+from zlayout.planner.model import Plan
 from zlayout.report import text
 from zlayout.report.words import plural
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import size_in_bytes
 from zlayout.spec.model import LayoutSpec, Project
 

@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from zlayout.applying import Applied
-from zlayout.backends.base import Outcome, Progress
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import Applied
 from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.views import Moment, View
+from zlayout.formats.base import Outcome, Progress
+from zlayout.spark.session import SparkRuntime
 
 REFRESH = 0.5
 

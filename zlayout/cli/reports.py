@@ -10,7 +10,7 @@ from pathlib import Path
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.errors import SpecError, ZlayoutError
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import without_values

@@ -9,7 +9,7 @@ from zlayout.cli.events import Events
 from zlayout.cli.reports import Reports
 from zlayout.cli.views import Bars, Lines, View
 from zlayout.errors import SpecError
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report import text
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Console
+from zlayout.spark.session import SparkRuntime
 
 
 def tell_log(runtime: SparkRuntime, console: Console) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from zlayout.applying import Applied
-from zlayout.backends.base import GroupFailed, Notice, Outcome
+from zlayout.app.apply import Applied
 from zlayout.cli.console import Console
+from zlayout.formats.base import GroupFailed, Notice, Outcome
 from zlayout.report.text import wrapped
 from zlayout.report.words import plural, printable, size
 

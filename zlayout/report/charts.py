@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
-from zlayout.plan.picture import SCALE, Boxes, StripCell
+from zlayout.planner.picture import SCALE, Boxes, StripCell
 from zlayout.report.words import printable
 
 SVG = "http://www.w3.org/2000/svg"

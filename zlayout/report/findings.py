@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import Plan, TablePlan
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
 from zlayout.report.words import OUTCOMES, printable, setting
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from zlayout.plan import document
-from zlayout.plan.model import Plan
+from zlayout.planner import document
+from zlayout.planner.model import Plan
 from zlayout.report import github, html, junit, markdown, sarif, text
 
 REPORTERS: Mapping[str, Callable[[Plan], str]] = {

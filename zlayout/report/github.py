@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report.findings import Finding, findings
 from zlayout.report.words import printable
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import SpecError
-from zlayout.plan.model import ColumnForecast, Plan, TablePlan, summary
-from zlayout.plan.picture import Boxes, Picture
+from zlayout.planner.model import ColumnForecast, Plan, TablePlan, summary
+from zlayout.planner.picture import Boxes, Picture
 from zlayout.report import charts
 from zlayout.report.pages import environment, source_hash
 from zlayout.report.text import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from zlayout.plan.model import Plan, TablePlan
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable

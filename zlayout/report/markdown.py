@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from zlayout.plan.model import Plan, TablePlan
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.report.text import TextOptions, last_line, render_table
 from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, size
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic
-from zlayout.plan.model import Plan, TablePlan
-from zlayout.plan.picture import StripCell
+from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.picture import StripCell
 
 
 def without_values(plan: Plan) -> Plan:

@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import Plan, TablePlan
+from zlayout.planner.model import Plan, TablePlan
 
 
 def seen_from(plan: Plan, below: str) -> Plan:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from zlayout.plan.model import Plan
+from zlayout.planner.model import Plan
 from zlayout.report.findings import RULES, Finding, findings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zlayout.plan.model import ColumnForecast, Decay, GroupPlan, LeftOver, Plan, SettingDrift, TablePlan, summary
-from zlayout.plan.result import TableResult
+from zlayout.planner.model import ColumnForecast, Decay, GroupPlan, LeftOver, Plan, SettingDrift, TablePlan, summary
+from zlayout.planner.result import TableResult
 from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size, version_word
 
 Style = Callable[[str, str], str]

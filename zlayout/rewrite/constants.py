@@ -16,9 +16,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from zlayout.rewrite.catalyst import column_of, expression_of, object_literal, static_call, wrapped, wrapping
-from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.scala import scala_object
+from zlayout.spark.catalyst import column_of, expression_of, object_literal, static_call, wrapped, wrapping
+from zlayout.spark.jvm import jvm_of
+from zlayout.spark.scala import scala_object
 
 MOST_DIGITS_IN_A_LONG = 18
 UTF8_BINARY = 0  # Spark's number of the collation that compares bytes

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.catalyst import (
+from zlayout.rewrite.rows import PREFIX
+from zlayout.spark.catalyst import (
     call,
     column_of,
     expression_of,
@@ -31,9 +32,8 @@ from zlayout.rewrite.catalyst import (
     wrapped,
     wrapping,
 )
-from zlayout.rewrite.jvm import jvm_of
-from zlayout.rewrite.rows import PREFIX
-from zlayout.rewrite.scala import scala_map, scala_object
+from zlayout.spark.jvm import jvm_of
+from zlayout.spark.scala import scala_map, scala_object
 from zlayout.sql_text import quoted
 
 ROW = f"{PREFIX}row"

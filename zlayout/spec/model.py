@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location
-from zlayout.spec.predicate import Predicate
+from zlayout.predicate.model import Predicate
 from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
+from zlayout.predicate.model import columns
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.predicate import columns
 from zlayout.spec.transforms import takes
 from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import quoted

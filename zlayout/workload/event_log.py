@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from zlayout.errors import Location, SpecError
+from zlayout.predicate.model import And, IsNull, Not, Predicate
 from zlayout.reading import open_file
-from zlayout.spec.predicate import And, IsNull, Not, Predicate
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import Query, Scan, Unused
 

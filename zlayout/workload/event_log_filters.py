@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Operator, Or, Predicate
-from zlayout.workload.conditions import named, starting_with
+from zlayout.predicate.conditions import named, starting_with
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate
 from zlayout.workload.model import Query
 
 NOT_READ = "a pushed filter that cannot be read back"
@@ -80,7 +80,7 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    from zlayout.spec.sqlglot_terms import UNFORESEEN
+    from zlayout.predicate.sqlglot_terms import UNFORESEEN
     from zlayout.workload.statements import read_query, silent
 
     if not text.strip():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from zlayout.spec.predicate import Predicate
+from zlayout.predicate.model import Predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate, columns
-from zlayout.workload.conditions import NEGATED, Reason, condition, named, rejects_null
+from zlayout.predicate.conditions import NEGATED, Reason, condition, named, rejects_null
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, columns
 from zlayout.workload.model import Query, Scan, Unused
 from zlayout.workload.sources import Cte, Ctes, Source, column_parts, generated, own_columns, owner, source
 

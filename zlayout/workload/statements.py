@@ -73,7 +73,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
-    from zlayout.spec.sqlglot_terms import UNFORESEEN
+    from zlayout.predicate.sqlglot_terms import UNFORESEEN
     from zlayout.workload.queries import Reader, TooManyScansError
 
     def refused(reason: str) -> tuple[list[Scan], list[Unused]]:

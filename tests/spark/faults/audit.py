@@ -10,7 +10,7 @@ from reliability import count
 from spark.faults.points import OPTIONS, run
 from spark.faults.tables import Rows, Table
 
-from zlayout.planning import plan_table
+from zlayout.app.plan import plan_table
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from itertools import count
 import pytest
 from spark.faults.tables import DELTA, Delta, Iceberg, Table
 
-from zlayout.backends.delta.backend import DeltaBackend
-from zlayout.backends.iceberg.backend import IcebergBackend
-from zlayout.backends.spark import SparkRuntime
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
 _numbers = count(1)

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import pytest
 from spark.faults.tables import Table
 
-from zlayout.applying import Applied, apply_table, new_run
-from zlayout.backends.base import Commit, Outcome, Progress
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.iceberg.staging import Staged
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.plan import plan_table
+from zlayout.formats.base import Commit, Outcome, Progress
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.iceberg.write.staging import Staged
+from zlayout.planner.decision import PlanOptions
 from zlayout.rewrite.gate import Gate
 
 OPTIONS = PlanOptions()

@@ -14,9 +14,9 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from zlayout.backends.base import Backend
-from zlayout.backends.iceberg.catalog import load_table
 from zlayout.errors import Location
+from zlayout.formats.base import Backend
+from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, TableName, ZorderColumn
 
 Rows = Mapping[int, tuple[int, str, int]]  # a, b, p by id

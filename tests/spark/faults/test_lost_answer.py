@@ -13,8 +13,8 @@ from spark.faults.audit import audit, converge, promised
 from spark.faults.points import run, run_with
 from spark.faults.tables import SOME_VARIANTS, Table, first_rows
 
-from zlayout.backends.delta.jvm import DeltaJvm
-from zlayout.backends.iceberg import commit as iceberg_commit
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.iceberg.write import commit as iceberg_commit
 
 ERRORS = {
     "gateway": Py4JNetworkError("Answer from Java side is empty"),

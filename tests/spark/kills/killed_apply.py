@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 from pyspark import SparkContext
 
-from zlayout import applying
-from zlayout.backends.delta import commit as delta_commit
-from zlayout.backends.delta import settings as delta_settings
-from zlayout.backends.delta.outcome import Log
-from zlayout.backends.iceberg import commit as iceberg_commit
-from zlayout.backends.iceberg import settings as iceberg_settings
-from zlayout.backends.iceberg.staging import Staged
+from zlayout.app import apply as applying
 from zlayout.cli.main import main as zlayout
+from zlayout.formats.delta.write import commit as delta_commit
+from zlayout.formats.delta.write import settings as delta_settings
+from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.iceberg.write import commit as iceberg_commit
+from zlayout.formats.iceberg.write import settings as iceberg_settings
+from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.rewrite import engine
 from zlayout.rewrite.gate import Gate
 

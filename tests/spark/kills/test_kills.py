@@ -18,12 +18,12 @@ from spark.kills.killed_apply import POINTS
 from spark.kills.runs import ROWS, KilledRun, killed_run
 from spark.projects import DELTA, ICEBERG
 
-from zlayout.applying import Applied, apply_table, new_run
-from zlayout.backends.orphans import find_orphans
-from zlayout.backends.registry import backend_for
-from zlayout.backends.spark import SparkRuntime, session_conf
-from zlayout.plan.decision import PlanOptions
-from zlayout.planning import plan_table
+from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.plan import plan_table
+from zlayout.formats.orphans import find_orphans
+from zlayout.formats.registry import backend_for
+from zlayout.planner.decision import PlanOptions
+from zlayout.spark.session import SparkRuntime, session_conf
 from zlayout.spec.load import load_project
 
 VICTIMS = ("jvm", "python", "both")

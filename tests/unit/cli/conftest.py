@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from contract import make_rows
 from deltalake import write_deltalake
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.backends.base import Commit, GroupFailed, Notify, Work
-from zlayout.backends.memory.backend import MemoryBackend
-from zlayout.backends.memory.store import MemoryCatalog, MemoryTable
+from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 
 PROJECT = """\
 version: 1

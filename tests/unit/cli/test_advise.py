@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from unit.cli.conftest import write_project
 
-from zlayout.advise import spark_sample
-from zlayout.advise.model import KeySample
+from zlayout.advisor import spark_sample
+from zlayout.advisor.model import KeySample
 from zlayout.cli.files import write_whole
 from zlayout.cli.main import run
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from unit.cli.conftest import LAYOUT, Scripted
 
-from zlayout.applying import Applied
-from zlayout.backends.base import Commit, Progress
-from zlayout.backends.spark import SparkRuntime
+from zlayout.app.apply import Applied
 from zlayout.cli.apply import cancel_jobs
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
@@ -20,6 +18,8 @@ from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.main import run
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.views import HEARTBEAT, Bars, Lines, Moment
+from zlayout.formats.base import Commit, Progress
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
 

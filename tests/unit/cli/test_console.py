@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.backends.spark import SparkRuntime
 from zlayout.cli.console import Color, Console, wants_color
 from zlayout.cli.spark_log import tell_log
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
 

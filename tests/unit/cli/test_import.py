@@ -13,9 +13,9 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
 from unit.cli.conftest import LAYOUT, PROJECT, Scripted
 
-from zlayout.backends.ordering import last_zorder
+from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run
-from zlayout.importing import recorded_settings, target_size
+from zlayout.formats.ordering import last_zorder
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zlayout.cli.inspect import _promises
-from zlayout.plan.forecast import Promise
+from zlayout.planner.forecast import Promise
 
 
 def test_predicted_measured_and_their_ratio() -> None:

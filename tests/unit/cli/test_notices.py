@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from zlayout.applying import apply_table, new_run
-from zlayout.backends.base import Commit, Notice, Outcome
+from zlayout.app.apply import apply_table, new_run
 from zlayout.cli.console import Console
 from zlayout.cli.views import Lines, describe
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.decision import PlanOptions
-from zlayout.plan.model import TablePlan
+from zlayout.formats.base import Commit, Notice, Outcome
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.model import TablePlan
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
@@ -51,7 +51,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
 
         decision = Decision()
 
-    monkeypatch.setattr("zlayout.applying.plan_table", lambda *_: Planned())
+    monkeypatch.setattr("zlayout.app.apply.plan_table", lambda *_: Planned())
     announced: list[Outcome] = []
     applied = new_run(Planned())  # type: ignore[arg-type]
     apply_table(

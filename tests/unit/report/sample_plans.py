@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import (
+from zlayout.planner.model import (
     ColumnForecast,
     Decay,
     GroupPlan,
@@ -16,7 +16,7 @@ from zlayout.plan.model import (
     SettingDrift,
     TablePlan,
 )
-from zlayout.plan.result import MeasuredColumn, TableResult
+from zlayout.planner.result import MeasuredColumn, TableResult
 
 PLACE = Location("layouts/orders.yaml", 3, 1)
 

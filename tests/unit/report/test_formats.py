@@ -16,7 +16,7 @@ from unit.report import golden
 from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
 
 from zlayout.errors import Diagnostic
-from zlayout.plan.model import GroupPlan, Plan
+from zlayout.planner.model import GroupPlan, Plan
 from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS

@@ -13,8 +13,8 @@ from lxml import html as parser
 from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import SpecError
-from zlayout.plan.model import FIRST, Plan
-from zlayout.plan.picture import Boxes, Picture, StripCell
+from zlayout.planner.model import FIRST, Plan
+from zlayout.planner.picture import Boxes, Picture, StripCell
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values

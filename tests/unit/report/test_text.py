@@ -7,7 +7,7 @@ from dataclasses import replace
 from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.plan.model import FIRST, Plan, TablePlan
+from zlayout.planner.model import FIRST, Plan, TablePlan
 from zlayout.report import html
 from zlayout.report.text import TextOptions, drift_line, last_line, render
 

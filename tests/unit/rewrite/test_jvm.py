@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.java_gateway import JavaClass
 
-from zlayout.rewrite.jvm import JvmPackage
+from zlayout.spark.jvm import JvmPackage
 
 
 class Silent:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from zlayout.errors import Location, SpecError
+from zlayout.predicate.model import Compare
 from zlayout.spec.load import find_project, load_project
 from zlayout.spec.model import Layout, Project, TableName, Tolerance, ZorderColumn
-from zlayout.spec.predicate import Compare
 from zlayout.table.partition import PartitionField
 
 PROJECT = """version: 1

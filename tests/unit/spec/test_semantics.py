@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from zlayout.errors import Location
+from zlayout.predicate.parse import parse_where
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.spec.semantics import check
-from zlayout.spec.where import parse_where
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import Column, FileTable, TableState
 

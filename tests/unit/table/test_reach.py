@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from unit.plan.plans import File, state
+from unit.planner.plans import File, state
 
 from zlayout.table.metrics import column_metrics, rows_with_value
 from zlayout.table.reach import NOWHERE, Reach, reach

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zlayout.errors import SpecError
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import files, read_workload
 from zlayout.workload.event_log import _scan, is_event_log
 from zlayout.workload.event_log_filters import NOT_READ, partition_filters, pushed_filters, sql_filters

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spec.predicate import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.conditions import starting_with
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.workload import Workload, read_workload
-from zlayout.workload.conditions import starting_with
 
 
 def read(tmp_path: Path, query: str, **columns: list[str]) -> Workload:

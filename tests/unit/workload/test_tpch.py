@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spec.predicate import And, Compare, In, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.workload import Workload, read_workload
 
 COLUMNS = {

@@ -1,0 +1,143 @@
+"""A real backend without Spark: the same observation, the same commits, rows in Arrow. For tests and examples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile, Version, by_partition, new_path
+
+from zlayout.curve.layout import build
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
+from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.spec.model import Layout, TableName
+from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
+
+
+class MemoryBackend:
+    """Satisfies `zlayout.formats.base.Backend` over a `MemoryCatalog`."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        self._catalog = catalog
+        self.capabilities = Capabilities("memory", partition_evolution=True, native_by_rank=True)
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        stored = self._catalog.load(table.identifier)
+        log = {v.number: v for v in stored.log}
+        at = stored.current if version is None else log.get(version)
+        if at is None:
+            raise TableError.of("ZL103", f"table {table} has no version {version}")
+        return TableState(
+            table=str(table),
+            format="memory",
+            location=f"memory:{table}",
+            table_id=stored.table_id,
+            version=at.number,
+            schema_digest=hashlib.sha256(str(at.schema).encode()).hexdigest(),
+            columns=tuple(Column(f.name, f.type, _orderable(f.type)) for f in at.schema),
+            partition_fields=at.fields,
+            spec_id=at.spec_id,
+            properties=dict(at.properties),
+            features=frozenset(),
+            refusals=(),
+            files=_file_table(at, [c for c in columns if c in at.schema.names]),
+        )
+
+    def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        return ()
+
+    def partition_diagnostics(
+        self,
+        fields: tuple[PartitionField, ...],  # noqa: ARG002
+        state: TableState,  # noqa: ARG002
+    ) -> tuple[Diagnostic, ...]:
+        return ()
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        table = self._catalog.load(work.table.identifier)
+        pinned = table.current
+        if work.properties:
+            yield Commit("settings", table.set_properties(dict(work.properties)))
+        if work.partition_by is not None:
+            yield Commit("settings", table.set_partitioning(work.partition_by))
+        for number, group in enumerate(work.groups):
+            notify(Progress(str(work.table), "rewriting", number, len(work.groups)))
+            try:
+                yield _rewrite(table, pinned, work.layout, group)
+            except CommitConflict as conflict:
+                yield GroupFailed((group.id,), conflict)
+
+
+def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) -> Commit:
+    paths = group.files.path.to_pylist()
+    read = [pinned.files[path] for path in paths if path in pinned.files]
+    if len(read) < len(paths):
+        raise CommitConflict.of("ZL320", f"{len(paths) - len(read)} of {len(paths)} files changed meanwhile")
+    rows = pa.concat_tables(f.live for f in read)
+    record = LayoutRecord(layout.layout_id, layout.settings())
+    new = [
+        StoredFile(new_path(), part, partition, layout=record, group=group.id)
+        for partition, inside in by_partition(rows, table.current)
+        for part in _cut(inside, layout, group.target_files)
+    ]
+    if sum(len(f.rows) for f in new) != len(rows):
+        raise EngineError.of("ZL310", "rows written differ from rows read; nothing was committed")
+    version = table.replace_files(read, new)
+    return Commit(
+        "rewrite",
+        version,
+        (group.id,),
+        files_removed=len(read),
+        files_added=len(new),
+        bytes_removed=sum(f.rows.nbytes for f in read),
+        bytes_added=sum(f.rows.nbytes for f in new),
+        rows=len(rows),
+    )
+
+
+def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
+    """The rows as files, each a piece of the curve."""
+    if files == 1 or not len(rows):
+        return [rows] if len(rows) else []
+    keys = {c.name: rows[c.name].combine_chunks() for c in layout.columns}
+    where = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise).locate(keys)
+    return [rows.filter(pa.array(where == file)) for file in np.unique(where)]
+
+
+def _file_table(version: Version, columns: list[str]) -> FileTable:
+    files = list(version.files.values())
+    partitions = list(dict.fromkeys(f.partition for f in files))
+    records = {f.layout.layout_id: f.layout for f in files if f.layout}
+    order = list(records)
+    groups = {name: n for n, name in enumerate(dict.fromkeys(f.group for f in files if f.layout))}
+    return FileTable(
+        path=pa.array([f.path for f in files], pa.string()),
+        version_key=pa.array([f.version_key for f in files], pa.string()),
+        rows=np.array([len(f.rows) for f in files], dtype=np.int64),
+        deleted=np.array([len(f.deleted) for f in files], dtype=np.int64),
+        shared_deletes=np.zeros(len(files), np.bool_),
+        bytes=np.array([f.rows.nbytes for f in files], dtype=np.int64),
+        partition=np.array([partitions.index(f.partition) for f in files], dtype=np.int32),
+        partitions=tuple(partitions),
+        layout=np.array([order.index(f.layout.layout_id) if f.layout else -1 for f in files], dtype=np.int32),
+        layouts=tuple(records.values()),
+        group=np.array([groups[f.group] if f.layout else -1 for f in files], dtype=np.int32),
+        bounds={name: _bounds(files, name, version.schema.field(name).type) for name in columns},
+    )
+
+
+def _bounds(files: Sequence[StoredFile], column: str, kind: pa.DataType) -> ColumnBounds:
+    ends = [pc.min_max(f.rows[column]).as_py() for f in files]
+    return ColumnBounds(
+        lower=pa.array([e["min"] for e in ends], kind),
+        upper=pa.array([e["max"] for e in ends], kind),
+        null_count=np.array([f.rows[column].null_count for f in files], dtype=np.int64),
+        truncated=np.zeros(len(files), dtype=bool),
+    )
+
+
+def _orderable(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))

@@ -1,0 +1,49 @@
+"""Whether the declared layout can be simulated, and what is said where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from unit.planner.plans import SPEC, File, state
+
+from zlayout.advisor.declared import declared_layout, searched
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.planner.work import Capabilities
+from zlayout.table.partition import PartitionField
+
+DELTA, ICEBERG = DeltaBackend.capabilities, IcebergBackend.capabilities
+TABLE = state(File(0, 9))
+CHOICE = "The declared layout is of engine native; those to choose from are of engine zlayout."
+UNKNOWN = (
+    "The declared layout is not simulated: what engine native of iceberg leaves by curve zorder cannot be predicted."
+)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "engine", "curve", "simulated", "notes"),
+    [
+        (ICEBERG, "zlayout", "zorder", True, ()),
+        (DELTA, "native", "zorder", True, (CHOICE,)),
+        (ICEBERG, "native", "linear", True, (CHOICE,)),
+        (ICEBERG, "native", "zorder", False, (CHOICE, UNKNOWN)),
+    ],
+)
+def test_what_cannot_be_predicted_is_not_simulated(
+    capabilities: Capabilities, engine: str, curve: str, simulated: bool, notes: tuple[str, ...]
+) -> None:
+    spec = replace(SPEC, layout=replace(SPEC.layout, engine=engine, curve=curve))
+    assert declared_layout(spec, TABLE, capabilities) == (spec.layout if simulated else None, notes)
+    assert searched(spec).engine == "zlayout"
+
+
+def test_another_partitioning_is_not_simulated() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("a"),))
+    note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
+    assert declared_layout(spec, TABLE, DELTA) == (None, (note,))
+
+
+def test_without_columns_there_is_no_declared_layout() -> None:
+    spec = replace(SPEC, layout=replace(SPEC.layout, columns=(), engine="native"))
+    assert declared_layout(spec, TABLE, ICEBERG) == (None, ())

@@ -1,0 +1,109 @@
+"""A study as text, JSON and HTML: widths, hostile names, and the same numbers in all of them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from lxml import html
+from unit.advisor.tables import table_state
+
+from zlayout.advisor.document import to_json
+from zlayout.advisor.model import KeySample, Study, TableQuery
+from zlayout.advisor.page import render as as_page
+from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.advisor.text import render as as_text
+from zlayout.predicate.model import Compare
+from zlayout.spec.model import Layout
+from zlayout.workload import Query
+
+EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
+LONG = "a.very.long.nested.column.name." + "x" * 60
+ROWS = 4_000
+BASE = Layout((), "kd", 1000, False, 4_000, True, "zlayout")
+
+
+def make(*columns: str) -> Study:
+    rng = np.random.default_rng(0)
+    data = {name: pa.array(rng.integers(0, 1_000, ROWS)) for name in columns}
+    every = (np.ones(1, bool),)
+    queries = [
+        TableQuery(Query("", f"some/folder/{name}.sql:{n}", 1.0 + n), (Compare(name, "=", 37 * n),), every)
+        for name in columns
+        for n in range(3)
+    ]
+    state = replace(table_state(data, rng.integers(0, 10, ROWS)), table=f"lake.db.{columns[0]}")
+    sample = KeySample(data, np.zeros(ROWS, np.int32), 9)
+    found = study(state, tuple(queries), sample, rewrite_target(state, 4_000), {}, Question((), None, BASE, True))
+    unused = tuple((queries[0].place, f"upper({name}) = 'X'", "a reason") for name in columns)
+    return with_workload(found, ("some/folder/q.sql",), len(queries) + 1, 1, unused)
+
+
+PLAIN = make("a", "b", "c")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_text_keeps_to_the_width(width: int, verbose: bool) -> None:
+    for found in (PLAIN, make(LONG, "b")):
+        text = as_text(found, width, verbose=verbose)
+        pasted = text.index("To paste")
+        assert max(map(len, text[:pasted].splitlines())) <= width
+
+
+def test_text_shows_queries_by_the_name_of_their_file_and_all_of_them_when_verbose() -> None:
+    text = as_text(PLAIN, 80, verbose=True)
+    assert "  a.sql:0 " in text
+    assert "some/folder/a.sql" not in text.partition("not used")[0].partition("Query by query")[2]
+    assert text.count(".sql:") == 9 + 3 + 1
+
+
+def test_hostile_names_do_no_harm() -> None:
+    found = make(EVIL, "b")
+    text = as_text(found, 100, verbose=True)
+    assert all(unicodedata.category(c) not in ("Cc", "Cf") for c in text.replace("\n", ""))
+    page = as_page(found)
+    assert "<script" not in page
+    assert all(unicodedata.category(c) not in ("Cc", "Cf") for c in page.replace("\n", ""))
+    assert json.loads(to_json(found))["table"] == f"lake.db.{EVIL}"
+
+
+def test_all_reports_have_the_same_numbers() -> None:
+    document = json.loads(to_json(PLAIN))
+    page = html.fromstring(as_page(PLAIN))
+    rows = page.xpath("//section[h2[@id='queries']]//tbody/tr")
+    shown = [(r.xpath("th/code/text()")[0], r.xpath("td[@class='n']/text()")) for r in rows]
+    assert len(shown) == len(document["queries"]) == 9
+    for (place, cells), query in zip(shown, document["queries"], strict=True):
+        assert query["query"].endswith("/" + place)
+        assert float(cells[1]) == query["weight"]
+        assert int(cells[2]) == query["files"]["now"]
+        assert int(cells[3]) == query["files"]["then"]
+    now, then = document["now"]["bytes_read"], next(c["bytes_read"] for c in document["layouts"] if c["best"])
+    assert f"reads {then / now:.0%} of the bytes" in document["verdict"]
+    assert document["verdict"] in " ".join(as_text(PLAIN, 100).split())
+    assert page.xpath("string(//p[@class='headline'])") == document["verdict"]
+
+
+def test_the_mean_is_by_weight() -> None:
+    document = json.loads(to_json(PLAIN))
+    total = sum(q["weight"] * q["files"]["then"] for q in document["queries"])
+    best = next(c for c in document["layouts"] if c["best"])
+    assert best["files_opened"] == pytest.approx(total / sum(q["weight"] for q in document["queries"]))
+
+
+def test_steps_tell_each_column_s_files_for_each_number_of_columns() -> None:
+    document = json.loads(to_json(PLAIN))
+    assert [len(s["columns"]) for s in document["steps"]] == [1, 2, 3]
+    text = as_text(PLAIN, 80)
+    line = next(x for x in text.splitlines() if x.strip().endswith("columns") and "1" in x)
+    assert line.split()[:3] == [f"{n}*" if len(best_columns()) == n else f"{n}" for n in (1, 2, 3)]
+
+
+def best_columns() -> list[str]:
+    assert PLAIN.best is not None
+    return [c.name for c in PLAIN.best.layout.columns]

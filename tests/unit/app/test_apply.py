@@ -1,0 +1,243 @@
+"""Applying one table: what is retried, what is reported, with which exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from contract import make_rows
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+
+from zlayout.app.apply import Applied, apply_table, check_saved, exit_code, new_run
+from zlayout.app.plan import Planned, as_plan, plan_table
+from zlayout.app.results import result_of
+from zlayout.errors import CommitConflict, Location, Refused, TableError
+from zlayout.formats.base import Commit, GroupFailed, Notify, Work
+from zlayout.planner import document
+from zlayout.planner.diff import Decision, PlanOptions
+from zlayout.planner.model import BLIND, PropertyChange, Status, TablePlan
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+
+SPEC = LayoutSpec(
+    TableName("mem", ("db",), "t"),
+    Layout((ZorderColumn("a"),), "kd", 1000, False, 2000, True, "zlayout"),
+    Location("layouts/t.yaml"),
+)
+OPTIONS = PlanOptions()
+
+
+class Disturbed(MemoryBackend):
+    """Before each of the first `conflicts` rewrites, another tool compacts the table; or the engine breaks."""
+
+    def __init__(self, table: MemoryTable, conflicts: int = 0, breaks: Exception | None = None) -> None:
+        super().__init__(MemoryCatalog({"db.t": table}))
+        self.table, self.conflicts, self.breaks, self.runs = table, conflicts, breaks, 0
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        self.runs += 1
+        if self.breaks is not None:
+            raise self.breaks
+        if self.runs <= self.conflicts:
+            self.table.append(make_rows(50, start=10_000 * self.runs))
+            conflict = CommitConflict.of("ZL321", "someone was faster")
+            yield GroupFailed(tuple(g.id for g in work.groups), conflict)
+            return
+        yield from super().execute(work, notify)
+
+
+@pytest.fixture
+def table() -> MemoryTable:
+    rows = make_rows(200)
+    stored = MemoryTable(rows.schema)
+    stored.append(rows, files=4)
+    return stored
+
+
+def run(backend: Disturbed, attempts: int = 3) -> Applied:
+    planned = plan_table(SPEC, backend, OPTIONS)
+    applied = new_run(planned)
+    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=attempts)
+    return applied
+
+
+def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=2)
+    applied = run(backend)
+    assert (backend.runs, len(applied.failures), len(applied.commits), applied.exit_code) == (3, 2, 1, 0)
+
+
+def test_conflicts_without_end_are_given_up(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=99)
+    applied = run(backend)
+    assert (backend.runs, applied.commits, applied.exit_code) == (3, [], 1)
+
+
+def test_a_reviewed_plan_is_never_replaced_by_another(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=1)
+    applied = run(backend, attempts=1)
+    assert (backend.runs, applied.commits, applied.exit_code) == (1, [], 1)
+
+
+def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) -> None:
+    applied = run(Disturbed(table, breaks=ZeroDivisionError("odd")))
+    assert applied.exit_code == 1
+    assert applied.error is not None
+    (diagnostic,) = applied.error.diagnostics
+    assert diagnostic.code == "ZL307"
+    assert "ZeroDivisionError: odd" in diagnostic.message
+    assert applied.run_id in diagnostic.hint
+
+
+def test_a_refusal_afterwards_exits_with_3() -> None:
+    after = TablePlan("mem.db.t", "memory", Location("x"), "refused")
+    assert Applied("mem.db.t", "run", after=after).exit_code == 3
+
+
+def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    planned = plan_table(SPEC, backend, OPTIONS)
+    change = PropertyChange("p", None, "full", "no statistics")
+    saved = replace(planned.decision.plan, properties=(change,))
+    with pytest.raises(Refused, match="settings to change are not the ones"):
+        check_saved(saved, planned, backend, OPTIONS, "compatible")
+    again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.groups))
+    assert check_saved(saved, again, backend, OPTIONS, "compatible") is again
+    assert planned.state is not None
+    elsewhere = replace(again, state=replace(planned.state, properties={"p": "counts"}))
+    with pytest.raises(Refused, match="properties changed: p"):
+        check_saved(saved, elsewhere, backend, OPTIONS, "compatible")
+
+
+def test_a_saved_plan_whose_spec_does_not_fit_the_table_any_more_says_why(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    saved = plan_table(SPEC, backend, OPTIONS).decision.plan
+    spec = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("gone"),)))
+    with pytest.raises(TableError, match="ZL012 unknown column 'gone'"):
+        check_saved(saved, plan_table(spec, backend, OPTIONS), backend, OPTIONS, "compatible")
+
+
+def test_rows_survive_all_of_it(table: MemoryTable) -> None:
+    run(Disturbed(table, conflicts=1))
+    expected = pa.concat_tables([make_rows(200), make_rows(50, start=10_000)])
+    assert table.rows().sort_by("id").equals(expected.sort_by("id").combine_chunks())
+
+
+def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTable) -> None:
+    backend = Disturbed(table)
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
+    options = PlanOptions(max_rewrite_bytes=size)
+    saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").tables[0]
+    assert saved.left_over is not None
+    table.append(make_rows(10, start=10_000))
+    checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+    applied = new_run(checked)
+    apply_table(checked, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=1)
+    assert [c.files_removed for c in applied.commits] == [2]
+    assert (result_of(applied).outcome, applied.exit_code) == ("within_budget", 0)
+    with pytest.raises(Refused, match="stale"):
+        check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+
+
+def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable) -> None:
+    backend = Disturbed(table, conflicts=1)
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
+    options = PlanOptions(max_rewrite_bytes=size)
+    planned = plan_table(SPEC, backend, options)
+    applied = new_run(planned)
+    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    assert sum(c.bytes_removed for c in applied.commits) <= size
+    assert (len(applied.commits), applied.exit_code) == (1, 0)
+
+
+def test_what_no_longer_fits_the_budget_after_a_conflict_is_a_failure(table: MemoryTable) -> None:
+    class Merged(Disturbed):
+        """Another tool makes of the files that are being rewritten one that is larger than all that may be."""
+
+        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:  # noqa: ARG002
+            self.runs += 1
+            self.table.compact()
+            yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
+
+    backend = Merged(table)
+    options = PlanOptions(max_rewrite_bytes=sum(f.rows.nbytes for f in table.current.files.values()) // 2)
+    planned = plan_table(SPEC, backend, options)
+    applied = new_run(planned)
+    table.append(make_rows(150, start=10_000))
+    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    assert (backend.runs, applied.commits, applied.exit_code) == (1, [], 1)
+    assert [d.code for d in result_of(applied).problems] == ["ZL321"]
+
+
+@pytest.mark.parametrize("found_again", [True, False])
+def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: MemoryTable, found_again: bool) -> None:
+    """Unless its files have another reason, so that the plan after the conflict takes them."""
+
+    class Conflicting(Disturbed):
+        def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+            self.runs += 1
+            if self.runs == 1:
+                yield GroupFailed(tuple(g.id for g in work.groups), CommitConflict.of("ZL321", "someone was faster"))
+            else:
+                yield from super().execute(work, notify)
+
+    first = plan_table(SPEC, Disturbed(table), OPTIONS).decision
+    if not found_again:
+        run(Disturbed(table))
+    backend = Conflicting(table)
+    now = plan_table(SPEC, backend, OPTIONS)
+    assert now.state is not None
+    plan = replace(first.plan, groups=tuple(replace(g, reason=BLIND) for g in first.plan.groups))
+    blind = replace(first, plan=plan, groups=(replace(first.groups[0], files=now.state.files),))
+    applied = new_run(now)
+    apply_table(replace(now, decision=blind), backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
+    assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")
+    assert [d.code for d in result_of(applied).problems] == ([] if found_again else ["ZL321"])
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ("", 0),
+        ("done", 0),
+        ("done failed", 1),
+        ("refused", 3),
+        ("refused nothing", 3),
+        ("refused failed", 1),
+        ("done refused", 1),
+        ("part-refused", 1),
+    ],
+)
+def test_exit_code_3_says_that_nothing_was_written(ends: str, code: int) -> None:
+    after: dict[str, Status] = {"done": "unchanged", "nothing": "unchanged", "failed": "changes"}
+    applied = []
+    for end in ends.split():
+        one = Applied(
+            "mem.db.t", "run", after=TablePlan("mem.db.t", "memory", SPEC.location, after.get(end, "refused"))
+        )
+        if end in ("done", "part-refused"):
+            one.commits.append(Commit("rewrite", 1))
+        applied.append(one)
+    assert exit_code(applied) == code
+
+
+def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -> None:
+    size = sum(f.rows.nbytes for f in table.current.files.values()) // 2 + 100
+    spec = replace(SPEC, max_group_size=size)
+    backend = Disturbed(table)
+    planned = plan_table(spec, backend, OPTIONS)
+    applied = new_run(planned)
+    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    assert (backend.runs, len(applied.commits)) == (2, 2)
+
+
+def test_memory_goes_back_to_the_system_before_every_rewrite(
+    table: MemoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, given_back = Disturbed(table, conflicts=1), []
+    monkeypatch.setattr("zlayout.app.apply.give_back_freed_memory", lambda: given_back.append(backend.runs))
+    run(backend)
+    assert given_back == [0, 1]

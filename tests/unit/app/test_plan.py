@@ -1,0 +1,74 @@
+"""Many tables at once: read side by side, one broken table stops none of the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from contract import make_rows
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+
+from zlayout.app.plan import as_plan, plan_tables
+from zlayout.errors import Location
+from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.table.state import TableState
+
+LAYOUT = Layout((ZorderColumn("a"),), "kd", 1000, False, 2000, True, "zlayout")
+SPECS = [LayoutSpec(TableName("mem", ("db",), f"t{n}"), LAYOUT, Location(f"t{n}.yaml", 2)) for n in range(4)]
+
+
+class Watched(MemoryBackend):
+    """Each observation waits until `together` of them are under way, and may fail."""
+
+    def __init__(self, together: int, breaks: Exception | None = None) -> None:
+        table = MemoryTable(make_rows(1).schema)
+        table.append(make_rows(200), files=4)
+        super().__init__(MemoryCatalog({f"db.t{n}": table for n in range(4)}))
+        self.barrier = threading.Barrier(together)
+        self.breaks, self.active, self.most = breaks, 0, 0
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        self.active += 1
+        self.most = max(self.most, self.active)
+        try:
+            self.barrier.wait(timeout=30)
+            if self.breaks is not None and table.name == "t1":
+                raise self.breaks
+            return super().observe(table, columns, version)
+        finally:
+            self.active -= 1
+
+
+def test_tables_are_read_side_by_side_as_many_as_allowed() -> None:
+    backend = Watched(together=2)
+    planned = plan_tables(SPECS, {"mem": backend}, parallelism=2)
+    assert [p.decision.plan.status for p in planned] == ["changes"] * 4
+    assert backend.most == 2
+    assert [p.spec for p in planned] == SPECS
+
+
+def test_one_at_a_time() -> None:
+    backend = Watched(together=1)
+    plan_tables(SPECS, {"mem": backend}, parallelism=1)
+    assert backend.most == 1
+
+
+@pytest.mark.parametrize("error", [OSError("no route to host"), KeyError("schema")])
+def test_a_broken_table_stops_no_other(error: Exception) -> None:
+    planned = plan_tables(SPECS, {"mem": Watched(1, error)}, parallelism=1)
+    plan = as_plan(planned)
+    assert [t.status for t in plan.tables] == ["changes", "error", "changes", "changes"]
+    (diagnostic,) = plan.tables[1].diagnostics
+    assert diagnostic.code == "ZL104"
+    assert type(error).__name__ in diagnostic.message
+    assert diagnostic.location == Location("t1.yaml", 2)
+    assert plan.exit_code == 1
+
+
+def test_a_table_that_is_not_there_is_named() -> None:
+    missing = replace(SPECS[0], table=TableName("mem", ("db",), "t9"))
+    (planned,) = plan_tables([missing], {"mem": Watched(1)})
+    assert [d.code for d in planned.decision.plan.diagnostics] == ["ZL102"]

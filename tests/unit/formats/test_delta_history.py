@@ -1,0 +1,79 @@
+"""What commits say of themselves, read from their heads: as deltalake tells it, in logs of it and written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from zlayout.formats.delta.read.history import AT_ONCE, HEAD, commit_infos
+from zlayout.formats.delta.read.tags import log_names
+from zlayout.formats.ordering import last_zorder
+
+
+def read(root: Path, version: int = 10**6, most: int = 1000) -> list[dict[str, Any]]:
+    storage = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
+    return list(commit_infos(storage, log_names(storage), version, most))
+
+
+def commit(root: Path, version: int, *lines: str) -> None:
+    (root / "_delta_log").mkdir(exist_ok=True)
+    (root / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n")
+
+
+def info(**says: Any) -> str:
+    return json.dumps({"commitInfo": says})
+
+
+def test_the_same_as_deltalake_tells(tmp_path: Path) -> None:
+    for start in range(3):
+        write_deltalake(str(tmp_path), pa.table({"a": [start, 2], "b": [1, start]}), mode="append")
+    table = DeltaTable(str(tmp_path))
+    table.optimize.compact()
+    table.delete("a = 1")
+    told = [(h["version"], h["operation"], h["operationParameters"]) for h in DeltaTable(str(tmp_path)).history()]
+    assert [(i["version"], i["operation"], i["operationParameters"]) for i in read(tmp_path)] == told
+
+
+def test_newest_first_up_to_a_version_and_a_number(tmp_path: Path) -> None:
+    for version in range(2 * AT_ONCE + 3):
+        commit(tmp_path, version, info(operation=f"W{version}"))
+    (tmp_path / "_delta_log" / f"{7:020}.checkpoint.parquet").write_text("")
+    assert [i["version"] for i in read(tmp_path)] == [*reversed(range(2 * AT_ONCE + 3))]
+    found = read(tmp_path, version=AT_ONCE + 5, most=AT_ONCE + 2)
+    assert [(i["version"], i["operation"]) for i in found] == [(n, f"W{n}") for n in range(AT_ONCE + 5, 3, -1)]
+
+
+@pytest.mark.parametrize("before", [HEAD - 300, HEAD - 20, HEAD - 1, HEAD, 3 * HEAD])
+def test_a_writer_may_put_it_behind_what_it_did(tmp_path: Path, before: int) -> None:
+    empty = len(json.dumps({"add": {"path": ""}}))
+    for left in range(before - 3, before + 1):  # bytes before the line, so that the head ends all around its start
+        said = info(operation="WRITE", userMetadata="x" * 100)
+        commit(tmp_path, 0, json.dumps({"add": {"path": "x" * (left - empty - 1)}}), said)
+        assert read(tmp_path) == [{"operation": "WRITE", "userMetadata": "x" * 100, "version": 0}]
+
+
+def test_words_elsewhere_are_not_it(tmp_path: Path) -> None:
+    commit(tmp_path, 0, json.dumps({"add": {"path": "a", "partitionValues": {"commitInfo": "{}"}}}))
+    commit(tmp_path, 1, json.dumps({"add": {"path": '{"commitInfo":{}}'}}), ' { "commitInfo" : {"operation": "W"}}')
+    commit(tmp_path, 2, json.dumps({"commitInfo": ["W"]}))
+    assert read(tmp_path) == [{"operation": "W", "version": 1}]
+
+
+def test_commits_behind_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> None:
+    commit(tmp_path, 0, '{"commitInfo": {')
+    for version in range(1, AT_ONCE + 1):
+        commit(tmp_path, version, info(operation="OPTIMIZE", operationParameters={"zOrderBy": '["a"]'}))
+    storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
+    assert last_zorder(commit_infos(storage, log_names(storage), AT_ONCE, 1000)) is not None
+    with pytest.raises(ValueError, match="line 1"):
+        read(tmp_path)
+
+
+def test_parameters_that_make_no_sense_say_nothing() -> None:
+    assert last_zorder([{"operation": "OPTIMIZE", "operationParameters": "zOrderBy"}]) is None

@@ -1,0 +1,37 @@
+"""Groups whose files are all as they were planned, and the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.planner.plans import File, state
+
+from zlayout.formats.base import Group
+from zlayout.formats.delta.write.source_files import still_live
+
+FILES = state(*(File(0, 9) for _ in range(7))).files
+GROUPS = [
+    Group(name, FILES.take(np.array(index, np.int64)), 1)
+    for name, index in (("a", [0, 1]), ("none", []), ("b", [2]), ("c", [3, 4, 5]))
+]
+
+
+@pytest.mark.parametrize(
+    ("gone", "changed"), [([], []), ([1], ["a"]), ([2], ["b"]), ([3, 5], ["c"]), ([0, 4], ["a", "c"]), ([6], [])]
+)
+def test_a_group_with_a_file_that_is_gone_has_changed(gone: list[int], changed: list[str]) -> None:
+    live = FILES.take(np.setdiff1d(np.arange(7), gone))
+    kept, lost = still_live(GROUPS, live)
+    assert [g.id for g in lost] == changed
+    assert [g.id for g in kept] == [g.id for g in GROUPS if g.id not in changed]
+
+
+def test_a_group_with_another_deletion_vector_has_changed() -> None:
+    keys = FILES.version_key.to_pylist()
+    keys[2] = "another"
+    kept, lost = still_live(GROUPS, replace(FILES, version_key=pa.array(keys)))
+    assert ([g.id for g in lost], len(kept)) == (["b"], 3)
+    assert still_live([], FILES) == ([], [])

@@ -1,0 +1,168 @@
+"""Names, literals, file URIs, log segments and run history of the Delta backend: text in, text out."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pytest
+
+from zlayout.errors import TableError
+from zlayout.formats.delta.read.log_segment import log_segment
+from zlayout.formats.delta.read.run_history import run_commits, version_marked
+from zlayout.formats.delta.read.schema import dotted, split_names
+from zlayout.formats.delta.write.literals import literal, partitions_predicate
+from zlayout.formats.delta.write.native import native_diagnostics, optimize_conf
+from zlayout.formats.delta.write.source_files import file_uris
+from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.sql_text import string_literal
+from zlayout.table.state import ColumnBounds, FileTable, Partition, PartitionField, TableState
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", [("a",)]),
+        ("a, b.c ,`d.e`.f", [("a",), ("b", "c"), ("d.e", "f")]),
+        ("`x``y`,z z", [("x`y",), ("z z",)]),
+        ("", []),
+    ],
+)
+def test_names_are_split_as_spark_does(text: str, names: list[tuple[str, ...]]) -> None:
+    assert split_names(text) == names
+    assert split_names(", ".join(map(dotted, names))) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (True, pa.bool_(), "TRUE"),
+        (7, pa.int32(), "7"),
+        (-9_000_000_000, pa.int64(), "CAST(-9000000000 AS BIGINT)"),
+        (0.1, pa.float32(), "CAST('0.1' AS FLOAT)"),
+        (float("inf"), pa.float64(), "CAST('inf' AS DOUBLE)"),
+        (Decimal("1.250"), pa.decimal128(12, 3), "CAST('1.250' AS DECIMAL(12, 3))"),
+        (date(33, 1, 2), pa.date32(), "DATE'0033-01-02'"),
+        (datetime(33, 1, 2, 3, tzinfo=UTC), pa.timestamp("us", "UTC"), "TIMESTAMP'0033-01-02 03:00:00Z'"),
+        (
+            datetime(2024, 1, 1, 1, 0, 0, 500, tzinfo=timezone(timedelta(hours=2))),
+            pa.timestamp("us", "UTC"),
+            "TIMESTAMP'2023-12-31 23:00:00.000500Z'",
+        ),
+        (datetime(2024, 1, 1), pa.timestamp("us"), "TIMESTAMP_NTZ'2024-01-01 00:00:00'"),
+        (b"\x00\xff", pa.binary(), "X'00FF'"),
+        ("it's \\ \n ü😀", pa.string(), "'it\\'s \\\\ \\u000a \\u00fc\\U0001f600'"),
+    ],
+)
+def test_literals_are_typed(value: Any, kind: pa.DataType, text: str) -> None:
+    assert literal(value, kind) == text
+
+
+def test_a_predicate_for_many_partitions_is_a_shallow_tree() -> None:
+    fields = (PartitionField("a"), PartitionField("b`c"))
+    one = Partition(0, fields, (1, None))
+    assert partitions_predicate([one], [pa.int32(), pa.string()]) == "(`a` = 1 AND `b``c` IS NULL)"
+    many = partitions_predicate([one] * 1024, [pa.int32(), pa.string()])
+    depth = deepest = 0
+    for character in many:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    assert (many.count("`a`"), deepest) == (1024, 11)
+
+
+def test_nothing_gets_out_of_a_string_literal() -> None:
+    for evil in ("' OR 1=1 --", "\\' OR 1=1", "\\"):
+        inside = string_literal(evil)[1:-1]
+        assert "'" not in inside.replace("\\\\", "").replace("\\'", "")
+        assert not inside.replace("\\\\", "").endswith("\\")
+
+
+def test_file_uris_are_those_that_java_makes() -> None:
+    """Java keeps non-ASCII letters and +=&, and writes a literal percent sign as %25."""
+    base = "file:/base%20x/t"
+    logged = ["p=1%20%2525ü+=/a.parquet", "file:/else%20where/b.parquet", "s3://bucket/c%23.parquet"]
+    expected = [
+        "file:/base%20x/t/p=1%20%25" + "25ü+=/a.parquet",
+        "file:/else%20where/b.parquet",
+        "s3://bucket/c%23.parquet",
+    ]
+    assert file_uris(base, logged).to_pylist() == expected
+
+
+def name(version: int, suffix: str = "json") -> str:
+    return f"{version:020d}.{suffix}"
+
+
+def test_the_newest_complete_checkpoint_begins_the_segment() -> None:
+    half = name(3, "checkpoint.0000000001.0000000002.parquet")
+    names = [*map(name, range(2, 6)), name(1, "checkpoint.parquet"), name(9, "checkpoint.parquet"), half, "x.crc"]
+    segment = log_segment(names, 4)
+    assert segment.checkpoint == (name(1, "checkpoint.parquet"),)
+    assert segment.commits == (name(2), name(3), name(4))
+    whole = log_segment([*names, name(3, "checkpoint.0000000002.0000000002.parquet")], 4)
+    assert (len(whole.checkpoint), whole.commits) == (2, (name(4),))
+    with pytest.raises(TableError, match="ZL113 _delta_log has no commit 6"):
+        log_segment(names, 7)
+
+
+def test_the_commits_of_a_run_are_found_by_tag_and_by_user_metadata(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+
+    def commit(version: int, *actions: dict[str, Any], **info: Any) -> None:
+        lines = [{"commitInfo": {"timestamp": 1, **info}}, *actions]
+        (log / name(version)).write_text("\n".join(json.dumps(line, separators=(",", ":")) for line in lines))
+
+    new = {"add": {"path": "n", "size": 70, "stats": '{"numRecords":12,"minValues":{}}'}}
+    old = [{"remove": {"path": at, "size": 40}} for at in ("x", "y")]
+    commit(0, new, tags={"zlayout.run": "run1"})
+    commit(1, new, *old, tags={"zlayout.run": "run1", "zlayout.commit": "m"})
+    commit(2, new, userMetadata="about run2")
+    commit(3, userMetadata='{"zlayout.run":"run1"}')
+    commit(4, {"add": {"path": "run1", "size": 1}})
+    storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
+    first, last = run_commits(storage, "run1", 0)
+    assert (first.version, first.added.to_pylist(), first.files_removed) == (1, ["n"], 2)
+    assert (first.bytes_added, first.bytes_removed, first.rows) == (70, 80, 12)
+    assert (last.version, last.rows, len(last.added)) == (3, 0, 0)
+    assert (version_marked(storage, "m", 0), version_marked(storage, "m", 1)) == (1, None)
+
+
+def state_with(**ranges: tuple[int, int]) -> TableState:
+    bounds = {
+        column: ColumnBounds(pa.array([low]), pa.array([high]), np.zeros(1, np.int64), np.zeros(1, np.bool_))
+        for column, (low, high) in ranges.items()
+    }
+    one = np.ones(1, np.int64)
+    zero = np.zeros(1, np.int32)
+    names = pa.array(["f"])
+    files = FileTable(
+        names, pa.array([""]), one, one * 0, zero.astype(bool), one, zero, (), zero - 1, (), zero - 1, bounds
+    )
+    return TableState("t", "delta", "", "", 0, "", (), (), 0, {}, frozenset(), (), files)
+
+
+def test_what_optimize_cannot_honour_is_said() -> None:
+    honoured = Layout((ZorderColumn("a"), ZorderColumn("b")), "zorder", 500, False, 1 << 20, True, "native")
+    assert native_diagnostics(honoured, state_with(a=(0, 1000), b=(0, 64))) == ()
+    other = Layout((ZorderColumn("a", 2.0), ZorderColumn("b")), "kd", 500, True, 1 << 20, True, "native")
+    told = native_diagnostics(other, state_with(a=(0, 1000), b=(5, 68)))
+    assert {(d.code, d.severity) for d in told} == {("ZL401", "note")}
+    assert [d.message.split()[0] for d in told] == ["zorder.curve", "weights", "zorder.noise", "column"]
+    assert "column b has at most 64 values" in told[3].message
+
+
+def test_the_layout_becomes_session_settings() -> None:
+    layout = Layout((ZorderColumn("a"),), "zorder", 77, True, 123456, False, "native")
+    conf = optimize_conf(layout, "r")
+    assert conf["spark.databricks.io.skipping.mdc.rangeId.max"] == "77"
+    assert conf["spark.databricks.io.skipping.mdc.addNoise"] == "true"
+    assert conf["spark.databricks.io.skipping.mdc.sortWithinFiles"] == "false"
+    assert conf["spark.databricks.delta.optimize.maxFileSize"] == "123456"
+    assert json.loads(conf["spark.databricks.delta.commitInfo.userMetadata"]) == {"zlayout.run": "r"}

@@ -1,0 +1,59 @@
+"""What a run finds of itself when it works in several attempts under one run id."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from zlayout.errors import CommitUnknown
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.read import history
+from zlayout.formats.iceberg.read.manifests import Change
+from zlayout.formats.iceberg.write import native
+
+
+def snapshot(number: int, run: str) -> Any:
+    return SimpleNamespace(
+        snapshot_id=number,
+        sequence_number=number,
+        summary=SimpleNamespace(additional_properties={"zlayout.run": run}),
+        manifests=lambda _: [],
+    )
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A table with snapshot 1 of run r and 2 of another; its manifests say that each removed file `f<id>`."""
+    table = SimpleNamespace(metadata=SimpleNamespace(snapshots=[snapshot(1, "r"), snapshot(2, "other")]), io=None)
+    monkeypatch.setattr(history, "load_table", lambda *_: table)
+    monkeypatch.setattr(
+        history, "read_change", lambda _m, _i, number: Change(frozenset({f"f{number}"}), frozenset(), 1, 0, 0)
+    )
+    return table
+
+
+def attempt(monkeypatch: pytest.MonkeyPatch, table: Any, commits: int | None) -> list[Commit | GroupFailed]:
+    """One attempt whose action makes a commit of this id, then loses its JVM."""
+
+    def action(*_: Any) -> Any:
+        if commits is not None:
+            table.metadata.snapshots.append(snapshot(commits, "r"))
+        raise ConnectionResetError("gone")
+
+    monkeypatch.setattr(native, "_action", action)
+    monkeypatch.setattr(native, "_record", lambda *_: iter(()))
+    work: Any = SimpleNamespace(table="ice.db.t", run_id="r", groups=(), layout=SimpleNamespace(curve="zorder"))
+    unused: Any = None
+    return list(native.rewrite(unused, unused, work, lambda _: None))
+
+
+def test_commits_of_an_earlier_attempt_are_not_counted_again(monkeypatch: pytest.MonkeyPatch, table: Any) -> None:
+    assert [c.version for c in attempt(monkeypatch, table, 3) if isinstance(c, Commit)] == [3]
+    assert [c.version for c in attempt(monkeypatch, table, 4) if isinstance(c, Commit)] == [4]
+
+
+def test_commits_of_an_earlier_attempt_do_not_settle_this_one(monkeypatch: pytest.MonkeyPatch, table: Any) -> None:
+    with pytest.raises(CommitUnknown, match="run r"):
+        attempt(monkeypatch, table, None)

@@ -1,0 +1,211 @@
+"""Observing tables that pyiceberg wrote, and every way in which a table can be missing. No JVM."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io import load_file_io
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
+
+from zlayout.errors import Location, TableError
+from zlayout.formats.catalogs import pyiceberg_properties
+from zlayout.formats.iceberg.read.catalog import load_table
+from zlayout.formats.iceberg.read.observe import observe
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table import state as core
+from zlayout.table.digests import digest_of
+
+NAME = TableName("ice", ("db",), "t")
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "city", StringType(), required=False),
+    NestedField(3, "at", StructType(NestedField(4, "hour", IntegerType(), required=False)), required=False),
+    NestedField(5, "tags", ListType(6, StringType(), element_required=False), required=False),
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> CatalogConfig:
+    options = {"uri": f"sqlite:///{tmp_path / 'ice.db'}", "warehouse": f"file://{tmp_path / 'w'}"}
+    return CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml", 3, 5))
+
+
+@pytest.fixture
+def catalog(config: CatalogConfig) -> Iterator[Catalog]:
+    loaded = load_catalog("ice", type="sql", **config.options)
+    loaded.create_namespace("db")
+    yield loaded
+    loaded.close()
+
+
+def rows(first: int, count: int, city: str) -> pa.Table:
+    ids = range(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "city": pa.array([city] * count),
+            "at": pa.array([{"hour": i % 24} for i in ids], pa.struct([("hour", pa.int32())])),
+            "tags": pa.array([["x"]] * count, pa.list_(pa.string())),
+        }
+    )
+
+
+def test_files_bounds_and_columns(catalog: Catalog, config: CatalogConfig) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 10, "Oslo"))
+    table.append(rows(100, 5, "a name of more than sixteen characters"))
+    state = observe(config, NAME, ["id", "city", "at.hour", "tags", "missing"])
+
+    assert [(c.name, c.orderable, c.stats) for c in state.columns] == [
+        ("id", True, True),
+        ("city", True, True),
+        ("at.hour", True, True),
+        ("tags", False, False),
+    ]
+    assert set(state.files.bounds) == {"id", "city", "at.hour"}
+    order = state.files.rows.argsort()[::-1]
+    files = state.files.take(order)
+    assert files.rows.tolist() == [10, 5]
+    sizes = [os.path.getsize(path.removeprefix("file://")) for path in files.path.to_pylist()]
+    assert files.bytes.tolist() == sizes
+    assert files.bounds["id"].lower.to_pylist() == [0, 100]
+    assert files.bounds["id"].upper.to_pylist() == [9, 104]
+    assert files.bounds["city"].lower.to_pylist() == ["Oslo", "a name of more t"]
+    assert files.bounds["city"].upper.to_pylist() == ["Oslo", "a name of more u"]
+    assert files.bounds["city"].truncated.tolist() == [False, True]
+    assert files.bounds["id"].null_count.tolist() == [0, 0]
+    assert state.version == catalog.load_table("db.t").metadata.current_snapshot_id
+    assert state.table_id == str(table.metadata.table_uuid)
+    assert state.features == {"format-version=2"}
+    assert state.refusals == ()
+    assert set(state.files.layout) == {-1}
+
+
+def test_time_travel_schema_changes_and_a_rename(catalog: Catalog, config: CatalogConfig) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 10, "Oslo"))
+    first = observe(config, NAME, ["city"])
+    with table.update_schema() as update:
+        update.rename_column("city", "town")
+        update.add_column("added", LongType())
+    renamed = observe(config, NAME, ["town", "added", "city"])
+    assert renamed.version == first.version
+    assert renamed.schema_digest != first.schema_digest
+    assert renamed.files.bounds["town"].lower.to_pylist() == ["Oslo"]
+    assert renamed.files.bounds["added"].lower.to_pylist() == [None]
+    assert renamed.files.bounds["added"].null_count.tolist() == [-1]
+    assert "city" not in renamed.files.bounds
+    table.append(rows(20, 5, "Rome").rename_columns(["id", "town", "at", "tags"]))
+    back = observe(config, NAME, ["city"], first.version)
+    assert digest_of([back.files]) == digest_of([first.files])
+    assert back.schema_digest == first.schema_digest
+    with pytest.raises(TableError, match="ZL124"):
+        observe(config, NAME, [], 12345)
+
+
+def test_partitions_keep_the_spec_of_their_files(catalog: Catalog, config: CatalogConfig) -> None:
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"))
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=spec)
+    table.append(rows(0, 3, "Oslo"))
+    with table.update_spec() as update:
+        update.remove_field("city")
+        update.add_field("id", IdentityTransform(), "id_key")
+    table.append(rows(0, 1, "Rome"))
+    state = observe(config, NAME, [])
+    of_rows = {int(n): state.files.partitions[p] for n, p in zip(state.files.rows, state.files.partition, strict=True)}
+    by_id = core.PartitionField("id")
+    assert of_rows[3] == core.Partition(0, (core.PartitionField("city"),), ("Oslo",))
+    assert of_rows[1] == core.Partition(1, (by_id,), (0,))
+    assert state.partition_fields == (by_id,)
+    assert state.spec_id == 1
+
+
+def test_empty_table_and_metrics_switched_off(catalog: Catalog, config: CatalogConfig) -> None:
+    off = {"write.metadata.metrics.default": "none", "write.format.default": "avro", "encryption.key-id": "k"}
+    catalog.create_table("db.t", SCHEMA, properties=off)
+    state = observe(config, NAME, ["id"])
+    assert (state.version, len(state.files)) == (-1, 0)
+    assert state.files.bounds["id"].lower.type == pa.int64()
+    column = state.column("id")
+    assert column is not None
+    assert column.stats is False
+    assert column.enable_stats == (("write.metadata.metrics.column.id", "truncate(16)"),)
+    assert [r.code for r in state.refusals] == ["ZL221", "ZL222"]
+    assert uuid.UUID(state.table_id)
+
+
+def test_columns_with_the_names_of_metadata_columns_are_refused(catalog: Catalog, config: CatalogConfig) -> None:
+    names = ("id", "_file", "_POS", "file")
+    catalog.create_table("db.t", Schema(*[NestedField(i + 1, n, LongType()) for i, n in enumerate(names)]))
+    (refusal,) = observe(config, NAME, ["id"]).refusals
+    assert (refusal.code, refusal.message.rpartition(": ")[2]) == ("ZL227", "_file, _POS")
+
+
+def test_what_is_missing_is_named_and_nothing_is_created(
+    catalog: Catalog, config: CatalogConfig, tmp_path: Path
+) -> None:
+    for identifier in (("db",), "none"), (("nowhere",), "t"):
+        with pytest.raises(TableError, match="ZL122"):
+            observe(config, TableName("ice", *identifier), [])
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 3, "Oslo"))
+    manifest_list = catalog.load_table("db.t").metadata.snapshots[0].manifest_list
+    Path(manifest_list.removeprefix("file://")).unlink()
+    with pytest.raises(TableError, match="ZL125"):
+        observe(config, NAME, [])
+    Path(catalog.load_table("db.t").metadata_location.removeprefix("file://")).write_text('{"format-version": 9}')
+    with pytest.raises(TableError, match="ZL123"):
+        observe(config, NAME, [])
+    Path(table.metadata_location.removeprefix("file://")).unlink()
+    with pytest.raises(TableError, match="ZL123"):
+        observe(config, NAME, [])
+
+    absent = tmp_path / "absent.db"
+    elsewhere = CatalogConfig("ice", "iceberg", "sql", {"uri": f"sqlite:///{absent}"}, config.location)
+    with pytest.raises(TableError, match=r"zlayout.yaml:3:5: ZL121"):
+        observe(elsewhere, NAME, [])
+    assert not absent.exists()
+    unreachable = CatalogConfig("ice", "iceberg", "rest", {"uri": "http://127.0.0.1:9"}, config.location)
+    with pytest.raises(TableError, match="ZL121"):
+        observe(unreachable, NAME, [])
+
+
+@pytest.mark.parametrize("key", ["py-io-impl", "s3.retry-strategy-impl"])
+def test_a_table_names_no_python_class(
+    catalog: Catalog,
+    config: CatalogConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+) -> None:
+    """pyiceberg imports what a table property names, and calls it with the catalog's settings."""
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 3, "x"))
+    monkeypatch.setattr(catalog, "_load_file_io", lambda *_, **__: load_file_io({}, table.location()))
+    with table.transaction() as change:
+        change.set_properties({key: "builtins.print", "s3.access-key-id": "canary"})
+    found = load_table(config, NAME)
+    assert found.properties[key] == "builtins.print"
+    assert key not in found.io.properties
+    assert len(observe(config, NAME, ()).files) == 1
+    assert "canary" not in capsys.readouterr().out
+
+
+def test_a_server_names_no_python_class(
+    catalog: Catalog, config: CatalogConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A REST server's answer is merged into the catalog's own properties."""
+    catalog.create_table("db.t", SCHEMA)
+    found = load_catalog("ice", **pyiceberg_properties(config))
+    found.properties["py-io-impl"] = "builtins.print"
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: found)
+    assert "py-io-impl" not in load_table(config, NAME).io.properties

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.read.state_property import CorruptState, LaidOut
+from zlayout.spec.model import Layout, ZorderColumn
+
+LAYOUT = Layout((ZorderColumn("a"),), "zorder", 1000, False, 1 << 20, True, "native")
+
+
+def test_round_trip_is_compact_and_stable() -> None:
+    state = {"b": LaidOut({"x": 1}, frozenset({9, 3})), "a": LaidOut({}, frozenset({1}))}
+    text = recorded.render(state)
+    assert text == (
+        '{"layouts":{"a":{"settings":{},"snapshots":[1]},"b":{"settings":{"x":1},"snapshots":[3,9]}},"v":1}'
+    )
+    assert recorded.parse(text) == state
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_no_property_is_no_state(text: str | None) -> None:
+    assert recorded.parse(text) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"v":2,"layouts":{}}',
+        '{"v":1}',
+        '{"v":1,"layouts":[]}',
+        '{"v":1,"layouts":{"a":{"settings":{}}}}',
+        '{"v":1,"layouts":{"a":{"settings":{},"snapshots":["7"]}}}',
+        '{"v":1,"layouts":{"a":{"settings":[],"snapshots":[7]}}}',
+        '{"v":1,"layouts":{"a":{"settings":{},"snapshots":7}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"files.target_size":Infinity},"snapshots":[7]}}}',
+        '{"v":1,"layouts":{"a":{"settings":{"engine":[["native"]]},"snapshots":[7]}}}',
+        "[" * 100_000,
+    ],
+)
+def test_corrupt_text_is_named(text: str) -> None:
+    with pytest.raises(CorruptState):
+        recorded.parse(text)
+
+
+def test_add_keeps_what_is_there() -> None:
+    state = recorded.add({"a": LaidOut({"s": 1}, frozenset({1}))}, "a", [2])
+    assert state == {"a": LaidOut({"s": 1}, frozenset({1, 2}))}
+    assert recorded.add(state, "b", [3], {"t": 2})["b"] == LaidOut({"t": 2}, frozenset({3}))
+
+
+def test_drop_dead_forgets_snapshots_and_empty_layouts() -> None:
+    state = {"a": LaidOut({}, frozenset({1, 2})), "b": LaidOut({}, frozenset({3}))}
+    assert recorded.drop_dead(state, frozenset({1, 3, 4})) == {"a": LaidOut({}, frozenset({2}))}
+
+
+def test_after_never_grows_past_the_live_snapshots() -> None:
+    state: recorded.State = {}
+    for snapshot in range(1, 50):
+        state = recorded.after(state, LAYOUT, [snapshot], dead=recorded.listed(state))
+    assert json.loads(recorded.render(state))["layouts"] == {
+        LAYOUT.layout_id: {"settings": LAYOUT.settings(), "snapshots": [49]}
+    }
+
+
+def test_summaries_of_snapshots_count() -> None:
+    summaries = [(1, {"zlayout.layout_id": "a"}), (2, {"spark.app.id": "x"}), (3, {"zlayout.layout_id": "b"})]
+    state = recorded.from_summaries({"a": LaidOut({"s": 1}, frozenset({7}))}, summaries)
+    assert state == {"a": LaidOut({"s": 1}, frozenset({1, 7})), "b": LaidOut({}, frozenset({3}))}

@@ -1,0 +1,200 @@
+"""A byte budget on hand-made states: what is done first, what is left over, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from unit.planner.plans import DELTA, SPEC, TARGET, File, state
+
+from zlayout.planner.budget import spend, take
+from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.diff import decide
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import PartitionField, TableState
+
+# east gains 4 -> 1 in touched for 4 files, west 3 -> 1 for 3 files: .75 and .67 a file
+EAST, WEST = [File(0, 999, "east")] * 4, [File(0, 999, "west")] * 3
+
+
+def offered(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Decision:
+    return decide(spec, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget))
+
+
+def within(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Decision:
+    return spend([(spec, offered(budget, observed, spec))], budget)[0]
+
+
+def partitions(decision: Decision) -> list[str]:
+    return [g.partition for g in decision.plan.groups]
+
+
+def test_most_touched_for_each_byte_goes_first() -> None:
+    decision = within(5 * TARGET, state(*EAST, *WEST))
+    assert partitions(decision) == ["region=east"]
+    left = decision.plan.left_over
+    assert left is not None
+    assert (left.budget, left.groups, left.files, left.bytes) == (5 * TARGET, 1, 3, 3 * TARGET)
+    assert decision.plan.columns[0].touched == pytest.approx(7.0, abs=0.05)
+    assert decision.plan.columns[0].predicted == pytest.approx(4.0, abs=0.05)
+    assert left.columns == (("a", pytest.approx(2.0, abs=0.05)),)
+
+
+def test_a_part_of_one_file_is_not_worth_its_bytes() -> None:
+    """Each would stay as mixed with the others as it was, and count as laid out."""
+    decision = within(TARGET + TARGET // 2, state(*EAST))
+    assert decision.plan.status == "refused"
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
+    assert f"{2 * TARGET:,}" in decision.plan.diagnostics[0].message
+
+
+def test_the_files_that_must_hold_are_those_of_the_groups_taken() -> None:
+    decision = within(5 * TARGET, state(*EAST, *WEST))
+    alone = decide(SPEC, state(*EAST), DELTA)
+    assert decision.plan.requires is not None
+    assert alone.plan.requires is not None
+    assert decision.plan.requires.files == alone.plan.requires.files
+
+
+def test_a_budget_that_is_enough_changes_nothing() -> None:
+    observed = state(*EAST, *WEST)
+    assert within(7 * TARGET, observed).plan == decide(SPEC, observed, DELTA).plan
+
+
+def test_two_tables_share_one_budget() -> None:
+    east, west = (offered(5 * TARGET, state(*files)) for files in (EAST, WEST))
+    first, second = spend([(SPEC, west), (SPEC, east)], 5 * TARGET)
+    assert (partitions(first), partitions(second)) == ([], ["region=east"])
+    assert (first.plan.status, first.plan.left_over is not None) == ("changes", True)
+    assert second.plan.left_over is None
+
+
+def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_whole() -> None:
+    options = PlanOptions(allow_full_rewrite=True, max_rewrite_bytes=5 * TARGET)
+    spec = replace(SPEC, partition_by=())
+    anew = decide(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
+    assert anew.partition_by == ()
+    left, done = spend([(spec, anew), (SPEC, offered(5 * TARGET, state(*WEST)))], 5 * TARGET)
+    assert partitions(done) == ["region=west"]
+    assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
+    assert left.plan.left_over is not None
+    assert left.plan.left_over.files == 4
+    alone = spend([(spec, anew)], 5 * TARGET)[0]
+    assert (alone.partition_by, len(alone.groups)) == ((), 1)
+
+
+def test_new_files_too_many_for_the_budget_are_laid_out_in_part_neighbours_together() -> None:
+    files = [File(100 * (n % 5), 100 * (n % 5) + 150) for n in range(10)]
+    decision = within(4 * TARGET, state(*files))
+    (group,) = decision.groups
+    lows = sorted(group.files.bounds["a"].lower.to_pylist())
+    assert lows in ([0, 0, 100, 100], [200, 200, 300, 300])
+    assert decision.plan.left_over is not None
+    assert decision.plan.left_over.files == 6
+
+
+def test_a_merge_too_large_for_the_budget_becomes_one_of_new_files_alone() -> None:
+    base = [File(10 * n, 10 * n + 9, layout=0, group=0) for n in range(20)]
+    observed = state(*base, *[File(0, 199)] * 10)
+    assert len(decide(SPEC, observed, DELTA).groups[0].files) == 30
+    decision = within(12 * TARGET, observed)
+    assert decision.groups[0].files.path.to_pylist() == [f"f{n}" for n in range(20, 30)]
+    # 20 boxes and 10 new files everywhere are 1 + 10; the new ones in order are 1 more than the boxes
+    assert decision.plan.columns[0].predicted == pytest.approx(2.0, abs=0.1)
+
+
+def test_less_than_the_least_there_is_to_do_is_refused() -> None:
+    decision = within(TARGET // 2, state(*EAST))
+    assert (decision.plan.status, decision.groups) == ("refused", ())
+    (diagnostic,) = decision.plan.diagnostics
+    assert diagnostic.code == "ZL205"
+    assert f"{2 * TARGET:,}" in diagnostic.message
+
+
+def test_a_new_partitioning_of_delta_is_refused_when_it_takes_more() -> None:
+    options = PlanOptions(allow_full_rewrite=True, max_rewrite_bytes=3 * TARGET)
+    decision = decide(replace(SPEC, partition_by=()), state(*EAST), DELTA, options=options)
+    assert decision.plan.status == "refused"
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
+
+
+def test_a_saved_choice_is_found_again_by_its_ids() -> None:
+    observed = state(*EAST, *WEST)
+    once = within(5 * TARGET, observed)
+    again = take(offered(5 * TARGET, observed), {g.id for g in once.plan.groups})
+    assert again.plan == once.plan
+    assert [g.id for g in again.groups] == [g.id for g in once.groups]
+
+
+def test_a_partition_larger_than_a_group_may_be_is_laid_out_in_parts() -> None:
+    spec = replace(SPEC, max_group_size=4 * TARGET)
+    files = [File(100 * n, 100 * n + 99) for n in range(10)]
+    decision = decide(spec, state(*files), DELTA)
+    assert [g.files.path.to_pylist() for g in decision.groups] == [
+        [f"f{n}" for n in part] for part in (range(4), range(4, 8), range(8, 10))
+    ]
+    works = decision.work(spec, "run").in_parts(spec.max_group_size)
+    assert [len(w.groups) for w in works] == [1, 1, 1]
+    assert not any(w.covers_table for w in works)
+
+
+def test_groups_that_are_as_large_as_may_be_are_left_alone() -> None:
+    spec = replace(SPEC, max_group_size=4 * TARGET)
+    files = [File(0, 999, layout=0, group=n // 4) for n in range(12)]
+    assert decide(spec, state(*files), DELTA).plan.status == "unchanged"
+
+
+def test_large_files_must_gain_more() -> None:
+    # east gains 3 for 12 targets, west 2 for 3
+    large = [File(0, 999, "east", bytes=3 * TARGET)] * 4
+    assert partitions(within(12 * TARGET, state(*large, *WEST))) == ["region=west"]
+
+
+def test_what_can_be_mended_only_in_part_is_left_alone_when_nothing_is_new() -> None:
+    # Merging the two small groups would leave 2.0 of 1.5, and the next plan would find something to improve again.
+    spec = replace(SPEC, max_group_size=4 * TARGET)
+    large = [File(100 * n, 100 * n + 99, layout=0, group=0) for n in range(8)]
+    small = [File(0, 799, layout=0, group=n) for n in (1, 2)]
+    assert decide(spec, state(*large, *small), DELTA).plan.status == "unchanged"
+
+
+def test_files_that_will_be_partitioned_anew_promise_nothing() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    options = PlanOptions(max_rewrite_bytes=100 * TARGET)
+    iceberg = replace(DELTA, partition_evolution=True)
+    decision = decide(spec, state(*EAST, *WEST), iceberg, options=options)
+    assert decision.offer is not None
+    assert decision.offer.saves.tolist() == [[0.0]]
+
+
+def test_one_merge_that_is_too_large_is_refused_when_there_is_nothing_else() -> None:
+    small = [File(0, 9, layout=0, group=n, bytes=TARGET // 4) for n in range(2)]
+    decision = within(TARGET // 4, state(*small))
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
+    assert decision.plan.left_over is not None
+    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (2, TARGET // 2)
+
+
+def test_new_files_without_the_group_they_belong_to_leave_something_over() -> None:
+    small = TARGET // 4
+    observed = state(File(0, 9, layout=0, group=0, bytes=small), File(0, 9, bytes=small))
+    decision = within(small, observed)
+    assert [len(g.files) for g in decision.groups] == [1]
+    assert decision.plan.left_over is not None
+    assert decision.plan.left_over.bytes == small
+
+
+def test_parts_that_fit_together_later_are_left_alone_while_nothing_is_new() -> None:
+    spec = replace(SPEC, max_group_size=720)
+    large = [File(100 * n, 100 * n + 99, layout=0, group=0, bytes=700) for n in range(6)]
+    small = [File(700 + 100 * n, 799 + 100 * n, layout=0, group=n, bytes=360 - 10 * n) for n in (1, 2)]
+    assert decide(spec, state(*large, *small), DELTA).plan.status == "unchanged"
+    new = File(1000, 1099, bytes=10)
+    assert decide(spec, state(*large, *small, new), DELTA).plan.status == "changes"
+
+
+def test_parts_of_a_partition_are_predicted_to_overlap() -> None:
+    files = state(*(File(0, 999, bytes=TARGET) for _ in range(12)))
+    whole, parts = (decide(replace(SPEC, max_group_size=most), files, DELTA).plan for most in (None, 4 * TARGET))
+    assert [len(plan.groups) for plan in (whole, parts)] == [1, 3]
+    assert [plan.columns[0].predicted for plan in (whole, parts)] == pytest.approx([1, 3])

@@ -1,0 +1,272 @@
+"""The planner on hand-made states: which files, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
+
+from zlayout.errors import Diagnostic
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.planner.diff import Decision, PlanOptions, decide
+from zlayout.planner.model import TablePlan
+from zlayout.planner.work import Capabilities
+from zlayout.predicate.model import Compare
+from zlayout.report.text import rewrite_text
+from zlayout.spec.model import ZorderColumn
+from zlayout.table.state import Column, ColumnBounds, PartitionField, TableState
+
+ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
+
+
+def reasons(decision: Decision) -> dict[str, str]:
+    return {g.partition: g.reason for g in decision.plan.groups}
+
+
+def done(low: int, high: int, region: str = "east", group: int = 0, **more: int) -> File:
+    return File(low, high, region, layout=0, group=group, **more)
+
+
+def test_all_laid_out_by_one_rewrite_is_done_however_it_overlaps() -> None:
+    decision = decide(SPEC, state(done(0, 9), done(0, 9), done(0, 9)), DELTA)
+    assert decision.plan.status == "unchanged"
+    assert decision.groups == ()
+
+
+def test_partitions_are_chosen_apart() -> None:
+    decision = decide(SPEC, state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west")), DELTA)
+    assert reasons(decision) == {"region=west": "not laid out yet"}
+    assert decision.groups[0].files.path.to_pylist() == ["f2", "f3"]
+    assert decision.plan.groups[0].bytes == 2 * TARGET
+
+
+def test_another_layout_takes_every_file_that_has_it() -> None:
+    decision = decide(SPEC, state(File(0, 9, layout=1, group=0), done(20, 24, group=1), File(0, 9)), DELTA)
+    assert reasons(decision) == {"region=east": "laid out otherwise"}
+    assert decision.groups[0].files.path.to_pylist() == ["f0", "f2"]
+    assert [(d.key, d.before, d.after) for d in decision.plan.drift] == [("zorder.columns", ["b"], ["a"])]
+
+
+def test_the_first_layout_is_a_change_and_no_drift() -> None:
+    observed = state(File(0, 9), File(0, 9))
+    plan = decide(SPEC, replace(observed, files=replace(observed.files, layouts=())), DELTA).plan
+    assert (plan.status, plan.drift, plan.is_first) == ("changes", (), True)
+
+
+@pytest.mark.parametrize(("share", "status"), [(11, "unchanged"), (12, "changes")])
+def test_unclustered_rows_count_past_their_tolerance(share: int, status: str) -> None:
+    # 11 of 111 rows are 9.9 %, 12 of 112 are 10.7 %. Far apart, so that nothing else can exceed its tolerance.
+    base = [done(n, n, rows=50) for n in range(2)]
+    decision = decide(SPEC, state(*base, File(1000, 1000, rows=share)), DELTA)
+    assert decision.plan.status == status
+    assert [d.measure for d in decision.plan.decay if d.exceeded] == (["unclustered"] if share > 11 else [])
+
+
+def test_small_files_count_past_their_tolerance() -> None:
+    base = [done(10 * n, 10 * n + 9, rows=1000) for n in range(6)]
+    small = [File(1000 + n, 1000 + n, rows=1, bytes=TARGET // 4) for n in range(2)]
+    assert decide(SPEC, state(*base, *small), DELTA).plan.status == "changes"
+    assert decide(SPEC, state(*base, small[0]), DELTA).plan.status == "unchanged"
+
+
+def test_overlap_of_two_rewrites_counts_past_its_tolerance() -> None:
+    apart = [done(10 * n, 10 * n + 9, group=n % 2) for n in range(8)]
+    assert decide(SPEC, state(*apart), DELTA).plan.status == "unchanged"
+    over = [done(20 * (n // 2), 20 * (n // 2) + 19, group=n % 2) for n in range(8)]
+    decision = decide(SPEC, state(*over), DELTA)
+    assert reasons(decision) == {"region=east": "decayed"}
+    assert [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
+
+
+def test_deleted_rows_count_past_their_tolerance_even_in_one_file() -> None:
+    assert decide(SPEC, state(done(0, 9, deleted=10)), DELTA).plan.status == "unchanged"
+    assert reasons(decide(SPEC, state(done(0, 9, deleted=11)), DELTA)) == {"region=east": "deleted rows"}
+
+
+def test_a_single_file_is_left_alone_unless_it_is_far_too_large() -> None:
+    assert decide(SPEC, state(File(0, 9)), DELTA).plan.status == "unchanged"
+    decision = decide(SPEC, state(File(0, 9, bytes=4 * TARGET)), DELTA)
+    assert decision.plan.groups[0].target_files == 4
+    # The record says that it was tried: one key, or the target cannot be met.
+    assert decide(SPEC, state(done(0, 9, bytes=4 * TARGET)), DELTA).plan.status == "unchanged"
+
+
+def test_target_files_follow_the_live_rows() -> None:
+    files = [File(0, 9, rows=100, deleted=50) for _ in range(8)]
+    assert decide(SPEC, state(*files), DELTA).plan.groups[0].target_files == 4
+
+
+def test_where_limits_what_is_touched() -> None:
+    spec = replace(SPEC, where=Compare("region", "=", "west"))
+    files = [File(0, 9, r) for r in ("east", "east", "west", "west")]
+    assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": "not laid out yet"}
+
+
+def test_a_where_that_selects_nothing_is_told() -> None:
+    for region, codes in (("west", []), ("WEST", ["ZL403"])):
+        spec = replace(SPEC, where=Compare("region", "=", region))
+        plan = decide(spec, state(File(0, 9), File(0, 9, "west")), DELTA).plan
+        assert (plan.status, [d.code for d in plan.diagnostics]) == ("unchanged", codes)
+    nothing = decide(replace(SPEC, where=Compare("region", "=", "x")), state(), DELTA).plan
+    assert nothing.diagnostics == ()
+
+
+def test_new_partitioning_is_refused_on_delta_unless_allowed() -> None:
+    spec = replace(SPEC, partition_by=())
+    files = state(File(0, 4), done(5, 9, "west"))
+    refused = decide(spec, files, DELTA)
+    assert (refused.plan.status, refused.groups) == ("refused", ())
+    assert [d.code for d in refused.plan.diagnostics] == ["ZL201"]
+    allowed = decide(spec, files, DELTA, options=PlanOptions(allow_full_rewrite=True))
+    assert allowed.plan.status == "changes"
+    assert allowed.plan.partitioning is not None
+    assert allowed.plan.partitioning.full_rewrite
+    assert len(allowed.groups[0].files) == 2
+
+
+def test_files_of_an_older_partitioning_are_one_group_on_iceberg() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    decision = decide(spec, state(File(0, 4), done(5, 9, "west")), ICEBERG)
+    assert decision.plan.status == "changes"
+    assert [len(g.files) for g in decision.groups] == [2]
+    assert decision.partition_by == (PartitionField("b"),)
+    assert decision.work(spec, "run").covers_table
+
+
+def test_files_of_an_older_partitioning_that_nobody_laid_out_are_a_first_layout() -> None:
+    observed = state(File(0, 9), File(0, 9), File(0, 9, "west"))
+    evolved = replace(observed, partition_fields=(PartitionField("b"),))
+    plan = decide(SPEC, evolved, ICEBERG).plan
+    assert (plan.status, plan.is_first, plan.partitioning) == ("changes", True, None)
+    assert [c.predicted for c in plan.columns] == [None], "of partitions that there will not be"
+    assert [(g.partition, g.partitions) for g in plan.groups] == [("region=east and 1 more", 2)]
+    assert rewrite_text(plan).startswith("2 of 2 partitions, ")
+    laid = replace(state(done(0, 9), done(0, 9)), partition_fields=(PartitionField("b"),))
+    assert set(reasons(decide(SPEC, laid, ICEBERG)).values()) == {"partitioned otherwise"}
+
+
+@pytest.mark.parametrize("capabilities", [DELTA, ICEBERG])
+def test_partition_fields_in_another_order_are_the_same(capabilities: Capabilities) -> None:
+    fields = (PartitionField("region"), PartitionField("b"))
+    observed = state(done(0, 4), done(5, 9))
+    partitions = tuple(replace(p, fields=fields, values=(*p.values, 1)) for p in observed.files.partitions)
+    observed = replace(observed, partition_fields=fields, files=replace(observed.files, partitions=partitions))
+    for declared in (fields, fields[::-1]):
+        plan = decide(replace(SPEC, partition_by=declared), observed, capabilities).plan
+        assert (plan.status, plan.partitioning) == ("unchanged", None)
+    assert decide(replace(SPEC, partition_by=fields[:1]), observed, capabilities).plan.partitioning is not None
+
+
+def test_a_layout_that_the_backend_refuses_is_refused_only_when_there_is_something_to_do() -> None:
+    refusal = Diagnostic("ZL223", "no order for dates", "refused")
+    decision = decide(SPEC, state(File(0, 9), File(0, 9)), DELTA, (refusal,))
+    assert (decision.plan.status, decision.groups) == ("refused", ())
+    assert decision.plan.diagnostics == (refusal,)
+    satisfied = decide(SPEC, state(done(0, 4), done(5, 9)), DELTA, (refusal,)).plan
+    assert (satisfied.status, satisfied.diagnostics) == ("unchanged", ())
+
+
+def test_a_table_that_must_not_be_rewritten_is_refused_only_when_there_is_something_to_do() -> None:
+    refusal = Diagnostic("ZL210", "liquid clustering", "refused")
+    todo = replace(state(File(0, 9), File(0, 9)), refusals=(refusal,))
+    decision = decide(SPEC, todo, DELTA)
+    assert (decision.plan.status, decision.groups) == ("refused", ())
+    assert refusal in decision.plan.diagnostics
+    satisfied = replace(state(done(0, 4), done(5, 9)), refusals=(refusal,))
+    assert decide(SPEC, satisfied, DELTA).plan.status == "unchanged"
+
+
+def test_missing_statistics_become_a_settings_change() -> None:
+    column = Column("a", state(File(0, 9)).columns[0].type, True, stats=False, enable_stats=(("stats.a", "full"),))
+    observed: TableState = replace(state(done(0, 4), done(5, 9)), columns=(column,))
+    decision = decide(SPEC, observed, DELTA)
+    assert [(p.name, p.before, p.after) for p in decision.plan.properties] == [("stats.a", None, "full")]
+    assert decision.plan.status == "changes"
+
+
+TWO = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+
+
+def beside(nulls: int, **column: Any) -> TablePlan:
+    """The plan of eight files by `a` and `b`, where `b` has no bounds; nulls: in each file, -1 unknown."""
+    observed = state(*(File(0, 999) for _ in range(8)))
+    none = ColumnBounds(pa.nulls(8, pa.int64()), pa.nulls(8, pa.int64()), np.full(8, nulls), np.zeros(8, bool))
+    files = replace(observed.files, bounds={**observed.files.bounds, "b": none})
+    columns = (observed.columns[0], Column("b", pa.int64(), True, **column))
+    return decide(TWO, replace(observed, files=files, columns=columns), DELTA).plan
+
+
+def test_a_column_of_nulls_touches_no_file_before_or_after() -> None:
+    one, nulls = beside(nulls=100).columns
+    assert (nulls.touched, nulls.predicted, nulls.floor) == (0, 0, 0)
+    assert one.predicted == pytest.approx(1.03)
+
+
+def test_a_column_that_never_has_bounds_touches_every_file_before_and_after() -> None:
+    never = beside(nulls=-1, stats=False).columns[1]
+    assert (never.touched, never.predicted, never.floor) == (8, 8, 8)
+    soon = beside(nulls=-1, stats=False, enable_stats=(("stats.b", "full"),)).columns[1]
+    assert soon.predicted == pytest.approx(2.913, abs=0.01)
+
+
+def test_a_work_order_says_whether_it_covers_the_table() -> None:
+    decision = decide(SPEC, state(File(0, 9), File(0, 9), done(0, 4, "west")), DELTA)
+    assert not decision.work(SPEC, "run").covers_table
+    assert decision.work(SPEC, "run").layout is LAYOUT
+
+
+def test_a_work_order_with_where_never_covers_the_table() -> None:
+    spec = replace(SPEC, where=Compare("region", "=", "east"))
+    decision = decide(spec, state(File(0, 9), File(0, 9)), DELTA)
+    assert len(decision.groups[0].files) == decision.plan.files
+    assert not decision.work(spec, "run").covers_table
+
+
+def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
+    one = decide(SPEC, state(File(0, 4), File(5, 9)), DELTA)
+    files = state(File(0, 4), File(5, 9))
+    turned = replace(files, files=files.files.take(np.array([1, 0])))
+    assert decide(SPEC, turned, DELTA).groups[0].id == one.groups[0].id
+
+
+@pytest.mark.parametrize(
+    ("curve", "weight", "notes"),
+    [
+        ("kd", 1.0, ["zorder.range_ids has no effect: kd cuts at the values themselves"]),
+        ("zorder", 1.0, ["zorder.range_ids has no effect: zorder by one column cuts at the values themselves"]),
+        (
+            "kd",
+            3.0,
+            [
+                "zorder.range_ids has no effect: kd cuts at the values themselves",
+                "zorder.columns has no effect: one column has no use for weights",
+            ],
+        ),
+    ],
+)
+def test_settings_without_effect_are_told(curve: str, weight: float, notes: list[str]) -> None:
+    layout = replace(LAYOUT, curve=curve, columns=(ZorderColumn("a", weight),))
+    spec = replace(SPEC, layout=layout, marks={"zorder.range_ids": SPEC.location})
+    told = [d.message for d in decide(spec, state(File(0, 9)), DELTA).plan.diagnostics if d.code == "ZL404"]
+    assert told == notes
+
+
+@pytest.mark.parametrize(
+    ("engine", "curve", "columns", "predicted"),
+    [
+        ("zlayout", "zorder", "ab", True),
+        ("native", "zorder", "ab", False),
+        ("native", "hilbert", "ab", False),
+        ("native", "linear", "ab", True),
+        ("native", "zorder", "a", False),
+    ],
+)
+def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, columns: str, predicted: bool) -> None:
+    layout = replace(LAYOUT, engine=engine, curve=curve, columns=tuple(map(ZorderColumn, columns)))
+    assert IcebergBackend.capabilities.can_predict(layout) == predicted
+    assert DeltaBackend.capabilities.can_predict(layout)

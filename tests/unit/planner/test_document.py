@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from unit.planner.plans import DELTA, SPEC, File, state
+
+from zlayout.errors import Refused, SpecError
+from zlayout.planner import document
+from zlayout.planner.diff import decide
+from zlayout.planner.model import Plan
+from zlayout.planner.picture import Boxes, Picture
+from zlayout.spec.schema import load_schema
+
+
+@pytest.fixture
+def plan() -> Plan:
+    files = state(File(0, 9), File(0, 9), File(0, 4, "west", layout=1, group=0), File(5, 9, "west"))
+    return Plan("0.1.0", (decide(SPEC, files, DELTA).plan,))
+
+
+def test_a_plan_survives_the_trip_through_its_file(plan: Plan) -> None:
+    assert document.from_json(document.to_json(plan), "plan.json") == plan
+
+
+def test_a_plan_with_all_its_pictures_survives_the_trip(plan: Plan) -> None:
+    """Pictures are the most values for their characters: fifty tables, each drawn with as many boxes as there are."""
+    boxes = Boxes(tuple(range(100, 900)) * 4, 800)
+    picture = Picture(("a", "b"), "", boxes, boxes, (), ())
+    (table,) = plan.tables
+    tables = tuple(replace(table, table=f"{table.table}{at}", picture=picture) for at in range(50))
+    assert document.from_json(document.to_json(replace(plan, tables=tables)), "plan.json").tables == tables
+
+
+def test_the_document_fits_its_schema(plan: Plan) -> None:
+    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(document.to_json(plan)))
+
+
+def test_every_key_of_the_schema_is_described() -> None:
+    schema = load_schema("plan")
+    objects = [schema, schema["properties"]["summary"], *schema["definitions"].values()]
+    bare = [
+        key for node in objects for key, value in node["properties"].items() if not {"description", "$ref"} & set(value)
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda d: d.update(surprise=1), "ZL041"),
+        (lambda d: d["tables"][0].update(path="/etc"), "ZL041"),
+        (lambda d: d["tables"][0].update(files="many"), "ZL041"),
+        (lambda d: d["tables"][0]["requires"].pop("files"), "ZL041"),
+        (lambda d: d.update(tables="all"), "ZL041"),
+    ],
+)
+def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: str) -> None:
+    body = json.loads(document.to_json(plan))
+    change(body)
+    with pytest.raises(SpecError) as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.diagnostics[0].code == code
+    assert caught.value.diagnostics[0].location.path == "plan.json"
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, 1.0, True])
+def test_a_plan_of_another_format_version_is_refused(plan: Plan, version: object) -> None:
+    body = json.loads(document.to_json(plan)) | {"format_version": version}
+    with pytest.raises(Refused, match="ZL206") as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(SpecError):
+        document.from_json(text, "plan.json")
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(SpecError, match="ZL040"):
+            document.read(path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecError, match="UTF-8"):
+        document.read(tmp_path / "bytes")

@@ -1,0 +1,164 @@
+"""Pictures: positions worked out by hand, bounded work, and no value of a row in them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from unit.planner.plans import DELTA, SPEC, TARGET, File, state
+
+from zlayout.app.pictures import MOST_PICTURES, looked_again, with_pictures
+from zlayout.app.plan import Planned, as_plan
+from zlayout.planner import document
+from zlayout.planner.diff import decide
+from zlayout.planner.drawing import MOST_BOXES, MOST_CELLS, boxes_of, draw
+from zlayout.planner.model import Plan
+from zlayout.planner.picture import SCALE, Boxes
+from zlayout.planner.work import Group
+from zlayout.spec.model import Layout, LayoutSpec, ZorderColumn
+from zlayout.table.state import ColumnBounds, TableState
+
+
+def quads(boxes: Boxes) -> list[tuple[int, ...]]:
+    return list(itertools.batched(boxes.positions, 4)) if hasattr(itertools, "batched") else _quads(boxes.positions)
+
+
+def _quads(flat: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [flat[i : i + 4] for i in range(0, len(flat), 4)]
+
+
+def flat_state(*files: File) -> TableState:
+    return state(*files, partitioned=False)
+
+
+def two_columns(count: int, curve: str = "kd") -> tuple[LayoutSpec, TableState]:
+    """`count` files that all span the whole of both columns."""
+    spec = replace(
+        SPEC, layout=Layout((ZorderColumn("a"), ZorderColumn("b")), curve, 100, False, TARGET, True, "zlayout")
+    )
+    base = flat_state(*(File(0, 1_000_000) for _ in range(count)))
+    low, high = pa.array(["aaa"] * count), pa.array(["zzz"] * count)
+    other = ColumnBounds(low, high, np.zeros(count, np.int64), np.zeros(count, bool))
+    return spec, replace(base, files=replace(base.files, bounds={**base.files.bounds, "b": other}))
+
+
+def test_a_position_is_the_share_of_rows_below() -> None:
+    apart = flat_state(File(0, 10), File(10, 20), File(20, 40, rows=200))
+    assert quads(boxes_of(SPEC, apart.files, "")) == [(0, 250, 0, 333), (250, 500, 333, 667), (500, 1000, 667, 1000)]
+    over = flat_state(File(0, 100), File(0, 50))
+    # Half of the first file's rows and all of the second's lie up to 50.
+    assert [box[:2] for box in quads(boxes_of(SPEC, over.files, ""))] == [(0, 750), (0, 1000)]
+
+
+def test_a_single_value_holds_all_its_rows() -> None:
+    points = flat_state(File(7, 7), File(7, 7), File(9, 9, rows=200))
+    assert [box[:2] for box in quads(boxes_of(SPEC, points.files, ""))] == [(0, 500), (0, 500), (500, 1000)]
+
+
+def test_files_without_bounds_span_everything() -> None:
+    given = flat_state(File(0, 10), File(10, 20), File(0, 0))
+    bounds = given.files.bounds["a"]
+    open_ended = ColumnBounds(
+        pa.array([0, 10, None], pa.int64()), pa.array([10, 20, None], pa.int64()), bounds.null_count, bounds.truncated
+    )
+    files = replace(given.files, bounds={"a": open_ended})
+    assert (0, 1000) in [box[:2] for box in quads(boxes_of(SPEC, files, ""))]
+
+
+def test_a_range_too_thin_to_see_is_drawn_as_a_line() -> None:
+    given = flat_state(File(0, 0), File(0, 0))
+    bounds = replace(given.files.bounds["a"], lower=pa.array([0.0, 0.0]), upper=pa.array([5e-324, 1.0]))
+    assert quads(boxes_of(SPEC, replace(given.files, bounds={"a": bounds}), ""))[0][:2] == (0, 500)
+
+
+@pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
+def test_what_overlaps_now_is_predicted_apart(curve: str) -> None:
+    spec, given = two_columns(64, curve)
+    picture = draw(spec, given, (Group("g", given.files, 64),), predictable=True)
+    assert set(quads(picture.before)) == {(0, SCALE, 0, SCALE)}
+    assert picture.after is not None
+    assert picture.after.files == 64
+    assert not picture.after.coarse
+    area = sum((r - left) * (t - b) for left, r, b, t in quads(picture.after)) / SCALE**2
+    assert 0.7 < area <= 1.0 if curve == "kd" else area < 12
+    assert picture == draw(spec, given, (Group("g", given.files, 64),), predictable=True)
+
+
+def test_files_that_stay_keep_their_boxes() -> None:
+    given = flat_state(File(0, 10), File(10, 20), File(20, 30), File(20, 30))
+    group = Group("g", given.files.take(np.array([2, 3])), 2)
+    picture = draw(SPEC, given, (group,), predictable=True)
+    assert picture.after is not None
+    assert picture.after.files == 4
+    assert [box[:2] for box in quads(picture.after)][:2] == [(0, 250), (250, 500)]
+    assert draw(SPEC, given, (group,), predictable=False).after is None
+    assert draw(SPEC, given, (), predictable=True).after is None
+
+
+def test_many_files_are_sampled_and_the_prediction_is_coarse() -> None:
+    spec, given = two_columns(5000)
+    picture = draw(spec, given, (Group("g", given.files, 5000),), predictable=True)
+    assert (picture.before.count, picture.before.files, picture.before.coarse) == (MOST_BOXES, 5000, False)
+    assert picture.after is not None
+    assert picture.after.count <= MOST_BOXES
+    assert (picture.after.files, picture.after.coarse) == (5000, True)
+
+
+def test_the_strip_is_in_the_order_of_names_and_bounded() -> None:
+    given = state(File(0, 9, "b"), File(0, 9, "b"), File(0, 9, "a"), File(5, 6, "c"))
+    group = Group("g", given.files.take(np.array([0, 1])), 1)
+    strip = draw(SPEC, given, (group,), predictable=True).strip
+    assert [(c.label, c.files, c.rewritten) for c in strip] == [
+        ("region=a", 1, 0),
+        ("region=b", 2, 2),
+        ("region=c", 1, 0),
+    ]
+    assert strip[1].excess > strip[0].excess
+    many = state(*(File(0, 9, f"r{n:04}") for n in range(1000)))
+    cells = draw(SPEC, many, (), predictable=True).strip
+    assert len(cells) == MOST_CELLS
+    assert sum(c.partitions for c in cells) == 1000
+    assert cells[0].label == "region=r0000 to region=r0008"
+
+
+def test_the_partition_with_most_to_rewrite_is_drawn() -> None:
+    given = state(File(0, 9, "a"), File(0, 9, "a"), File(0, 9, "a"), File(0, 9, "b"), File(0, 9, "b"))
+    group = Group("g", given.files.take(np.array([3, 4])), 2)
+    assert draw(SPEC, given, (group,), predictable=True).partition == "region=b"
+    assert draw(SPEC, given, (), predictable=True).partition == "region=a"
+
+
+def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_file() -> None:
+    planned = []
+    for n in range(MOST_PICTURES + 2):
+        spec = replace(SPEC, table=replace(SPEC.table, name=f"t{n:03}"))
+        given = flat_state(*(File(0, 9) for _ in range(n + 2)))
+        planned.append(Planned(spec, given, decide(spec, given, DELTA)))
+    plan = with_pictures(as_plan(planned), planned)
+    bare = [t.table for t in plan.tables if t.picture is None]
+    assert bare == ["lake.db.t000", "lake.db.t001"]
+    small = with_pictures(as_plan(planned), planned, most_files=10)
+    assert {t.files for t in small.tables if t.picture} == set(range(2, 11))
+    text = document.to_json(plan)
+    assert document.from_json(text, "plan.json") == plan
+    assert '"positions": [0, ' in text
+
+
+def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> None:
+    given = state(File(0, 9, "a"), File(0, 9, "b"))
+    planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
+    (before,) = with_pictures(as_plan([planned]), [planned]).tables
+    assert all(looked_again(before, planned))
+    column_gone = replace(given, columns=given.columns[1:], files=replace(given.files, bounds={}))
+    again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
+    assert again.decision.plan.status == "error"
+    assert looked_again(before, again) == (None, ())
+
+
+def test_an_empty_table_has_no_picture() -> None:
+    given = flat_state()
+    planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
+    assert with_pictures(Plan("0", (planned.decision.plan,)), [planned]).tables[0].picture is None

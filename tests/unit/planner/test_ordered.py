@@ -1,0 +1,81 @@
+"""Tables that others ordered: no drift where the table says it has the declared order, and then measured files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unit.planner.plans import DELTA, SPEC, TARGET, File, state
+
+from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.diff import decide
+from zlayout.planner.ordered import differences
+from zlayout.spec.model import ZorderColumn
+from zlayout.table.state import Ordering, TableState
+
+LINEAR = replace(SPEC, layout=replace(SPEC.layout, curve="linear"))
+BY_A = Ordering(("a",), "linear", "the table's sort order")
+SORTED = [File(10 * n, 10 * n + 9) for n in range(8)]
+MIXED = [File(0, 79) for _ in range(8)]
+
+
+def by_others(*files: File, ordering: Ordering = BY_A) -> TableState:
+    """A table of which zlayout laid out nothing, and whose own word is `ordering`."""
+    plain = state(*files)
+    return replace(plain, files=replace(plain.files, layouts=()), ordering=ordering)
+
+
+def drift(decision: Decision) -> list[tuple[str, object, object]]:
+    return [(d.key, d.before, d.after) for d in decision.plan.drift]
+
+
+def test_ordered_as_declared_and_by_measure_is_left_alone_with_a_note() -> None:
+    decision = decide(LINEAR, by_others(*SORTED), DELTA)
+    assert (decision.plan.status, decision.groups) == ("unchanged", ())
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL408"]
+    assert [(c.touched, c.predicted) for c in decision.plan.columns] == [(1.0, None)]
+
+
+def test_ordered_by_its_word_alone_is_decay_and_no_drift() -> None:
+    decision = decide(LINEAR, by_others(*MIXED), DELTA)
+    assert (decision.plan.status, drift(decision)) == ("changes", [])
+    (measure,) = decision.plan.decay
+    assert (measure.measure, measure.value, measure.partitions) == ("touched", 8.0, 1)
+
+
+def test_one_partition_past_tolerance_takes_the_others_with_it() -> None:
+    # Records of one partition would end what the table's own word says of the other: a second plan after the first.
+    both = [*SORTED, *(replace(f, region="west") for f in MIXED)]
+    decision = decide(LINEAR, by_others(*both), DELTA)
+    assert sorted(g.partition for g in decision.plan.groups) == ["region=east", "region=west"]
+
+
+def test_another_order_than_declared_is_drift_from_it() -> None:
+    decision = decide(LINEAR, by_others(*SORTED, ordering=Ordering(("b", "a"), "linear", "")), DELTA)
+    assert (decision.plan.status, drift(decision)) == ("changes", [("zorder.columns", ["b", "a"], ["a"])])
+
+
+def test_another_curve_is_drift_unless_it_is_by_one_column() -> None:
+    assert decide(SPEC, by_others(*SORTED, ordering=BY_A), DELTA).plan.status == "unchanged"
+    both = replace(SPEC, layout=replace(SPEC.layout, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+    (found,) = differences(both, by_others(*SORTED, ordering=Ordering(("a", "b"), "linear", "")))
+    assert (found.key, found.before, found.after) == ("zorder.curve", "linear", "kd")
+
+
+def test_small_files_and_deleted_rows_count_as_in_tables_that_zlayout_laid_out() -> None:
+    small = [replace(f, bytes=TARGET // 4) for f in SORTED]
+    gone = [replace(f, deleted=30) for f in SORTED]
+    for files, measure in ((small, "small_files"), (gone, "deleted_rows")):
+        decision = decide(LINEAR, by_others(*files), DELTA)
+        assert [d.measure for d in decision.plan.decay if d.exceeded] == [measure]
+        assert decision.groups
+
+
+def test_small_files_that_no_rewrite_would_mend_are_no_reason() -> None:
+    (lone,) = [replace(f, bytes=TARGET // 4) for f in SORTED[:1]]
+    assert decide(LINEAR, by_others(lone), DELTA).plan.status == "unchanged"
+
+
+def test_a_budget_chooses_among_them_too() -> None:
+    whole = decide(LINEAR, by_others(*MIXED), DELTA, options=PlanOptions(max_rewrite_bytes=2 * TARGET))
+    assert whole.offer is not None
+    assert max(int(g.files.bytes.sum()) for g in whole.groups) <= 2 * TARGET

@@ -1,0 +1,95 @@
+"""When a saved plan may no longer be applied: each reason by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from unit.planner.plans import DELTA, SPEC, File, state
+
+from zlayout.errors import Location
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.diff import decide
+from zlayout.planner.model import PropertyChange
+from zlayout.planner.stale import Staleness, staleness
+from zlayout.spec.model import LayoutSpec, ZorderColumn
+from zlayout.table.state import Column, FileTable, PartitionField, TableState
+
+THEN = state(File(0, 9), File(0, 9))
+APPENDED = state(File(0, 9), File(0, 9), File(5, 6), version=8)
+
+
+def reasons(now: TableState, mode: Staleness = "compatible", spec: LayoutSpec = SPEC) -> list[str]:
+    saved = decide(SPEC, THEN, DELTA).plan
+    return [d.message.partition("stale: ")[2] for d in staleness(saved, spec, decide(spec, THEN, DELTA), now, mode)]
+
+
+def test_appends_are_fine_unless_strict() -> None:
+    assert reasons(APPENDED) == []
+    assert reasons(THEN, "strict") == []
+    assert reasons(APPENDED, "strict") == ["the table is at version 8, the plan was made at 7"]
+
+
+def without_first(files: FileTable) -> FileTable:
+    return files.take(np.arange(1, len(files)))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: replace(t, table_id="id-2"), "the table was dropped and made again"),
+        (lambda t: replace(t, schema_digest="s2"), "the table's schema changed"),
+        (lambda t: replace(t, partition_fields=(PartitionField("b"),)), "the table's partitioning changed"),
+        (lambda t: replace(t, files=without_first(t.files)), "1 of the plan's files were changed or removed"),
+        (
+            lambda _: state(File(0, 9, deleted=1), File(0, 9), version=8),
+            "1 of the plan's files were changed or removed",
+        ),
+    ],
+)
+def test_what_changed_is_said(change: Callable[[TableState], TableState], reason: str) -> None:
+    assert reasons(change(APPENDED)) == [reason]
+
+
+def test_another_spec_is_said() -> None:
+    layout = replace(SPEC.layout, columns=(ZorderColumn("a"),), target_size=SPEC.layout.target_size * 2)
+    assert reasons(THEN, spec=replace(SPEC, layout=layout)) == ["the layout spec changed"]
+
+
+def test_other_files_than_the_spec_selects_are_refused() -> None:
+    saved = decide(SPEC, THEN, DELTA).plan
+    assert saved.requires is not None
+    forged = replace(saved, requires=replace(saved.requires, files="0" * 64))
+    (refusal,) = staleness(forged, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
+    assert (refusal.code, refusal.severity) == ("ZL203", "refused")
+    assert "are not the ones this spec selects" in refusal.message
+
+
+def test_properties_must_be_as_they_were() -> None:
+    column = Column("a", THEN.columns[0].type, True, stats=False, enable_stats=(("stats.a", "full"),))
+    then = replace(THEN, columns=(column, *THEN.columns[1:]))
+    again = decide(SPEC, then, DELTA)
+    assert again.plan.properties == (PropertyChange("stats.a", None, "full", "no min/max statistics on a"),)
+    now = replace(then, properties={"stats.a": "counts"})
+    (refusal,) = staleness(again.plan, SPEC, again, now, "compatible")
+    assert "properties changed: stats.a" in refusal.message
+
+
+def test_a_plan_without_a_version_is_refused() -> None:
+    saved = replace(decide(SPEC, THEN, DELTA).plan, requires=None)
+    (refusal,) = staleness(saved, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
+    assert "names no table version" in refusal.message
+
+
+def test_a_partitioning_is_the_same_on_another_line_or_from_another_folder() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    allowed = PlanOptions(allow_full_rewrite=True)
+    saved, again = decide(spec, THEN, DELTA, options=allowed).plan, decide(spec, THEN, DELTA, options=allowed)
+    assert saved.partitioning is not None
+    elsewhere = replace(saved, partitioning=replace(saved.partitioning, location=Location("../layouts/t.yaml", 9)))
+    assert staleness(elsewhere, spec, again, THEN, "compatible") == ()
+    other = replace(saved, partitioning=replace(saved.partitioning, after=("a",)))
+    (refusal,) = staleness(other, spec, again, THEN, "compatible")
+    assert "the settings to change are not the ones in the plan" in refusal.message

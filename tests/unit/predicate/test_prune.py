@@ -1,0 +1,129 @@
+"""Pruning by bounds, against SQL's three-valued logic row by row."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.advisor.tables import bounds_of, holds, matching_rows
+
+from zlayout.advisor.model import KeySample
+from zlayout.advisor.simulate import point_files
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.prune import may_match
+from zlayout.workload.event_log_filters import pushed_filters
+
+NUMBERS = st.integers(-3, 12)
+COLUMNS = st.sampled_from(["a", "b"])
+OPERATORS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+LEAVES: st.SearchStrategy[Predicate] = st.one_of(
+    st.builds(Compare, COLUMNS, OPERATORS, NUMBERS),
+    st.builds(In, COLUMNS, st.lists(NUMBERS, min_size=1, max_size=3).map(tuple)),
+    st.builds(IsNull, COLUMNS),
+)
+PREDICATES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(And, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+    ),
+    max_leaves=5,
+)
+CELLS = st.one_of(st.none(), st.integers(0, 9))
+ROWS = st.lists(st.tuples(CELLS, CELLS, st.integers(0, 4)), min_size=1, max_size=25)
+
+
+@settings(deadline=None)
+@given(PREDICATES, ROWS)
+def test_a_file_with_a_matching_row_stays_and_single_rows_are_told_exactly(
+    predicate: Predicate, rows: list[tuple[int | None, int | None, int]]
+) -> None:
+    data = {"a": pa.array([r[0] for r in rows], pa.int64()), "b": pa.array([r[1] for r in rows], pa.int64())}
+    match = matching_rows(predicate, data)
+    points = point_files(KeySample(data, np.zeros(len(rows), np.int32)))
+    assert may_match(predicate, points.bounds, points.rows).tolist() == match.tolist()
+    file = np.array([r[2] for r in rows])
+    stays = may_match(predicate, {c: bounds_of(v, file, 5) for c, v in data.items()}, np.bincount(file, minlength=5))
+    assert stays[np.unique(file[match])].all()
+
+
+@settings(deadline=None)
+@given(st.builds(Compare, st.just("a"), OPERATORS, NUMBERS), ROWS)
+def test_one_comparison_rules_out_all_that_its_bounds_can(
+    predicate: Compare, rows: list[tuple[int | None, int | None, int]]
+) -> None:
+    values, file = pa.array([r[0] for r in rows], pa.int64()), np.array([r[2] for r in rows])
+    count = np.bincount(file, minlength=5)
+    bounds = bounds_of(values, file, 5)
+    stays = may_match(predicate, {"a": bounds}, count)
+    for at, (low, high) in enumerate(zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True)):
+        possible = low is not None and any(holds(predicate, {"a": v}) for v in range(low, high + 1))
+        assert stays[at] == possible
+
+
+def test_a_list_of_no_values_matches_nothing() -> None:
+    values = pa.array([1, None], pa.int64())
+    points = point_files(KeySample({"c": values}, np.zeros(2, np.int32)))
+    assert may_match(In("c", ()), points.bounds, points.rows).tolist() == [False, False]
+    assert may_match(Not(In("c", ())), points.bounds, points.rows).tolist() == [True, True]
+
+
+def test_nulls_differ_from_what_they_are_compared_with_null_safely() -> None:
+    ((different,), _) = pushed_filters("[Not(EqualNullSafe(c,5))]")
+    ((equal,), _) = pushed_filters("[EqualNullSafe(c,5)]")
+    bounds = {"c": bounds_of(pa.array([5, None, 5, 5, None, None], pa.int64()), np.array([0, 0, 1, 1, 2, 2]), 3)}
+    rows = np.array([2, 2, 2])
+    assert may_match(different, bounds, rows).tolist() == [True, False, True]
+    assert may_match(equal, bounds, rows).tolist() == [True, True, False]
+
+
+DAY = pa.array([date(1995, 6, 17), None], pa.date32())
+PRICE = pa.array([Decimal("0.05"), None], pa.decimal128(15, 2))
+INSTANT = pa.array([datetime(2026, 1, 2, 12, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
+CASES = [
+    (DAY, Compare("c", "=", "1995-06-17"), True),
+    (DAY, Compare("c", "<", date(1995, 6, 17)), False),
+    (DAY, Compare("c", "<", datetime(1995, 6, 17, 1)), True),
+    (PRICE, Compare("c", ">=", Decimal("0.050")), True),
+    (PRICE, Compare("c", ">", Decimal("0.0500000001")), False),
+    (PRICE, Compare("c", "<", 1), True),
+    (PRICE, Compare("c", ">", 0.5), False),
+    (INSTANT, Compare("c", ">", date(2026, 1, 2)), True),
+    (INSTANT, Compare("c", "=", "2026-01-02 12:00:00"), True),
+    (pa.array([24, None]), Compare("c", "<", Decimal("24.5")), True),
+    (pa.array([24, None]), Compare("c", "<", Decimal("23.5")), False),
+    (pa.array([24, None]), Compare("c", "=", "25"), False),
+    # a long beside a double is a double, which has no odd numbers above 2^53
+    (pa.array([2**53 + 1, None]), Compare("c", ">", 1e3), True),
+    (pa.array([2**53 + 1, None]), Compare("c", "<", 1e3), False),
+    (pa.array([2**53 + 1, None]), Compare("c", "=", 2.0**53), True),
+    (pa.array([2**53 + 1, None]), Compare("c", "=", 2.0**53 + 2), False),
+    (pa.array([24, None], pa.int32()), Compare("c", "<", 23.5), False),
+    (pa.array([1.5, None]), Compare("c", "<=", Decimal("1.5")), True),
+    (pa.array([1.5, None]), Compare("c", "<", 1), False),
+    (pa.array(["Ab", None]), Compare("c", "<", "B"), True),
+    (pa.array([True, None]), Compare("c", "=", True), True),
+    # what does not compare rules nothing out
+    (pa.array([24, None]), Compare("c", "=", "no number"), True),
+]
+
+
+@pytest.mark.parametrize(("values", "predicate", "expected"), CASES)
+def test_literals_compare_as_in_spark(values: pa.Array, predicate: Predicate, expected: bool) -> None:
+    points = point_files(KeySample({"c": values}, np.zeros(2, np.int32)))
+    assert may_match(predicate, points.bounds, points.rows)[0] == expected
+
+
+def test_a_column_without_bounds_and_a_cut_bound_rule_nothing_out() -> None:
+    rows = np.array([2, 2])
+    assert may_match(Compare("x", "=", 1), {}, rows).all()
+    bounds = bounds_of(pa.array(["ab", "ab", "c", "c"]), np.array([0, 0, 1, 1]), 2)
+    assert may_match(Compare("x", "!=", "ab"), {"x": bounds}, rows).tolist() == [False, True]
+    bounds.truncated[0] = True
+    assert may_match(Compare("x", "!=", "ab"), {"x": bounds}, rows).tolist() == [True, True]

@@ -1,0 +1,85 @@
+"""What the sample says of the workload's columns: distinct values, which follow another, which could be a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from zlayout.advisor.model import ColumnUse, Float64, KeySample, Target
+from zlayout.advisor.simulate import Ranks
+from zlayout.predicate.model import And, Compare, In, Or, Predicate
+from zlayout.table.state import Int64
+
+# From here on two columns order the rows so much alike that a layout by one is a layout by both.
+FOLLOWS = 0.95
+# A partition should hold some files, or partitioning makes small ones.
+FILES_A_PARTITION = 4
+MOST_PARTITIONS = 200
+
+
+def rank_correlation(left: Int64, right: Int64) -> float:
+    """Spearman's: the correlation of mean ranks, -1..1, over the rows where neither is null (-1); 0 for a constant."""
+    both = (left >= 0) & (right >= 0)
+    if both.sum() < 2:
+        return 0.0
+    a, b = _mean_ranks(left[both]), _mean_ranks(right[both])
+    spread = float(a.std() * b.std())
+    return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread else 0.0
+
+
+def following_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
+    """All pairs of columns that order the rows alike, up or down."""
+    names = list(ranks.columns)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
+    return frozenset(
+        frozenset((a, b))
+        for a, b in pairs
+        if abs(rank_correlation(ranks.columns[a].ordinals, ranks.columns[b].ordinals)) >= FOLLOWS
+    )
+
+
+def _mean_ranks(ordinals: Int64) -> Float64:
+    counts = np.bincount(ordinals)
+    ranks: Float64 = (np.cumsum(counts) - (counts - 1) / 2.0)[ordinals]
+    return ranks
+
+
+def column_uses(
+    shares: Mapping[str, float],
+    predicates: Sequence[Predicate],
+    chosen: Sequence[str],
+    sample: KeySample,
+    ranks: Ranks,
+    target: Target,
+) -> tuple[ColumnUse, ...]:
+    """One entry a column of the workload that the table has, the most asked for first."""
+    found = []
+    points = _points(predicates)
+    for name, part in shares.items():
+        if name not in ranks.columns:
+            continue
+        mine = ranks.columns[name]
+        followed = None
+        if name not in chosen:
+            pairs = [(c, rank_correlation(mine.ordinals, ranks.columns[c].ordinals)) for c in chosen]
+            strong = [(c, r) for c, r in pairs if abs(r) >= FOLLOWS]
+            followed = max(strong, key=lambda pair: abs(pair[1]), default=None)
+        distinct = len(mine.distinct)
+        files = int(target.files.sum())
+        few = 2 <= distinct <= min(MOST_PARTITIONS, files // FILES_A_PARTITION)
+        key = few and name in points and len(target.files) == 1 and len(sample) > 100 * distinct
+        found.append(ColumnUse(name, part, distinct, name in chosen, followed, key))
+    return tuple(found)
+
+
+def _points(predicates: Sequence[Predicate]) -> frozenset[str]:
+    """The columns that are asked for by equality."""
+    names: set[str] = set()
+    for predicate in predicates:
+        match predicate:
+            case And(operands) | Or(operands):
+                names |= _points(operands)
+            case In(column, _) | Compare(column, "=", _):
+                names.add(column)
+    return frozenset(names)

@@ -1,0 +1,49 @@
+"""Files and bytes that each query of a workload opens in a set of files, and the least that any layout could leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zlayout.advisor.model import Bools, Costs, FileSet, KeySample, TableQuery, Target
+from zlayout.advisor.simulate import point_files
+from zlayout.predicate.model import Predicate
+from zlayout.predicate.prune import may_match
+
+
+def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
+    """What the queries open; a query that scans the table twice opens its files twice."""
+    known: dict[Predicate, Bools] = {}
+    opened, read = np.zeros(len(queries)), np.zeros(len(queries))
+    for number, query in enumerate(queries):
+        for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
+            if predicate not in known:
+                known[predicate] = may_match(predicate, files.bounds, files.rows)
+            hit = known[predicate] & partitions[files.partition]
+            opened[number] += hit.sum()
+            read[number] += files.bytes[hit].sum()
+    return Costs(opened, read, np.array([q.weight for q in queries]))
+
+
+def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
+    """The floor: what a query would open if the table were laid out for it alone, in as many files.
+
+    Its matching rows, by the sample, side by side in as few files as hold them; at least one file in each partition
+    that has some, and one in all, since the sample may have missed them.
+    """
+    points = point_files(sample)
+    count = len(target.files)
+    drawn = np.maximum(np.bincount(sample.partition, minlength=count), 1)
+    size = target.bytes / np.maximum(target.files, 1)
+    opened, read = np.zeros(len(queries)), np.zeros(len(queries))
+    for number, query in enumerate(queries):
+        for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
+            match = may_match(predicate, points.bounds, points.rows) & partitions[sample.partition]
+            share = np.bincount(sample.partition[match], minlength=count) / drawn
+            files = np.where(share > 0, np.clip(share * target.files, 1.0, target.files), 0.0)
+            if not files.any() and partitions.any():
+                files[np.argmax(partitions & (target.files > 0))] = 1.0
+            opened[number] += files.sum()
+            read[number] += (files * size).sum()
+    return Costs(opened, read, np.array([q.weight for q in queries]))

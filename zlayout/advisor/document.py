@@ -1,0 +1,83 @@
+"""A study as JSON, for programs and for the benchmark."""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any
+
+from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
+from zlayout.advisor.model import Choice, Costs, Study
+
+FORMAT_VERSION = 1
+
+
+def to_json(study: Study) -> str:
+    return json.dumps(to_document(study), indent=2, allow_nan=False) + "\n"
+
+
+def to_document(study: Study) -> dict[str, Any]:
+    """Plain JSON values. Files and bytes are means over the workload, weighted, or of one query."""
+    shown = shown_choice(study)
+    return {
+        "format_version": FORMAT_VERSION,
+        "table": study.table,
+        "format": study.format,
+        "version": study.version,
+        "files": study.files,
+        "bytes": study.bytes,
+        "rows": study.rows,
+        "sample": {"rows": study.sampled, "seed": study.seed},
+        "workload": {
+            "files": list(study.workload),
+            "queries": study.statements,
+            "used": len(study.queries),
+            "reading_all": study.reading_all,
+            "unused": [{"query": q, "condition": t, "reason": r} for q, t, r in study.unused],
+        },
+        "verdict": verdict(study),
+        "notes": list(study.notes),
+        "now": _costs(study.now),
+        "floor": _costs(study.floor),
+        "declared": _choice(study.declared) if study.declared else None,
+        "layouts": [_choice(c) | {"best": c is study.best} for c in study.choices],
+        "queries": [
+            {
+                "query": c.place,
+                "weight": c.weight,
+                "verdict": c.verdict,
+                "files": dict(zip(("now", "then", "floor"), c.files, strict=True)),
+                "bytes": dict(zip(("now", "then", "floor"), c.bytes, strict=True)),
+                "factor": c.factor if isfinite(c.factor) else None,
+            }
+            for c in (changes(study, shown.costs) if shown else ())
+        ],
+        "columns": [
+            {
+                "name": c.name,
+                "share": c.share,
+                "distinct_in_sample": c.distinct,
+                "chosen": c.chosen,
+                "follows": {"column": c.follows[0], "rank_correlation": c.follows[1]} if c.follows else None,
+                "partition_key": c.partition_key,
+            }
+            for c in study.columns
+        ],
+        "steps": [_choice(step) for step in study.steps],
+        "search": {"layouts": study.tried, "seconds": round(study.seconds, 2), "time_limit_reached": study.hurried},
+        "zorder": zorder_block(study.best) if study.best else None,
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    return {
+        "columns": [{"name": c.name, "weight": c.weight} for c in choice.layout.columns],
+        "curve": choice.layout.curve,
+        "files": choice.files,
+        **_costs(choice.costs),
+        "touched": dict(choice.touched),
+    }
+
+
+def _costs(costs: Costs) -> dict[str, float]:
+    return {"files_opened": costs.mean_files, "bytes_read": costs.mean_bytes}

@@ -1,0 +1,74 @@
+"""A study as one HTML page, in the clothes of the plan's report: it loads nothing, and no name in it can break it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from zlayout.advisor.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
+from zlayout.advisor.model import Study
+from zlayout.report import charts
+from zlayout.report.html import check_available
+from zlayout.report.line_chart import lines
+from zlayout.report.pages import environment, source_hash
+from zlayout.report.words import number, plural, printable, size
+
+WORKLOAD = "the workload"
+
+
+def render(study: Study) -> str:
+    """The whole page. Raises SpecError ZL062 when a package of the extra `report` is not installed."""
+    check_available()
+    import markupsafe
+
+    pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural})
+    style = files("zlayout.report").joinpath("page").joinpath("page.css").read_text(encoding="utf-8")
+    text = files("zlayout.advisor").joinpath("page.html.jinja").read_text(encoding="utf-8")
+    shown = shown_choice(study)
+    found = changes(study, shown.costs) if shown else ()
+    return pages.from_string(text).render(
+        study=study,
+        verdict=verdict(study),
+        shown=shown,
+        groups=_groups(found),
+        names_of=place_names(study),
+        notes=list(column_notes(study)),
+        block="" if study.best is None else _lines(zorder_block(study.best)),
+        bars=markupsafe.Markup(_bars(found)),
+        steps=markupsafe.Markup(_steps(study)),
+        columns=_step_columns(study),
+        style=markupsafe.Markup(style),
+        style_hash=source_hash(style),
+    )
+
+
+def _lines(block: str) -> Any:
+    """Each line made printable by itself, since a line's end is a control character too."""
+    import markupsafe
+
+    return markupsafe.Markup("\n").join(markupsafe.escape(printable(line)) for line in block.splitlines())
+
+
+def _groups(found: tuple[Change, ...]) -> list[tuple[str, str, list[tuple[int, Change]]]]:
+    """(kind of badge, title, numbered changes): numbers stand in the picture for the queries."""
+    numbered = list(enumerate(found, 1))
+    kinds = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
+    return [(badge, kind, [(n, c) for n, c in numbered if c.verdict == kind]) for badge, kind in kinds]
+
+
+def _bars(found: tuple[Change, ...]) -> str:
+    now, then = ([(str(n), round(c.files[at])) for n, c in enumerate(found[:40], 1)] for at in (0, 1))
+    return charts.bars(now, then, "query", 2 * charts.MAP_SIDE)
+
+
+def _step_columns(study: Study) -> list[str]:
+    return list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
+
+
+def _steps(study: Study) -> str:
+    if len(study.steps) < 2:
+        return ""
+    series = {WORKLOAD: [(n, s.costs.mean_files) for n, s in enumerate(study.steps, 1)]}
+    for name in _step_columns(study):
+        series[name] = [(n, s.touched[name]) for n, s in enumerate(study.steps, 1) if name in s.touched]
+    return lines(series, "z-order columns", "files opened")

@@ -1,0 +1,99 @@
+"""The part of a workload that is about one table: its scans query by query, and how often columns are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.advisor.model import Asked, Bools, TableQuery
+from zlayout.predicate.comparable import as_printed
+from zlayout.predicate.evaluate import answers, known
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, columns
+from zlayout.spec.model import TableName
+from zlayout.table.state import Column, TableState
+from zlayout.workload.model import Query, Scan, Workload
+
+
+def is_named(written: str, table: TableName, location: str = "") -> bool:
+    """Whether a name of a query may mean the table: `t`, `ns.t`, `catalog.ns.t` in lower case, or its location."""
+    if "/" in written:
+        return _plain(written) == _plain(location)
+    return ("." + str(table).lower()).endswith("." + written)
+
+
+def _plain(location: str) -> str:
+    """A location without what different writers put around it: `file:/a`, `file:///a/` and `/a` are one."""
+    return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
+
+
+def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
+    """The queries that ask something of the table, and how many read all of it in any layout."""
+    found, reading_all = asked_of(workload, table, state)
+    return in_partitions(found, state), reading_all
+
+
+def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
+    """As `table_queries`, by the table's schema alone."""
+    by_query: dict[Query, list[Scan]] = {}
+    for scan in workload.scans:
+        if is_named(scan.table, table, state.location):
+            by_query.setdefault(scan.query, []).append(scan)
+    known_columns = {c.name.lower(): c for c in state.columns}
+    found, reading_all = [], 0
+    for query, scans in by_query.items():
+        predicates = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
+        if len(predicates) < len(scans):
+            # the files that it reads besides are the same in every layout, and would only blur the picture
+            reading_all += 1
+        if predicates:
+            found.append(Asked(query, tuple(predicates)))
+    return tuple(found), reading_all
+
+
+def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQuery, ...]:
+    """With the partitions that may hold matching rows, by their values."""
+    dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
+    partitions = known(state.files.partitions, dates)
+
+    def possible(predicate: Predicate) -> Bools:
+        return np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+
+    return tuple(TableQuery(q.query, q.predicates, tuple(map(possible, q.predicates))) for q in queries)
+
+
+def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
+    """For each column the share of the queries' weight that has a condition on it, the most asked for first."""
+    total = sum(q.weight for q in queries)
+    shares: dict[str, float] = {}
+    for query in queries:
+        for name in sorted(frozenset().union(*(columns(p) for p in query.predicates))):
+            shares[name] = shares.get(name, 0.0) + query.weight / total
+    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _as_in_table(predicate: Predicate | None, known: Mapping[str, Column]) -> Predicate | None:
+    return None if predicate is None else _spelled(predicate, known)
+
+
+def _spelled(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
+    """Columns spelled as in the table, since Spark does not mind the case, and printed literals as values again."""
+    match predicate:
+        case And(operands):
+            return And(tuple(_spelled(p, known) for p in operands))
+        case Or(operands):
+            return Or(tuple(_spelled(p, known) for p in operands))
+        case Not(operand):
+            return Not(_spelled(operand, known))
+    column = known.get(predicate.column.lower())
+    if column is None:
+        return predicate
+    match predicate:
+        case Compare(_, operator, value):
+            return Compare(column.name, operator, as_printed(value, column.type))
+        case In(_, values):
+            return In(column.name, tuple(as_printed(v, column.type) for v in values))
+        case IsNull():
+            return IsNull(column.name)

@@ -1,0 +1,118 @@
+"""A layout applied to a sample: the files that the rewrite would write, with the bounds that it would leave.
+
+The sample goes through the rewrite's own code (`zlayout.curve.layout`), so that what is told here is what is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.advisor.model import FileSet, Float64, KeySample, Target
+from zlayout.curve.layout import build
+from zlayout.curve.order import Ranked, rank
+from zlayout.spec.model import Layout
+from zlayout.table.state import ColumnBounds, Int32, Int64
+
+# What stands behind a cut upper bound, so that it is above all values that begin like it.
+LAST_CHARACTER = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """What all candidates share of a sample: its columns as ordinals, and the numbers of each partition's rows.
+
+    cut: where writers cut text bounds, by column.
+    """
+
+    columns: Mapping[str, Ranked]
+    cut: Mapping[str, int]
+    partitions: Sequence[Int64]
+
+
+def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> Ranks:
+    """Rank each column and sort the rows by partition, once. Raises TableError ZL109 for a type without an order."""
+    ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
+    rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
+    columns = {name: rank(values) for name, values in sample.keys.items()}
+    return Ranks(columns, cut, np.split(rows, ends[:-1]))
+
+
+def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
+    """The files after a rewrite, and touched of each z-order column, summed over partitions.
+
+    Partitions are laid out apart. One that the sample missed counts as files without bounds.
+    """
+    weights = layout.weights
+    place = np.empty(len(sample), np.int32)
+    partition: list[Int32] = []
+    share: list[Float64] = []
+    touched = dict.fromkeys(weights, 0.0)
+    first = 0
+    missed = []
+    for p, (wanted, rows) in enumerate(zip(target.files.tolist(), ranks.partitions, strict=True)):
+        if not len(rows):
+            missed += [p] * wanted
+            continue
+        keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
+        built = build(keys, weights, layout.curve, layout.range_ids, wanted, layout.noise)
+        # any number that differs from row to row spreads a heavy key as the rewrite's hash does
+        place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
+        first += built.files
+        partition.append(np.full(built.files, p, np.int32))
+        share.append(np.bincount(place[rows] - (first - built.files), minlength=built.files) / len(rows))
+        for name, files in built.predict_touched().items():
+            touched[name] += files
+    lost = np.array(missed, np.int32)
+    owner = np.concatenate([*partition, lost])
+    part = np.concatenate([*share, 1.0 / np.maximum(target.files[lost], 1)])
+    rows_in_file = np.concatenate([np.bincount(place, minlength=first), np.ones(len(lost), np.int64)])
+    bounds = {name: _bounds(r, place, first, len(lost), ranks.cut.get(name)) for name, r in ranks.columns.items()}
+    return FileSet(bounds, rows_in_file.astype(np.int64), part * target.bytes[owner], owner), touched
+
+
+def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | None) -> ColumnBounds:
+    """Min and max of each of `files` files, then `unknown` files without bounds."""
+    low = np.full(files + unknown, len(ranked.distinct), np.int64)
+    high = np.full(files + unknown, -1, np.int64)
+    valid = ranked.ordinals >= 0
+    np.minimum.at(low, place[valid], ranked.ordinals[valid])
+    np.maximum.at(high, place[valid], ranked.ordinals[valid])
+    nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)])
+    lower = ranked.distinct.take(pa.array(low, mask=high < 0))
+    upper = ranked.distinct.take(pa.array(high, mask=high < 0))
+    if cut is None or not (pa.types.is_string(lower.type) or pa.types.is_binary(lower.type)):
+        return ColumnBounds(lower, upper, nulls.astype(np.int64), np.zeros(len(low), bool))
+    return _cut(lower, upper, nulls.astype(np.int64), cut)
+
+
+def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
+    """Text bounds as both formats cut them: the lower one is a prefix, the upper one lies above its prefix."""
+    is_text = pa.types.is_string(lower.type)
+    size = pc.utf8_length if is_text else pc.binary_length
+    head = pc.utf8_slice_codeunits if is_text else pc.binary_slice
+    last = pa.scalar(LAST_CHARACTER) if is_text else pa.scalar(b"\xff" * 8, lower.type)
+    empty = pa.scalar("" if is_text else b"", lower.type)
+    long = pc.greater(size(upper), length)
+    above = pc.binary_join_element_wise(head(upper, 0, length), last, empty)
+    truncated = pc.or_(pc.greater(size(lower), length), long)
+    return ColumnBounds(
+        head(lower, 0, length),
+        pc.if_else(long, above, upper),
+        nulls,
+        np.asarray(pc.fill_null(truncated, False).to_numpy(zero_copy_only=False), bool),
+    )
+
+
+def point_files(sample: KeySample) -> FileSet:
+    """Each sampled row as a file of its own, so that pruning tells which rows match."""
+    n = len(sample)
+    bounds = {
+        name: ColumnBounds(v, v, v.is_null().to_numpy(zero_copy_only=False).astype(np.int64), np.zeros(n, bool))
+        for name, v in sample.keys.items()
+    }
+    return FileSet(bounds, np.ones(n, np.int64), np.zeros(n), sample.partition)

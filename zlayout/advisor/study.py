@@ -1,0 +1,166 @@
+"""One study of one table: the present files, the layouts asked for, the best one found, and what they mean a query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zlayout.advisor.columns import column_uses, following_pairs
+from zlayout.advisor.costs import costs, lowest
+from zlayout.advisor.model import Choice, FileSet, KeySample, Study, TableQuery, Target
+from zlayout.advisor.queries import column_shares
+from zlayout.advisor.search import Progress, Search, all_curves
+from zlayout.advisor.simulate import Ranks, rank_sample, simulate
+from zlayout.spec.model import Layout
+from zlayout.table.state import TableState
+
+# A layout must save this share of the bytes that are read now, or a rewrite is not worth it.
+BETTER = 0.05
+# The search looks at fewer rows of the sample; the layouts that it ends with are then measured on all.
+SEARCH_ROWS = 30_000
+SEARCH_ROWS_A_FILE = 200
+# The share of the time for the search; the rest is for that measuring.
+SEARCHING = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: layouts to simulate, and whether to search (by `base`, whose columns do not count).
+
+    curve: the only one to search, None for any. seconds: how long to search, and to measure what is found.
+    """
+
+    layouts: tuple[Layout, ...]
+    declared: Layout | None
+    base: Layout
+    search: bool
+    curve: str | None = None
+    seconds: float = 60.0
+
+
+def present_files(state: TableState) -> FileSet:
+    """The files that the table has now, with their real bounds."""
+    files = state.files
+    return FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
+
+
+def rewrite_target(state: TableState, target_size: int, files: int | None = None) -> Target:
+    """Files of a rewrite of the whole table: by the target size, or `files` in all, spread by the partitions' bytes."""
+    count = max(len(state.files.partitions), 1)
+    rows, live, size = (
+        np.bincount(state.files.partition, weights=w, minlength=count)
+        for w in (state.files.rows, state.files.live_rows, state.files.bytes)
+    )
+    size = size * np.divide(live, rows, out=np.ones(count), where=rows > 0)
+    wanted = size / target_size if files is None else size / max(size.sum(), 1.0) * files
+    number = np.where(live > 0, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
+    return Target(live.astype(np.int64), size.astype(np.int64), number)
+
+
+def study(
+    state: TableState,
+    queries: tuple[TableQuery, ...],
+    sample: KeySample,
+    target: Target,
+    cut: Mapping[str, int],
+    question: Question,
+    tell: Callable[[Progress], None] = lambda _progress: None,
+) -> Study:
+    """Simulate and compare. Raises TableError ZL109 for a column type without an order."""
+    ranks = rank_sample(sample, cut, len(target.files))
+    shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
+    started = time.monotonic()
+    measure = _measure_on(sample, ranks, queries, target)
+    choices = [measure(layout) for layout in question.layouts]
+    declared = measure(question.declared) if question.declared is not None else None
+    steps: tuple[Choice, ...] = ()
+    tried, hurried = len(choices), False
+    if question.search and shares:
+        few = _thinned(sample, int(target.files.sum()))
+        few_ranks = ranks if few is sample else rank_sample(few, cut, len(target.files))
+        quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
+        deadline = started + SEARCHING * question.seconds
+        search = Search(quick, question.base, deadline, tell, following_pairs(few_ranks))
+        search.run(shares, all_curves(question.curve))
+        finals = search.finalists()
+        again = search.known.__getitem__ if few is sample else measure
+        layouts = [*finals, *(step.layout for step in search.steps)]
+        measured = _measured(layouts, again, started + question.seconds)
+        # a step that there was no time for stays as the search saw it
+        steps = tuple(measured.get(step.layout, step) for step in search.steps)
+        tried, hurried = tried + len(search.known), search.hurried or not measured.keys() >= set(finals)
+        if finals:
+            choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
+    now = costs(queries, present_files(state))
+    best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
+    # where nothing is read now, nothing can be saved
+    if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - BETTER) * now.mean_bytes):
+        best = None
+    of = best or (min(choices, key=lambda c: c.costs.mean_bytes) if choices else None)
+    chosen = [c.name for c in of.layout.columns] if of else []
+    asked = [p for q in queries for p in q.predicates]
+    return Study(
+        table=state.table,
+        format=state.format,
+        version=state.version,
+        rows=int(state.files.live_rows.sum()),
+        bytes=int(state.files.bytes.sum()),
+        files=len(state.files),
+        sampled=len(sample),
+        seed=sample.seed,
+        workload=(),
+        queries=queries,
+        statements=len(queries),
+        reading_all=0,
+        unused=(),
+        now=now,
+        floor=lowest(queries, sample, target),
+        choices=tuple(choices),
+        best=best,
+        declared=declared,
+        columns=column_uses(shares, asked, chosen, sample, ranks, target),
+        steps=steps,
+        tried=tried,
+        seconds=time.monotonic() - started,
+        hurried=hurried,
+    )
+
+
+def _measure_on(
+    sample: KeySample, ranks: Ranks, queries: Sequence[TableQuery], target: Target
+) -> Callable[[Layout], Choice]:
+    def measure(layout: Layout) -> Choice:
+        files, touched = simulate(sample, ranks, layout, target)
+        return Choice(layout, len(files), costs(queries, files), touched)
+
+    return measure
+
+
+def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], deadline: float) -> dict[Layout, Choice]:
+    """Each layout once, in this order, until the time is up; the first one in any case."""
+    found: dict[Layout, Choice] = {}
+    for layout in layouts:
+        if found and time.monotonic() > deadline:
+            break
+        if layout not in found:
+            found[layout] = measure(layout)
+    return found
+
+
+def _thinned(sample: KeySample, files: int) -> KeySample:
+    """A part of the sample for the search, the same for the same seed."""
+    wanted = max(SEARCH_ROWS, SEARCH_ROWS_A_FILE * files)
+    if len(sample) <= wanted:
+        return sample
+    rows = np.random.default_rng(sample.seed).permutation(len(sample))[:wanted]
+    return sample.take(np.sort(rows).astype(np.int64))
+
+
+def with_workload(
+    found: Study, workload: tuple[str, ...], statements: int, reading_all: int, unused: tuple[tuple[str, str, str], ...]
+) -> Study:
+    """The study with what is to be said of the workload's files."""
+    return replace(found, workload=workload, statements=statements, reading_all=reading_all, unused=unused)

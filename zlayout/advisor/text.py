@@ -1,0 +1,147 @@
+"""A study for the terminal: 80 to 120 columns of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from zlayout.advisor.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
+from zlayout.advisor.model import Choice, Study
+from zlayout.report.words import number, plural, printable, size
+
+MOST_QUERIES = 20
+MOST_UNUSED = 5
+
+
+def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
+    """The whole text. verbose: all queries and all conditions that were not used."""
+    lines = [line for long in _heading(study) for line in _wrapped(long, width)]
+    for sentence in (verdict(study), *study.notes):
+        lines += ["", *_wrapped(printable(sentence), width)]
+    lines += ["", *_layouts(study, width)]
+    shown = shown_choice(study)
+    if shown is not None:
+        lines += ["", *_queries(study, shown, width, verbose)]
+    if len(study.steps) > 1:
+        lines += ["", *_steps(study, width)]
+    if study.columns:
+        lines += ["", *_columns(study, width)]
+    if study.unused:
+        lines += ["", *_unused(study, width, verbose)]
+    if study.best is not None:
+        lines += ["", "To paste into the layout:", "", *map(printable, zorder_block(study.best).splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """The line, cut between words where it can be, the rest below it and a little to the right."""
+    start = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, width, subsequent_indent=start, drop_whitespace=True, break_on_hyphens=False)
+
+
+def _heading(study: Study) -> Iterator[str]:
+    yield f"{printable(study.table)} ({study.format}, version {study.version})"
+    yield f"  files     {plural(study.files, 'file')}, {size(study.bytes)}, {plural(study.rows, 'row')}"
+    exact = " (all of them)" if study.sampled == study.rows else ""
+    yield f"  sample    {plural(study.sampled, 'row')}{exact}, seed {study.seed}"
+    count = f"{study.statements:,} {'query' if study.statements == 1 else 'queries'}"
+    read = f"{count}, {len(study.queries)} with conditions on this table"
+    yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
+    if study.reading_all:
+        one = "query reads" if study.reading_all == 1 else "queries read"
+        yield f"            {study.reading_all:,} {one} all of it in any layout, which is left out here"
+    if study.tried > len(study.choices):
+        ended = "; the time limit ended the search" if study.hurried else ""
+        yield f"  search    {study.tried} layouts in {study.seconds:.0f} s{ended}"
+
+
+def _layouts(study: Study, width: int) -> Iterator[str]:
+    """One line a layout: files, and means over the workload."""
+    rows = [("now", study.files, study.now)]
+    if study.declared is not None:
+        rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
+    rows += [(_marked(c, study), c.files, c.costs) for c in study.choices]
+    rows.append(("floor: each query alone", 0, study.floor))
+    room = max(12, min(max(len(r[0]) for r in rows), width - 36))
+    yield f"  {'layout':<{room}} {'files':>7} {'opened':>9} {'bytes read':>11}"
+    for title, files, costs in rows:
+        first, *rest = textwrap.wrap(printable(title), room) or [""]
+        count = f"{files:,}" if files else ""
+        yield f"  {first:<{room}} {count:>7} {number(costs.mean_files):>9} {size(round(costs.mean_bytes)):>11}"
+        yield from (f"    {line}" for line in rest)
+
+
+def _marked(choice: Choice, study: Study) -> str:
+    return f"{choice.title}  <- best" if choice is study.best and len(study.choices) > 1 else choice.title
+
+
+def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
+    found = changes(study, shown.costs)
+    yield from _wrapped(f"Query by query, with {printable(shown.title)}", width)
+    names = {place: printable(name) for place, name in place_names(study).items()}
+    places = [names[c.place] for c in found]
+    room = min(max(map(len, places), default=5), width - 52)
+    yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
+    most = len(found) if verbose else MOST_QUERIES
+    for kind, title in (("faster", "gets faster"), ("slower", "gets slower"), ("same", "stays the same")):
+        some = [c for c in found if c.verdict == kind]
+        yield f"  {title}{'' if some else ': none'}"
+        for change in some[:most]:
+            yield f"  {_short(names[change.place], room):<{room}} {_cells(change)}"
+        if len(some) > most:
+            yield f"  ... and {len(some) - most:,} more (-v shows them)"
+
+
+def _cells(change: Change) -> str:
+    now, then, floor = (number(v) for v in change.files)
+    before, after, _ = change.bytes
+    grown = f"{after / before:.0%}" if before else "new" if after else ""
+    return f"{change.weight:>7g} {now + ' -> ' + then:>15} {floor:>7} {grown:>11}"
+
+
+def _short(text: str, room: int) -> str:
+    return text if len(text) <= room else "..." + text[3 - room :]
+
+
+def _steps(study: Study, width: int) -> Iterator[str]:
+    """What one more column costs the others: a row for each column, a column for each number of columns."""
+    names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
+    names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
+    yield "What one more column costs the others: files that `column = value` opens"
+    room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
+    best = {c.name for c in study.best.layout.columns} if study.best else set()
+    heads = [f"{n}{'*' if set(step.touched) == best else ''}" for n, step in enumerate(study.steps, 1)]
+    yield f"  {'':<{room}} {''.join(f'{head:>9}' for head in heads)}  columns"
+    for name in names:
+        cells = "".join(f"{number(s.touched[name]) if name in s.touched else '':>9}" for s in study.steps)
+        yield f"  {_short(printable(name), room):<{room}} {cells}".rstrip()
+    cells = "".join(f"{number(s.costs.mean_files):>9}" for s in study.steps)
+    yield f"  {'the workload':<{room}} {cells}"
+    if any(head.endswith("*") for head in heads):
+        yield "  * the columns of the best layout"
+
+
+def _columns(study: Study, width: int) -> Iterator[str]:
+    yield "Columns of the workload"
+    notes = list(column_notes(study))
+    room = min(max(len(printable(name)) for name, _ in notes), width // 2)
+    for name, note in notes:
+        lines = textwrap.wrap(note, max(width - room - 4, 30))
+        yield f"  {_short(printable(name), room):<{room}}  {lines[0]}"
+        yield from (f"  {'':<{room}}  {line}" for line in lines[1:])
+
+
+def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
+    count = len(study.unused)
+    yield f"{plural(count, 'condition')} of these queries not used"
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for query, text, reason in study.unused:
+        reasons.setdefault(reason, []).append((query, text))
+    for reason, all_of in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"  {len(all_of):>4}  {reason}"
+        if verbose:
+            for query, text in all_of:
+                shown = textwrap.shorten(f"{query}  {' '.join(text.split())}", max(width - 8, 30), placeholder="...")
+                yield f"        {printable(shown)}"
+    if not verbose:
+        yield "  -v lists them"

@@ -1,0 +1,1 @@
+"""Reading metadata, without a JVM."""

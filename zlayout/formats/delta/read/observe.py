@@ -1,0 +1,217 @@
+"""Observe a Delta table without a JVM: deltalake says which files live, the log itself what zlayout wrote on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+
+from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.formats.delta.read.bounds import read_bounds
+from zlayout.formats.delta.read.features import refusals, table_features
+from zlayout.formats.delta.read.history import commit_infos
+from zlayout.formats.delta.read.row_counts import complete_row_counts
+from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
+from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
+from zlayout.formats.ordering import last_zorder
+from zlayout.reading import parse_json
+from zlayout.spec.model import TableName
+from zlayout.table.distinct_rows import distinct_rows
+from zlayout.table.state import (
+    FileTable,
+    Int32,
+    LayoutRecord,
+    Ordering,
+    Partition,
+    PartitionField,
+    TableState,
+    are_settings,
+)
+
+# Where no file is laid out by zlayout, so many are looked through for an OPTIMIZE.
+NEWEST_COMMITS = 1000
+
+
+def observe_delta(
+    table: TableName,
+    location: str,
+    columns: Sequence[str],
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> TableState:
+    """The table at `location`, with bounds for those of `columns` that exist.
+
+    Raises TableError: ZL110 no Delta table there, ZL111 a log that cannot be read, ZL112 no such version,
+    ZL113 commits missing from the log.
+    """
+    options = dict(storage_options or {})
+    delta = _open(table, location, version, options)
+    storage = pa_fs.PyFileSystem(DeltaStorageHandler(delta.table_uri, options))
+    metadata, protocol = delta.metadata(), delta.protocol()
+    schema = json.loads(delta.schema().to_json())
+    all_leaves = leaves(schema)
+    properties = {str(k): str(v) for k, v in metadata.configuration.items()}
+    features = table_features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features)
+    fields = tuple(PartitionField(name) for name in metadata.partition_columns)
+    wanted = [leaf for leaf in all_leaves if leaf.name in columns]
+    at = delta.version()
+    log, adds, said = _read(table, delta, storage)
+    del delta  # it keeps as much as it gave
+    files, notes = _files(adds, said, storage, fields, wanted, string_prefix(properties))
+    return TableState(
+        table=str(table),
+        format="delta",
+        location=location,
+        table_id=str(metadata.id),
+        version=at,
+        schema_digest=schema_digest(schema),
+        columns=columns_of(all_leaves, metadata.partition_columns, properties, columns),
+        partition_fields=fields,
+        spec_id=0,
+        properties=properties,
+        features=features,
+        refusals=refusals(features, properties),
+        files=files,
+        notes=notes,
+        ordering=None if (files.layout >= 0).any() else _ordering(storage, log, at, all_leaves),
+    )
+
+
+def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int, known: Sequence[Leaf]) -> Ordering | None:
+    """What the newest commits say; a history that cannot be read says nothing.
+
+    Delta writes the columns down as they were typed, in whatever case; here they are named as in the schema.
+    """
+    try:
+        found = last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
+    except (OSError, ValueError, RecursionError):
+        return None
+    names = {leaf.name.lower(): leaf.name for leaf in known}
+    return found and replace(found, columns=tuple(names.get(name.lower(), name) for name in found.columns))
+
+
+def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:
+    try:
+        return DeltaTable(location, version=version, storage_options=options or None)
+    except TableNotFoundError as error:
+        raise TableError.of(
+            "ZL110",
+            f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
+            hint="check the warehouse or tables entry of its catalog; a Delta table has a _delta_log folder",
+        ) from error
+    except DeltaError as error:
+        if version is not None and "not the same as the specified end version" in str(error):
+            raise TableError.of(
+                "ZL112",
+                f"table {table} has no version {version} ({first_line(error)})",
+                hint="use a version that DESCRIBE HISTORY lists",
+            ) from error
+        raise _unreadable(table, location, error) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(table, location, error) from error
+
+
+def _unreadable(table: TableName, location: str, error: Exception) -> TableError:
+    return TableError(
+        Diagnostic(
+            "ZL111",
+            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 200, placeholder=' ...')}",
+            hint="a commit or checkpoint in _delta_log is damaged, out of reach, or of a feature that deltalake lacks",
+        )
+    )
+
+
+def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tuple[list[str], pa.Table, pa.Table]:
+    """The names in the log, the live files by path as deltalake tells them, and what the log says beside."""
+    try:
+        adds = pa.table(delta.get_add_actions(flatten=False))
+        adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
+        names = log_names(storage)
+        return names, adds, read_annotations(storage, names, delta.version(), adds["path"].combine_chunks())
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise _unreadable(table, delta.table_uri, error) from error
+
+
+def _files(
+    adds: pa.Table,
+    said: pa.Table,
+    storage: pa_fs.FileSystem,
+    fields: tuple[PartitionField, ...],
+    wanted: Sequence[Leaf],
+    prefix: int,
+) -> tuple[FileTable, tuple[Diagnostic, ...]]:
+    path = said["path"].combine_chunks()
+    sizes = adds["size_bytes"].to_numpy()
+    rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
+    partition, partitions = _partitions(adds, fields)
+    partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
+    layout, layouts = _layouts(said)
+    return FileTable(
+        path=path,
+        version_key=said["version_key"].combine_chunks(),
+        rows=rows,
+        deleted=said["deleted"].to_numpy(),
+        shared_deletes=np.zeros(len(path), np.bool_),
+        bytes=sizes,
+        partition=partition,
+        partitions=partitions,
+        layout=layout,
+        layouts=layouts,
+        group=np.where(layout < 0, np.int32(-1), _codes(said[GROUP])[0]),
+        bounds=read_bounds(adds, wanted, partitioning, prefix),
+    ), notes
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:
+    """int32 codes of a column by first appearance, -1 for null, and the values they stand for."""
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes, encoded.dictionary
+
+
+def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
+    count = adds.num_rows
+    if not fields or not count:
+        return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()
+    column = adds["partition"].combine_chunks()
+    encoded = [_codes(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
+    distinct, which = distinct_rows([codes for codes, _ in encoded])
+    dictionaries = [dictionary.to_pylist() for _, dictionary in encoded]
+    partitions = tuple(
+        Partition(0, fields, tuple(None if at < 0 else d[at] for at, d in zip(row, dictionaries, strict=True)))
+        for row in distinct.tolist()
+    )
+    return which.astype(np.int32), partitions
+
+
+def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
+    """Layout of each file and the records; settings are the first that parse among the files of an id."""
+    layout, ids = _codes(said[LAYOUT_ID])
+    written, texts = _codes(said[LAYOUT])
+    settings: dict[int, dict[str, Any]] = {}
+    known = (layout >= 0) & (written >= 0)
+    pairs, _ = distinct_rows([layout[known], written[known]])
+    for at, text in pairs.tolist():
+        if at not in settings:
+            parsed = _settings(texts[text].as_py())
+            settings.update({at: parsed} if parsed else {})
+    return layout, tuple(LayoutRecord(name, settings.get(at, {})) for at, name in enumerate(ids.to_pylist()))
+
+
+def _settings(text: str) -> dict[str, Any]:
+    """Settings recorded in a tag; empty when another tool garbled it, which only costs an explanation."""
+    try:
+        parsed = parse_json(text)
+    except ValueError:
+        return {}
+    return parsed if are_settings(parsed) else {}

@@ -1,0 +1,88 @@
+"""Delta files that neither a commit nor a checkpoint in `_delta_log` names. Protocol: "Action Reconciliation"."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from base64 import b85decode
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from deltalake.fs import DeltaStorageHandler
+
+from zlayout.errors import TableError, first_line
+from zlayout.formats.catalogs import delta_location, storage_options
+from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.orphans import Orphans, unnamed
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quoted
+
+_ACTIONS = ("add", "remove", "cdc")
+_VECTOR = ("storageType", "pathOrInlineDv")
+# Deletion vectors name their file in Z85 (ZeroMQ RFC 32), Python knows the alphabet of RFC 1924.
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_FROM_Z85 = bytes.maketrans(_Z85, _B85)
+_UUID_LENGTH = 20
+
+
+def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
+    """See `zlayout.formats.orphans.find_orphans`. Raises TableError ZL110, ZL111."""
+    location, options = delta_location(catalog, table), storage_options(catalog)
+    location = observe_delta(table, location, (), None, options).location
+    storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
+    try:
+        named = frozenset(_named(storage))
+        return unnamed(storage, "", named, f"VACUUM delta.{quoted(location)} DRY RUN")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise TableError.of(
+            "ZL111",
+            f"the log of {table} at {location} cannot be read: {first_line(error)}",
+            hint="a commit or checkpoint in _delta_log is damaged or out of reach",
+        ) from error
+
+
+def _named(storage: pa_fs.FileSystem) -> Iterator[str]:
+    """Paths of all files that any commit or checkpoint names, live or not."""
+    for info in storage.get_file_info(pa_fs.FileSelector(LOG, recursive=True)):
+        if info.path.endswith(".parquet"):
+            with storage.open_input_file(info.path) as source:
+                yield from _in_checkpoint(pq.ParquetFile(source))
+        elif info.path.endswith(".json") and info.type == pa_fs.FileType.File:
+            with storage.open_input_stream(info.path, compression=None) as stream:
+                yield from _in_json(stream.read())
+
+
+def _in_json(content: bytes) -> Iterator[str]:
+    for line in content.split(b"\n"):
+        if b'"path"' in line:
+            for action in _ACTIONS:
+                if said := json.loads(line).get(action):
+                    yield from _files(said)
+
+
+def _in_checkpoint(file: pq.ParquetFile) -> Iterator[str]:
+    leaves = {file.schema.column(at).path for at in range(len(file.schema))}
+    for action in ("add", "remove"):
+        wanted = [f"{action}.path", *(f"{action}.deletionVector.{name}" for name in _VECTOR)]
+        if wanted[0] in leaves:
+            for batch in file.iter_batches(columns=[name for name in wanted if name in leaves]):
+                for said in batch.column(0).drop_null().to_pylist():
+                    yield from _files(said)
+
+
+def _files(action: dict[str, Any]) -> Iterator[str]:
+    """Paths below the table's folder; absolute ones (a shallow clone's) lie elsewhere and name nothing here."""
+    if action.get("path"):
+        yield unquote(action["path"])
+    vector = action.get("deletionVector") or {}
+    if vector.get("storageType") == "u":
+        where = vector["pathOrInlineDv"]
+        prefix, encoded = where[:-_UUID_LENGTH], where[-_UUID_LENGTH:]
+        name = f"deletion_vector_{uuid.UUID(bytes=b85decode(encoded.encode().translate(_FROM_Z85)))}.bin"
+        yield f"{prefix}/{name}" if prefix else name

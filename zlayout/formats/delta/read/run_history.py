@@ -1,0 +1,95 @@
+"""What a run left in a table's history, read from the log without a JVM: the same way before and after a crash."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.json as pa_json
+
+from zlayout.formats.delta.read.log_segment import commits_in
+from zlayout.formats.delta.read.tags import LOG
+
+RUN = "zlayout.run"
+MARK = "zlayout.commit"
+_ADD = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string())])
+_REMOVE = pa.struct([("path", pa.string()), ("size", pa.int64())])
+_SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommit:
+    """One commit of a run. added: paths as in the log. Bytes are on disk, rows those of the added files' statistics."""
+
+    version: int
+    added: pa.Array
+    files_removed: int
+    bytes_added: int
+    bytes_removed: int
+    rows: int
+
+
+def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
+    """The commits with versions above `after` that carry the run's id, in order.
+
+    The id is a tag of our own commits, and in the userMetadata of those that Delta's commands make for us.
+    """
+    for version, content in _contents(storage, after):
+        info = _commit_info(content, run_id)
+        if (info.get("tags") or {}).get(RUN) == run_id or run_id in (info.get("userMetadata") or ""):
+            yield _commit(version, content)
+
+
+def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | None:
+    """The version above `after` whose commit has the tag MARK = `mark`; None when there is none yet."""
+    for version, content in _contents(storage, after):
+        if (_commit_info(content, mark).get("tags") or {}).get(MARK) == mark:
+            return version
+    return None
+
+
+def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
+    """The commits above version `after`, in order."""
+    found = storage.get_file_info(pa_fs.FileSelector(LOG))
+    for version, name in sorted(commits_in(info.base_name for info in found).items()):
+        if version > after:
+            with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
+                yield version, stream.read()
+
+
+def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
+    """The commitInfo where its line mentions the text; else empty, unparsed."""
+    line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
+    if mention.encode() not in line:
+        return {}
+    info: dict[str, Any] = json.loads(line)["commitInfo"]
+    return info
+
+
+def _commit(version: int, content: bytes) -> RunCommit:
+    lines = b"\n".join(line for line in content.split(b"\n") if b'"add"' in line or b'"remove"' in line)
+    actions = _SCHEMA.empty_table()
+    if lines:
+        actions = pa_json.read_json(
+            io.BytesIO(lines),
+            read_options=pa_json.ReadOptions(block_size=min(max(1 << 24, len(lines)), 1 << 30)),
+            parse_options=pa_json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="ignore"),
+        )
+    adds, removes = actions["add"].combine_chunks(), actions["remove"].combine_chunks()
+    added = pc.struct_field(adds, "path").drop_null()
+    records = pc.extract_regex(pc.struct_field(adds, "stats"), r'"numRecords":(?P<rows>\d+)')
+    rows = pc.sum(pc.struct_field(records, "rows").cast(pa.int64())).as_py()
+    return RunCommit(
+        version=version,
+        added=added,
+        files_removed=len(pc.struct_field(removes, "path").drop_null()),
+        bytes_added=pc.sum(pc.struct_field(adds, "size")).as_py() or 0,
+        bytes_removed=pc.sum(pc.struct_field(removes, "size")).as_py() or 0,
+        rows=rows or 0,
+    )

@@ -1,0 +1,152 @@
+"""What deltalake does not tell about a live file: its tags and its deletion vector, read from the log itself.
+
+deltalake stays the authority on which files live. This is an annotation path -> tags beside it: a path that is
+not found here counts as not laid out, so the worst outcome is a needless rewrite.
+Format: Delta protocol, "Action Reconciliation" (the last add of a path wins) and "Checkpoints" (classic,
+multi-part, v2 with sidecars).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from zlayout.formats.delta.read.log_segment import log_segment
+
+LOG = "_delta_log"
+LAYOUT_ID = "zlayout.layout_id"
+GROUP = "zlayout.group"
+LAYOUT = "zlayout.layout"
+TAGS = (LAYOUT_ID, GROUP, LAYOUT)
+
+_DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_ADD = pa.struct(
+    [
+        ("path", pa.string()),
+        ("tags", pa.struct([(name, pa.string()) for name in TAGS])),
+        ("deletionVector", _DELETION_VECTOR),
+    ]
+)
+_ACTION = pa.schema([("add", _ADD), ("sidecar", pa.struct([("path", pa.string())]))])
+ANNOTATION = pa.schema(
+    [
+        ("path", pa.string()),
+        *((name, pa.string()) for name in TAGS),
+        ("version_key", pa.string()),
+        ("deleted", pa.int64()),
+    ]
+)
+_JSON_BLOCK = 64 << 20
+
+
+def log_names(storage: pa_fs.FileSystem) -> list[str]:
+    """The names in `_delta_log`, none where it is not there. Without checkpoints of a writer that died at once."""
+    found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
+    return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
+
+
+def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
+    """Tags and deletion vectors of the live files of `version`, one row for each path of `live`, in its order.
+
+    Columns as in ANNOTATION: the tags are null where a file has none; version_key is the deletion vector's unique
+    id (storage type, path, @offset) or empty; deleted is its number of rows. log: from `log_names`.
+    Raises TableError ZL113.
+    """
+    segment = log_segment(log, version)
+    pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
+    pieces += [_json_adds(_read(storage, name)) for name in segment.commits]
+    newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
+    rows = pc.index_in(live.cast(pa.string()), value_set=newest_first["path"].combine_chunks())
+    chosen = newest_first.take(rows).set_column(0, "path", live.cast(pa.string()))
+    for name, nothing in (("version_key", ""), ("deleted", 0)):
+        at = chosen.schema.get_field_index(name)
+        chosen = chosen.set_column(at, name, pc.fill_null(chosen[name], nothing))
+    return chosen
+
+
+def _read(storage: pa_fs.FileSystem, name: str) -> bytes:
+    with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
+        content: bytes = stream.read()
+    return content
+
+
+def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
+    """The adds of one checkpoint file and of the sidecars it lists."""
+    if name.endswith(".json"):
+        content = _read(storage, name)
+        yield _json_adds(content)
+        sidecars = _json_actions(content, b'"sidecar"')["sidecar"].combine_chunks().field("path").drop_null()
+    else:
+        with storage.open_input_file(f"{LOG}/{name}") as source:
+            file = pq.ParquetFile(source)
+            yield _parquet_adds(file)
+            sidecars = pa.array([], pa.string())
+            if "sidecar" in file.schema_arrow.names:
+                column = file.read(columns=["sidecar.path"])["sidecar"].combine_chunks()
+                sidecars = pc.struct_field(column, "path").drop_null()
+    for sidecar in sidecars.to_pylist():
+        # an absolute path, too, names a file of this folder
+        with storage.open_input_file(f"{LOG}/_sidecars/{sidecar.rpartition('/')[2]}") as source:
+            yield _parquet_adds(pq.ParquetFile(source))
+
+
+def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
+    if "add" not in file.schema_arrow.names:
+        return ANNOTATION.empty_table()
+    wanted = ["add.path", "add.tags", *(f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)]
+    adds = file.read(columns=wanted)["add"].combine_chunks()
+    adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
+    fields = {field.name for field in adds.type}
+    if "tags" not in fields:
+        tags = [pa.nulls(len(adds), pa.string()) for _ in TAGS]
+    else:
+        tag_map = pc.struct_field(adds, "tags")
+        tags = [pc.map_lookup(tag_map, pa.scalar(name, tag_map.type.key_type), "first") for name in TAGS]
+    vector = pc.struct_field(adds, "deletionVector") if "deletionVector" in fields else _no_vectors(len(adds))
+    return _annotation(pc.struct_field(adds, "path"), tags, vector)
+
+
+def _json_adds(content: bytes) -> pa.Table:
+    adds = _json_actions(content, b'"add"')["add"].combine_chunks()
+    adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
+    tag_struct = pc.struct_field(adds, "tags")
+    tags = [pc.struct_field(tag_struct, [at]) for at in range(len(TAGS))]
+    return _annotation(pc.struct_field(adds, "path"), tags, pc.struct_field(adds, "deletionVector"))
+
+
+def _json_actions(content: bytes, mention: bytes) -> pa.Table:
+    """The lines that mention an action, parsed for the few fields of _ACTION; other lines are never parsed."""
+    lines = b"\n".join(line for line in content.split(b"\n") if mention in line)
+    if not lines:
+        return _ACTION.empty_table()
+    return pa_json.read_json(
+        io.BytesIO(lines),
+        read_options=pa_json.ReadOptions(block_size=max(_JSON_BLOCK, len(lines)) if len(lines) < 1 << 30 else 1 << 30),
+        parse_options=pa_json.ParseOptions(explicit_schema=_ACTION, unexpected_field_behavior="ignore"),
+    )
+
+
+def _annotation(path: pa.Array, tags: list[pa.Array], vector: pa.Array) -> pa.Table:
+    parts = [pc.struct_field(vector, name) for name in ("storageType", "pathOrInlineDv", "offset", "cardinality")]
+    storage, where, offset, cardinality = parts
+    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    key = pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
+    columns = [path.cast(pa.string()), *(tag.cast(pa.string()) for tag in tags), key, cardinality.cast(pa.int64())]
+    return pa.Table.from_arrays(columns, schema=ANNOTATION)
+
+
+def _no_vectors(count: int) -> pa.Array:
+    return pa.nulls(count, _DELETION_VECTOR)

@@ -1,0 +1,204 @@
+"""Engine `native`: Delta's own OPTIMIZE ... ZORDER BY, then a commit that records what it laid out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
+from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.formats.delta.read.run_history import RUN, RunCommit
+from zlayout.formats.delta.read.schema import dotted, split_names
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.literals import partitions_predicate
+from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.stamp import stamp
+from zlayout.spec.model import Layout
+from zlayout.sql_text import quoted, quoted_name
+from zlayout.table.state import FileTable, Partition, TableState
+
+# A stamp that meets a concurrent DELETE is tried again on what is live then: it changes no data.
+_STAMP_ATTEMPTS = 3
+_FEW_VALUES = 64
+
+
+def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
+    """Session settings under which OPTIMIZE does what the layout says and signs its commits with the run's id."""
+    return {
+        "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
+        "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
+        "spark.databricks.io.skipping.mdc.sortWithinFiles": str(layout.sort_within).lower(),
+        "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
+        "spark.databricks.delta.commitInfo.userMetadata": json.dumps({RUN: run_id}),
+        "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+        "spark.sql.readSideCharPadding": "false",
+        "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
+    }
+
+
+def optimize_statement(location: str, work: Work, state: TableState) -> str:
+    """The SQL text. state: the table just before. WHERE unless the work is on all partitions that the table has now."""
+    where, layout, kinds = "", work.layout, _partition_types(state)
+    whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
+        _partitions(work)
+    )
+    if kinds and not whole:
+        where = f" WHERE {partitions_predicate(_partitions(work), kinds)}"
+    columns = ", ".join(quoted_name(split_names(c.name)[0]) for c in layout.columns)
+    return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
+
+
+def run_native(
+    delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
+    state: TableState,
+    work: Work,
+    notify: Notify,
+    observe: Callable[[], TableState],
+) -> Iterator[Commit | GroupFailed]:
+    """OPTIMIZE the partitions of the groups, then record the new files.
+
+    state: the table as it is just before; `observe` reads it again after OPTIMIZE. Yields a rewrite for each commit
+    of OPTIMIZE and a record. Raises EngineError; CommitConflict ZL321 when OPTIMIZE gave up over a concurrent change.
+    """
+    table, log = str(work.table), Log(delta, storage, str(work.table), work.run_id)
+    notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
+    statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
+    commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
+    if not commits:
+        yield GroupFailed(tuple(group.id for group in work.groups), _nothing_done(table))
+        return
+    for at, commit in enumerate(commits):  # told before anything else can fail
+        whole = failure is None and at == len(commits) - 1
+        yield _rewrite(commit, tuple(group.id for group in work.groups) if whole else ())
+    after = observe()
+    # OPTIMIZE may commit in batches: after an error a group is finished when none of its files is left
+    left = [group for group in work.groups if failure and _any_live(group, after.files)]
+    finished = tuple(group.id for group in work.groups if group not in left)
+    if failure and left:
+        yield GroupFailed(tuple(group.id for group in left), failure)
+    notify(Progress(table, "recording the layout"))
+    added = pa.concat_arrays([commit.added for commit in commits])
+    yield from record(delta, storage, work, finished, added, after.files)
+
+
+def _any_live(group: Group, live: FileTable) -> bool:
+    return bool(pc.any(pc.is_in(group.files.path, value_set=live.path)).as_py())
+
+
+def refuse_partial(work: Work, state: TableState) -> None:
+    """Raise Refused ZL216 when OPTIMIZE would rewrite files that are not part of the work. state: at its version."""
+    wanted = set(_partitions(work))
+    chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
+    taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
+    mine = pa.concat_arrays([group.files.path for group in work.groups]) if work.groups else pa.array([], pa.string())
+    outside = len(taken) - (pc.sum(pc.is_in(taken, value_set=mine)).as_py() or 0)
+    if outside:
+        raise Refused.of(
+            "ZL216",
+            f"{work.table}: OPTIMIZE rewrites whole partitions, and {outside} files in them are not part of this work",
+            hint="declare engine: native, which plans whole partitions",
+        )
+
+
+def record(
+    delta: DeltaJvm,
+    storage: pa_fs.FileSystem,
+    work: Work,
+    groups: tuple[str, ...],
+    added: pa.Array,
+    live: FileTable,
+) -> Iterator[Commit | GroupFailed]:
+    """Stamp those of `added` that are in `live`; the files of one partition are one group of the run."""
+    rows = pc.index_in(added, value_set=live.path).drop_null()
+    names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
+    files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
+    for attempt in range(_STAMP_ATTEMPTS):
+        try:
+            commit = stamp(delta, storage, str(work.table), work.layout, work.run_id, files, groups)
+        except CommitConflict as conflict:
+            if attempt == _STAMP_ATTEMPTS - 1:
+                yield GroupFailed(groups, conflict)
+            continue
+        if commit is not None:
+            yield commit
+        return
+
+
+def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+    """ZL401 for each setting that OPTIMIZE ZORDER BY cannot honour."""
+    told: list[tuple[str, str]] = []
+    if layout.curve != "zorder" and len(layout.columns) > 1:
+        told.append(
+            (f"zorder.curve {layout.curve} is not in Delta's OPTIMIZE, which uses zorder", "engine: zlayout has it")
+        )
+    if any(column.weight != 1.0 for column in layout.columns):
+        told.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", "engine: zlayout honours them"))
+    if layout.noise:
+        told.append(("zorder.noise is an unseeded rand() in Delta's OPTIMIZE, so no two runs agree", "set it to false"))
+    if len(layout.columns) > 1:
+        for column in layout.columns:
+            if _few_values(state.files, column.name):
+                told.append(
+                    (
+                        f"column {column.name} has at most {_FEW_VALUES} values, which Delta's OPTIMIZE gives the "
+                        "lowest bits only: its files will hardly be pruned by it",
+                        "engine: zlayout scales it up",
+                    )
+                )
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in told)
+
+
+def _partitions(work: Work) -> list[Partition]:
+    chosen: dict[Partition, None] = {}
+    for group in work.groups:
+        for at in np.unique(group.files.partition).tolist():
+            chosen[group.files.partitions[at]] = None
+    return list(chosen)
+
+
+def _partition_types(state: TableState) -> list[pa.DataType]:
+    types = {column.name: column.type for column in state.columns}
+    return [types[dotted([field.source])] for field in state.partition_fields]
+
+
+def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:
+    return Commit(
+        kind="rewrite",
+        version=commit.version,
+        groups=groups,
+        files_removed=commit.files_removed,
+        files_added=len(commit.added),
+        bytes_removed=commit.bytes_removed,
+        bytes_added=commit.bytes_added,
+        rows=commit.rows,
+    )
+
+
+def _nothing_done(table: str) -> EngineError:
+    return EngineError(
+        Diagnostic(
+            "ZL319",
+            f"{table}: OPTIMIZE found no file in the planned partitions",
+            hint="the partitions were emptied meanwhile; plan again",
+        )
+    )
+
+
+def _few_values(files: FileTable, name: str) -> bool:
+    """Whether integers or dates span so little that there cannot be many values."""
+    bounds = files.bounds.get(name)
+    if bounds is None or not len(files) or not (pa.types.is_integer(bounds.lower.type) or _is_date(bounds.lower.type)):
+        return False
+    kind = pa.int32() if _is_date(bounds.lower.type) else pa.int64()
+    low, high = pc.min(bounds.lower.cast(kind)).as_py(), pc.max(bounds.upper.cast(kind)).as_py()
+    return low is not None and high is not None and high - low < _FEW_VALUES
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(kind))

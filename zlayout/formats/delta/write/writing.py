@@ -1,0 +1,70 @@
+"""New files through Delta's own writer, with statistics from their footers where these hold all that Delta records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs as pa_fs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.delta.write.footers import Bounds, in_footers, read_footers, scanned, statistics
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.source_files import file_uris
+from zlayout.spark.jvm import session_conf
+from zlayout.sql_text import quoted_name
+
+_WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """An AddFile that is not yet committed (py4j), and how many rows its footer says it has."""
+
+    add: Any
+    rows: int
+
+
+def write_with_stats(
+    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
+) -> list[NewFile]:
+    """Write rows of the snapshot's table; the new files that have any.
+
+    storage: rooted at the table. like: any AddFile of the snapshot. Raises EngineError ZL316.
+    """
+    stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
+    all_leaves = leaves(json.loads(delta.schema(snapshot)))
+    if not in_footers(all_leaves, stats_schema):
+        plain = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
+        return [
+            NewFile(plain[path], footer.rows) for path, footer in read_footers(storage, list(plain), {}, {}).items()
+        ]
+    with session_conf(delta.spark, _WITHOUT_STATS):
+        written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
+    columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
+
+    def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
+        by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
+        rows = delta.read_back(snapshot, [written[path] for path in paths], like)
+        value = F.col(quoted_name(columns[column]))
+        nulls = F.count_if(value.isNull()).alias("nulls")
+        found = (
+            rows.groupBy(rows.metadataColumn("_metadata").getField("file_path"))
+            .agg(nulls, F.min(value), F.max(value))
+            .toArrow()
+        )
+        return {
+            by_uri[uri.as_py()]: (count.as_py(), scanned(low, high))
+            for uri, count, low, high in zip(*found.columns, strict=True)
+        }
+
+    stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
+    return [
+        NewFile(delta.changed(written[path], stats=text), json.loads(text)["numRecords"])
+        for path, text in stats.items()
+    ]

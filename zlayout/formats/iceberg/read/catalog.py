@@ -1,0 +1,114 @@
+"""Loading an Iceberg table through pyiceberg, and the one place where its errors become zlayout's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zlayout.errors import TableError, ZlayoutError, first_line
+from zlayout.formats.catalogs import pyiceberg_properties
+from zlayout.spec.model import CatalogConfig, TableName
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
+
+def load_table(catalog: CatalogConfig, name: TableName) -> Table:
+    """The table at its current metadata. Raises TableError ZL121 (catalog), ZL122 (no such table), ZL123 (metadata)."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
+
+    _require_sqlite_file(catalog)
+    # A catalog that is missing must stay missing: pyiceberg would create its tables otherwise.
+    properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
+    try:
+        loaded = load_catalog(catalog.name, **properties)
+    except Exception as error:
+        raise _unreachable(catalog, error) from error
+    _load_no_classes(loaded)
+    try:
+        return loaded.load_table(name.identifier)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise TableError.of(
+            "ZL122",
+            f"table {name} does not exist in catalog {catalog.name}",
+            hint="check namespace and table name; a catalog compares them exactly, its own name included",
+        ) from error
+    except FileNotFoundError as error:
+        raise TableError.of(
+            "ZL123",
+            f"the catalog knows {name}, but its metadata file is missing: {error}",
+            hint="restore the file, or register the table again at its last metadata file",
+        ) from error
+    except (ValueError, KeyError, ValidationError) as error:
+        raise TableError.of(
+            "ZL123",
+            f"the metadata of {name} cannot be read: {first_line(error)}",
+            hint="expected Iceberg format version 1, 2 or 3",
+        ) from error
+    except Exception as error:
+        raise _unreachable(catalog, error) from error
+
+
+@contextmanager
+def readable_metadata(name: TableName) -> Iterator[None]:
+    """Turn what goes wrong while manifests are read into TableError ZL125."""
+    try:
+        yield
+    except ZlayoutError:
+        raise
+    except Exception as error:
+        raise TableError.of(
+            "ZL125",
+            f"a manifest of {name} cannot be read: {first_line(error)}",
+            hint="the snapshot may have been expired meanwhile; run again, and check access to the metadata folder",
+        ) from error
+
+
+def _load_no_classes(catalog: Catalog) -> None:
+    """Keep tables and servers from naming Python classes: pyiceberg imports and calls what `py-io-impl` says.
+
+    It merges a table's properties into those of its catalog, and a REST server's as well.
+    """
+    make_file_io = catalog._load_file_io
+
+    def make(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> FileIO:
+        catalog.properties = _without_classes(catalog.properties)
+        return make_file_io(_without_classes(properties), location)
+
+    catalog._load_file_io = make  # type: ignore[method-assign]
+    catalog.properties = _without_classes(catalog.properties)
+
+
+def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if not key.endswith("-impl")}
+
+
+def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
+    return TableError.of(
+        "ZL121",
+        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {first_line(error)}",
+        hint=f"check uri, warehouse and credentials of catalogs.{catalog.name}",
+        location=catalog.location,
+    )
+
+
+def _require_sqlite_file(catalog: CatalogConfig) -> None:
+    """SQLite makes an empty database of a wrong path; say that it is missing instead."""
+    uri = str(catalog.options.get("uri", ""))
+    if catalog.type != "sql" or not uri.startswith("sqlite"):
+        return
+    path = unquote(uri.partition(":///")[2].partition("?")[0])
+    if path and path != ":memory:" and not Path(path).exists():
+        raise TableError.of(
+            "ZL121",
+            f"catalog {catalog.name} has no database at {path}",
+            hint=f"check catalogs.{catalog.name}.uri, or create the catalog first",
+            location=catalog.location,
+        )

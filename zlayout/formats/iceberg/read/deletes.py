@@ -1,0 +1,135 @@
+"""Which delete files apply to which data files, and how many rows they take from each.
+
+The rules are those of the Iceberg spec, "Scan Planning". A position delete file or deletion vector that is about one
+data file counts exactly. One that is about a whole partition, and an equality delete file, count in proportion to the
+rows of the data files they may apply to: an estimate, never more than the delete file's own rows in total.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns, DeleteFile, PartitionKey
+from zlayout.table.state import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """rows: int64[N] deleted rows of each data file. shared: bool[N], other data files have the same delete files.
+    key: string[N], of the delete files that apply to it, empty for none."""
+
+    rows: Int64
+    shared: NDArray[np.bool_]
+    key: pa.Array
+
+
+def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
+    """What the delete files of a snapshot take from its data files.
+
+    unpartitioned: ids of the specs without fields; an equality delete file written with one applies everywhere.
+    """
+    shared = np.zeros(len(data.path), np.bool_)
+    if not data.deletes:
+        return Deletes(np.zeros(len(data.path), np.int64), shared, pa.array([""] * len(data.path), pa.string()))
+    deleted = np.zeros(len(data.path))
+    keys: dict[int, list[str]] = defaultdict(list)
+    targets = _Targets(data)
+    equality: dict[PartitionKey | None, list[DeleteFile]] = defaultdict(list)
+    for delete in data.deletes:
+        if delete.content == EQUALITY_DELETES:
+            equality[None if delete.partition[0] in unpartitioned else delete.partition].append(delete)
+            continue
+        rows = targets.of(delete)
+        share = targets.rows[rows] / max(1, targets.rows[rows].sum())
+        counted = np.minimum(share * delete.rows, targets.rows[rows])
+        deleted[rows] += counted if delete.vector else np.where(targets.has_vector[rows], 0.0, counted)
+        shared[rows] |= ~targets.has_vector[rows] & (len(rows) > 1)
+        for row in rows.tolist():
+            keys[row].append(delete.key)
+    for scope, deletes in equality.items():
+        rows = targets.inside(scope)
+        counted, first, digests = _by_equality(targets.rows[rows], targets.sequence[rows], deletes)
+        deleted[rows] += counted
+        hit = first < len(deletes)  # by the last of them at least
+        shared[rows] |= hit & (hit.sum() > 1)
+        for row, at in zip(rows[hit].tolist(), first[hit].tolist(), strict=True):
+            keys[row].append(digests[at])
+    version_key = np.full(len(data.path), "", object)
+    for row, names in keys.items():
+        version_key[row] = "\n".join(sorted(names))
+    whole = np.ceil(deleted.round(6))  # sums of shares are not exact
+    counts: Int64 = np.minimum(whole, data.int64("rows")).astype(np.int64)
+    return Deletes(counts, shared, pa.array(version_key, pa.string()))
+
+
+def _by_equality(
+    rows: Int64, sequence: Int64, deletes: Sequence[DeleteFile]
+) -> tuple[NDArray[np.float64], Int64, list[str]]:
+    """What equality deletes of one scope take from its data files (int64[N] rows and sequence numbers each).
+
+    float64[N] deleted rows; int64[N] the first of the deletes, by sequence, that applies: all after it do, too; and for
+    each first one a digest of all of these. So that a table with a delete file for each of its data files takes no
+    longer than the two together.
+    """
+    ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
+    since = np.array([delete.sequence for delete in ordered], np.int64)
+    by_age = np.argsort(sequence, kind="stable")
+    older = np.concatenate(([0], np.cumsum(rows[by_age])))[np.searchsorted(sequence[by_age], since, side="left")]
+    share = np.minimum(np.array([delete.rows for delete in ordered]) / np.maximum(older, 1), 1.0)
+    shares = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+    first = np.searchsorted(since, sequence, side="right")
+    digests = accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")
+    return rows * shares[first], first, list(digests)[::-1]
+
+
+def _digest(after: str, key: str) -> str:
+    return hashlib.sha256(f"{after}\0{key}".encode()).hexdigest()[:32]
+
+
+class _Targets:
+    """Finds the data files (row numbers) of a delete file."""
+
+    def __init__(self, data: DataColumns) -> None:
+        self.rows = data.int64("rows")
+        self.sequence = data.int64("sequence")
+        self._written = data.int64("written")
+        self._path = data.path
+        self._row_of: Mapping[str, int] = {path: row for row, path in enumerate(data.path)}
+        self._partitions = data.partitions
+        index = data.partition_index()
+        self._order = np.argsort(index, kind="stable")
+        self._starts = np.searchsorted(index[self._order], np.arange(len(data.partitions) + 1))
+        self.has_vector = np.zeros(len(data.path), np.bool_)  # it replaces all other deletes by position
+        for delete in data.deletes:
+            if delete.vector:
+                self.has_vector[self.of(delete)] = True
+
+    def of(self, delete: DeleteFile) -> Int64:
+        """Of a delete by position."""
+        if delete.referenced is not None:
+            row = self._row_of.get(delete.referenced, -1)
+            return np.array([row] if row >= 0 and self.sequence[row] <= delete.sequence else [], np.int64)
+        rows = self.inside(delete.partition)
+        # a rewritten file keeps the sequence of its rows, but no delete can name a file that was written after it
+        rows = rows[(self.sequence[rows] <= delete.sequence) & (self._written[rows] <= delete.sequence)]
+        if delete.lowest is None or delete.highest is None:
+            return rows
+        within = [delete.lowest <= self._path[row] <= delete.highest for row in rows.tolist()]
+        return rows[np.array(within, np.bool_)]
+
+    def inside(self, partition: PartitionKey | None) -> Int64:
+        """The data files of a partition, None for all."""
+        if partition is None:
+            return np.arange(len(self._path), dtype=np.int64)
+        at = self._partitions.get(partition)
+        if at is None:
+            return np.zeros(0, np.int64)
+        return self._order[self._starts[at] : self._starts[at + 1]]

@@ -1,0 +1,88 @@
+"""What a run has left in a table, read afresh from the catalog: the truth after any commit, clear or unclear."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zlayout.formats.base import Commit, Group
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
+from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
+from zlayout.spec.model import CatalogConfig, TableName
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommit:
+    """One snapshot that a run made, and what it did to data files."""
+
+    snapshot: int
+    change: Change
+
+    def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
+        """The commit; it finished those of `groups` of whose files it removed the last.
+
+        earlier: what the run's commits before it removed.
+        """
+        removed = earlier | self.change.removed
+        return Commit(
+            "rewrite",
+            self.snapshot,
+            tuple(g.id for g in groups if _all_in(g, removed) and not _all_in(g, earlier)),
+            files_removed=len(self.change.removed),
+            files_added=len(self.change.added),
+            bytes_removed=self.change.bytes_removed,
+            bytes_added=self.change.bytes_added,
+            rows=self.change.rows_added,
+        )
+
+
+def run_commits(
+    catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
+) -> tuple[RunCommit, ...]:
+    """The run's snapshots in the order of their commits, without the `earlier` ones. Raises TableError."""
+    table = load_table(catalog, name)
+    mine = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
+    mine.sort(key=lambda s: s.sequence_number or 0)
+    with readable_metadata(name):
+        return tuple(
+            RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in mine
+        )
+
+
+def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> frozenset[int]:
+    """Ids of the snapshots that the run has made so far, from the table's metadata alone. Raises TableError."""
+    return frozenset(s.snapshot_id for s in _of_run(load_table(catalog, name), run_id))
+
+
+def _of_run(table: Table, run_id: str) -> list[Snapshot]:
+    return [
+        s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
+    ]
+
+
+def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
+    """The commits of a run; a group may take several of them."""
+    removed: frozenset[str] = frozenset()
+    for each in run:
+        yield each.commit(groups, removed)
+        removed |= each.change.removed
+
+
+def _all_in(group: Group, removed: frozenset[str]) -> bool:
+    return all(path in removed for path in group.files.path.to_pylist())
+
+
+def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
+    """Ids of the snapshots that live data files were added by."""
+    table: Table = load_table(catalog, name)
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return frozenset()
+    with readable_metadata(name):
+        return frozenset(read_live(snapshot.manifests(table.io), table.io, ()).snapshot)

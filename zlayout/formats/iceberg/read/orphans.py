@@ -1,0 +1,51 @@
+"""Files below an Iceberg table's location that no snapshot in its metadata names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
+from zlayout.formats.iceberg.read.manifests import read_live
+from zlayout.formats.orphans import Orphans, unnamed
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quoted_name, string_literal
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
+    """See `zlayout.formats.orphans.find_orphans`. Raises TableError ZL121 to ZL125."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    table = load_table(catalog, name)
+    location = table.metadata.location
+    scheme, netloc, folder = PyArrowFileIO.parse_location(location)
+    storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
+    # A table may lie in file:/a or file:///a, and its files in the other: only the path tells.
+    root = folder.strip("/") + "/"
+    with readable_metadata(name):
+        paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
+        named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
+        literal = string_literal(quoted_name(name.identifier))
+        remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
+        return unnamed(storage, folder, named, remedy)
+
+
+def _named(table: Table) -> Iterator[str]:
+    """Every file that a retained snapshot, or the metadata itself, points to."""
+    metadata = table.metadata
+    yield table.metadata_location
+    yield f"{metadata.location}/metadata/version-hint.text"
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    yield from (statistics.statistics_path for statistics in metadata.statistics)
+    yield from (statistics.statistics_path for statistics in metadata.partition_statistics)
+    manifests = {}
+    for snapshot in metadata.snapshots:
+        yield snapshot.manifest_list
+        manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
+    yield from manifests
+    live = read_live(manifests.values(), table.io, ())
+    yield from live.path
+    yield from (delete.key.rpartition("@")[0] if delete.vector else delete.key for delete in live.deletes)

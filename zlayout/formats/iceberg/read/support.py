@@ -1,0 +1,123 @@
+"""What is switched on in an Iceberg table, and what zlayout refuses to rewrite, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from zlayout.errors import Diagnostic
+from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
+from zlayout.formats.iceberg.read.partitions import ORDINALS
+from zlayout.formats.iceberg.write.expressions import argument, transform_name
+from zlayout.table.state import PartitionField, TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+
+_NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
+# `MetadataColumns` of Iceberg 1.12; a rewrite reads the first two of every row
+_METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
+
+
+def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
+    """`format-version=n`, `row-lineage` (every version 3 table), and the kinds of delete files and data files."""
+    found = {f"format-version={metadata.format_version}"}
+    if metadata.format_version >= 3:
+        found.add("row-lineage")
+    for delete in data.deletes:
+        if delete.content == EQUALITY_DELETES:
+            found.add("equality-deletes")
+        else:
+            found.add("deletion-vectors" if delete.vector else "position-deletes")
+    found.update(f"{name.lower()}-files" for name in data.formats if name != "PARQUET")
+    return frozenset(found)
+
+
+def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
+    """ZL226 for each new partition field that Iceberg does not add: the second new time field of a column, and one
+    whose name in the partition spec would be that of a column."""
+    found: list[Diagnostic] = []
+    times: dict[str, PartitionField] = {}
+    for field in fields:
+        if field in state.partition_fields:
+            continue
+        if field.transform in ORDINALS and (other := times.setdefault(field.source, field)) != field:
+            message = f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time"
+            found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which holds the other"))
+        if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
+            message = f"partition_by has {field}, which Iceberg would name {name}, as a column of the table is"
+            found.append(Diagnostic("ZL226", message, "refused", "rename that column, or choose another field"))
+    return tuple(found)
+
+
+def spec_name(field: PartitionField) -> str:
+    """The name that Iceberg gives a new partition field in its spec."""
+    name, width = transform_name(field), argument(field)
+    if name == "identity":
+        return field.source
+    suffix = "trunc" if name == "truncate" else name
+    return f"{field.source}_{suffix}" if width is None else f"{field.source}_{suffix}_{width}"
+
+
+def mixes_row_ids(state: TableState) -> bool:
+    """Whether Iceberg's columnar reader of ORC files (1.12) would give all rows of a file the row id of its first.
+
+    What is written, and may be read back, has the table's format.
+    """
+    orc = "orc-files" in state.features or state.properties.get("write.format.default", "").lower() == "orc"
+    return orc and "row-lineage" in state.features
+
+
+def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
+    """ZL221 encryption, ZL222 Avro as the write format, ZL227 columns that Iceberg's Spark module does not read.
+
+    Branches, tags, equality deletes and write.wap.enabled are fine: a rewrite reads whole files with their deletes
+    and commits to `main`. ORC keeps bounds, and ORC or Avro files are rewritten into the table's write format.
+    """
+    found = []
+    if data.encrypted or "encryption.key-id" in metadata.properties:
+        found.append(
+            Diagnostic(
+                "ZL221",
+                "the table is encrypted; a rewrite would need its keys",
+                "refused",
+                "expected a table without encryption.key-id; rewrite it with the engine that holds the keys",
+            )
+        )
+    if metadata.properties.get("write.format.default", "parquet").lower() == "avro":
+        found.append(
+            Diagnostic(
+                "ZL222",
+                "the table writes Avro files, which keep no min and max",
+                "refused",
+                "set write.format.default to parquet; zlayout then rewrites the Avro files into Parquet",
+            )
+        )
+    if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if kind in _NOT_IN_SPARK]:
+        found.append(
+            Diagnostic(
+                "ZL227",
+                f"Iceberg's Spark module does not read the types of {', '.join(unread)}",
+                "refused",
+                "rewrite the table with the engine that writes it",
+            )
+        )
+    if taken := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
+        found.append(
+            Diagnostic(
+                "ZL227",
+                f"Iceberg's Spark module does not read columns with the names of its own: {', '.join(taken)}",
+                "refused",
+                "rename them: ALTER TABLE ... RENAME COLUMN changes no files",
+            )
+        )
+    return tuple(found)
+
+
+def _types(schema: Schema) -> list[tuple[str, str]]:
+    """(dotted name, type) of each primitive column, also inside of lists and maps."""
+    from pyiceberg.schema import index_by_id
+
+    fields = index_by_id(schema).items()
+    return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in fields]

@@ -1,0 +1,98 @@
+"""Changes of table properties and of the partition spec: one Iceberg transaction, no data file is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zlayout.formats.base import Commit, Work
+from zlayout.formats.iceberg.write.expressions import argument, transform_name
+from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.outcome import settled
+from zlayout.table.state import PartitionField
+
+NO_SNAPSHOT = -1
+
+
+def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
+    """Make the table's properties and partitioning those of `work`; None where there is nothing to change.
+
+    Raises CommitConflict ZL320 (somebody else changed them), ZL321, EngineError ZL314, CommitUnknown ZL331.
+    """
+    if not work.properties and work.partition_by is None:
+        return None
+    table = jvm.load(work.table)
+    doing = f"changing the settings of {work.table}"
+    with java_errors(doing):
+        properties, removed, added = _wanted_changes(table, work)
+        work.require_planned(dict(table.properties()), tuple(current_fields(table)))
+        if not (properties or removed or added):
+            return None
+        transaction = table.newTransaction()
+        if properties:
+            update = transaction.updateProperties()
+            for key, value in properties:
+                update.set(key, value)
+            update.commit()
+        if removed or added:
+            change_spec(jvm, transaction.updateSpec(), removed, added)
+        done = Commit("settings", snapshot_id(table))
+
+    def send() -> Commit:
+        transaction.commitTransaction()
+        return done
+
+    def look() -> Commit | None:
+        now = jvm.load(work.table)
+        return None if any(_wanted_changes(now, work)) else Commit("settings", snapshot_id(now))
+
+    return settled(doing, send, look)
+
+
+def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
+    """(properties to set, partition fields to remove, fields to add)"""
+    properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
+    removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
+    return properties, removed, added
+
+
+def snapshot_id(table: Any) -> int:
+    """The current snapshot's id, -1 for a table without one."""
+    snapshot = table.currentSnapshot()
+    return NO_SNAPSHOT if snapshot is None else int(snapshot.snapshotId())
+
+
+def spec_difference(table: Any, wanted: Sequence[PartitionField]) -> tuple[list[str], list[PartitionField]]:
+    """(names of partition fields to remove, fields to add) that turn the current spec into `wanted`."""
+    current = current_fields(table)
+    removed = [name for field, name in current.items() if field not in wanted]
+    return removed, [field for field in wanted if field not in current]
+
+
+def current_fields(table: Any) -> dict[PartitionField, str]:
+    """The current spec's fields without void ones, each with its name in the spec."""
+    schema = table.schema()
+    fields = ((f.transform().toString(), f) for f in table.spec().fields())
+    return {
+        PartitionField(schema.findColumnName(f.sourceId()) or f.name(), transform): f.name()
+        for transform, f in fields
+        if transform != "void"
+    }
+
+
+def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Sequence[PartitionField]) -> None:
+    """Iceberg itself keeps removed fields of a version 1 table as void ones."""
+    for name in removed:
+        update.removeField(name)
+    for field in added:
+        update.addField(_term(jvm, field))
+    update.commit()
+
+
+def _term(jvm: IcebergJvm, field: PartitionField) -> Any:
+    make = jvm.iceberg.expressions.Expressions
+    name = transform_name(field)
+    if name == "identity":
+        return make.ref(field.source)
+    width = argument(field)
+    return getattr(make, name)(field.source) if width is None else getattr(make, name)(field.source, width)

@@ -1,0 +1,1 @@
+"""What every commit does, whatever the format."""

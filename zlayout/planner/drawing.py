@@ -1,0 +1,203 @@
+"""Draws a table's layout from its file bounds: a `Picture`. Pure, seeded, bounded work however many files there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zlayout.curve.layout import build
+from zlayout.planner.forecast import measure
+from zlayout.planner.partition_text import partition_text
+from zlayout.planner.picture import SCALE, Boxes, Picture, StripCell
+from zlayout.planner.work import Group
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.histogram import size_histogram
+from zlayout.table.ranks import rank_bounds
+from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities
+from zlayout.table.sums import counts
+
+Floats = NDArray[np.float64]
+
+# More boxes than this cannot be told apart, and make a heavy page.
+MOST_BOXES = 400
+MOST_CELLS = 120
+POINTS_A_FILE = 24
+_GRID = 2**30
+
+
+def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool) -> Picture:
+    """The picture of one table; `groups` are the files that the plan rewrites.
+
+    predictable: whether the engine orders by the spec's curve, in the partitioning that the table has.
+    """
+    files = state.files
+    rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
+    partition = _most_interesting(files, rewritten)
+    before, after = _maps(spec, files, partition, rewritten, groups if predictable else ())
+    name = partition_text(files.partitions[partition]) if len(files.partitions) else ""
+    return Picture(
+        columns=_columns(spec),
+        partition=name,
+        before=before,
+        after=after,
+        strip=strip(spec, files, rewritten),
+        sizes_after=_sizes_after(spec, files, rewritten, groups),
+    )
+
+
+def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
+    """The boxes of the partition called `name` as they are; of the largest one where there is none of that name."""
+    names = [partition_text(p) for p in files.partitions]
+    nothing = np.zeros(len(files), bool)
+    partition = names.index(name) if name in names else _most_interesting(files, nothing)
+    return _maps(spec, files, partition, nothing, ())[0]
+
+
+def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> tuple[StripCell, ...]:
+    """The partitions in the order of their names, at most MOST_CELLS cells; none for a table of one partition."""
+    count = len(files.partitions)
+    if count < 2:
+        return ()
+    names = [partition_text(p) for p in files.partitions]
+    order = np.array(sorted(range(count), key=names.__getitem__))
+    number = counts(files.partition, count)
+    planned = counts(files.partition[rewritten], count)
+    ratio = measure(files, spec).ratio
+    cells = []
+    for part in np.array_split(order, min(count, MOST_CELLS)):
+        ends = [names[part[0]], names[part[-1]]]
+        cells.append(
+            StripCell(
+                label=" to ".join(dict.fromkeys(ends)),
+                partitions=len(part),
+                files=int(number[part].sum()),
+                rewritten=int(planned[part].sum()),
+                excess=round(float(ratio[part].max()), 2),
+            )
+        )
+    return tuple(cells)
+
+
+def _columns(spec: LayoutSpec) -> tuple[str, ...]:
+    return spec.column_names[:2]
+
+
+def _most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
+    """The partition with most bytes to rewrite; where none are, with most files."""
+    if not len(files):
+        return 0
+    weights = files.bytes * rewritten if rewritten.any() else np.ones(len(files))
+    return int(np.bincount(files.partition, weights=weights).argmax())
+
+
+def _sizes_after(
+    spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_], groups: Sequence[Group]
+) -> tuple[tuple[str, int], ...]:
+    if not groups:
+        return ()
+    kept, new = files.bytes[~rewritten], np.array([g.target_files for g in groups])
+    size = np.array([int(g.files.bytes.sum()) for g in groups]) // new
+    number = np.concatenate((np.ones_like(kept), new))
+    buckets = size_histogram(np.concatenate((kept, size)), spec.layout.target_size, number)
+    return tuple((b.label, b.files) for b in buckets)
+
+
+def _maps(
+    spec: LayoutSpec, files: FileTable, partition: int, rewritten: NDArray[np.bool_], groups: Sequence[Group]
+) -> tuple[Boxes, Boxes | None]:
+    mine = np.flatnonzero(files.partition == partition)
+    count = len(mine)
+    # Evenly through the log's order: old and new files alike.
+    index = mine[np.linspace(0, count - 1, min(count, MOST_BOXES)).astype(np.int64)] if count else mine
+    sample = files.take(index)
+    names = _columns(spec)
+    if not count or any(name not in sample.bounds for name in names):
+        return Boxes((), count), None
+    axes = [_Positions(sample.bounds[name], sample) for name in names]
+    kept = np.logical_and.reduce([axis.holds_values for axis in axes])
+    before = Boxes(_flat([axis.boxes(kept) for axis in axes]), count)
+    redone = rewritten[index] & kept
+    if not groups or not redone.any():
+        return before, None
+    targets = max(1, round(float(files.bytes[mine[rewritten[mine]]].sum()) / spec.layout.target_size))
+    after = _predict(spec.layout, axes, sample, redone, min(targets, MOST_BOXES))
+    rest = kept & ~redone
+    left_alone = int((~rewritten[mine]).sum())
+    coarse = targets > MOST_BOXES
+    together = [np.concatenate([a, axis.boxes(rest)]) for a, axis in zip(after, axes, strict=True)]
+    return before, Boxes(_flat(together), targets + left_alone, coarse)
+
+
+class _Positions:
+    """One column of some files: where each lies between the least and the greatest bound, and among the rows."""
+
+    def __init__(self, bounds: ColumnBounds, files: FileTable) -> None:
+        ranked = rank_bounds(bounds, files.rows)
+        ranks = np.arange(len(ranked.axis), dtype=np.int64)
+        distance = ranked.axis.width(np.zeros_like(ranks), ranks) if len(ranks) else np.zeros(1)
+        whole = distance[-1]
+        self._at: Floats = distance / whole if whole > 0 else np.zeros(len(distance))
+        self.holds_values = ~ranked.empty
+        last = len(self._at) - 1
+        self.low: Floats = np.where(ranked.open_lo, 0.0, self._at[np.clip(ranked.lo, 0, last)])
+        self.high: Floats = np.where(ranked.open_hi, self._at[-1], self._at[np.clip(ranked.hi, 0, last)])
+        self._below, self._upto = self._shares(files.live_rows.astype(np.float64))
+
+    def _shares(self, rows: Floats) -> tuple[Floats, Floats]:
+        """float64[R] each: the share of rows below each bound, and up to it, a file's rows spread over its range."""
+        weight = np.where(self.holds_values, np.maximum(rows, 1.0), 0.0)
+        if not weight.sum():
+            return np.zeros(len(self._at)), np.ones(len(self._at))
+        low, high, at = self.low[:, None], self.high[:, None], self._at[None, :]
+        span = np.where(high > low, high - low, 1.0)
+        with np.errstate(over="ignore"):
+            spread = np.clip((at - low) / span, 0.0, 1.0)
+        point = (high <= low).astype(np.float64)
+        below = (weight[:, None] * np.where(point, at > low, spread)).sum(axis=0) / weight.sum()
+        upto = (weight[:, None] * np.where(point, at >= low, spread)).sum(axis=0) / weight.sum()
+        return below, upto
+
+    def place(self, low: Floats, high: Floats) -> Int64:
+        """int64[n, 2]: the positions of ranges of this column, 0 to SCALE."""
+        ends = [np.interp(low, self._at, self._below), np.interp(high, self._at, self._upto)]
+        return np.rint(np.stack(ends, axis=1) * SCALE).astype(np.int64)
+
+    def boxes(self, which: NDArray[np.bool_]) -> Int64:
+        return self.place(self.low[which], self.high[which])
+
+
+def _predict(
+    layout: Layout, axes: Sequence[_Positions], files: FileTable, redone: NDArray[np.bool_], targets: int
+) -> list[Int64]:
+    """The boxes that the curve makes of rows drawn from the files' ranges, the columns independently of each other."""
+    random = np.random.default_rng(0)
+    rows = np.maximum(files.live_rows[redone].astype(np.float64), 1.0)
+    file = random.choice(len(rows), size=max(targets * POINTS_A_FILE, 500), p=rows / rows.sum())
+    points = []
+    for axis in axes:
+        low, high = axis.low[redone][file], axis.high[redone][file]
+        points.append(np.rint((low + random.random(len(file)) * (high - low)) * _GRID).astype(np.int64))
+    names = [c.name for c in layout.columns[: len(axes)]]
+    keys = {name: pa.array(p) for name, p in zip(names, points, strict=True)}
+    to = build(keys, layout.weights, layout.curve, layout.range_ids, targets, layout.noise).locate(keys)
+    order = np.argsort(to, kind="stable")
+    first = np.flatnonzero(np.diff(to[order], prepend=-1))
+    lows = [np.minimum.reduceat(p[order], first) / _GRID for p in points]
+    highs = [np.maximum.reduceat(p[order], first) / _GRID for p in points]
+    return [axis.place(low, high) for axis, low, high in zip(axes, lows, highs, strict=True)]
+
+
+def _flat(sides: Sequence[Int64]) -> tuple[int, ...]:
+    """Four numbers a box; with one column, the files stand above each other in its order."""
+    across = sides[0]
+    if len(sides) == 1:
+        across = across[np.lexsort((across[:, 1], across[:, 0]))]
+        edges = np.rint(np.linspace(0, SCALE, len(across) + 1)).astype(np.int64)
+        up = np.stack([edges[:-1], edges[1:]], axis=1)
+    else:
+        up = sides[1]
+    return tuple(np.concatenate([across, up], axis=1).reshape(-1).tolist())

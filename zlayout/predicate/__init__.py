@@ -1,0 +1,1 @@
+"""Predicates: one parser, one evaluator, one pruner."""

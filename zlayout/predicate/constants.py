@@ -1,0 +1,145 @@
+"""Constant expressions to values: literals, casts of literals, dates plus intervals, arithmetic on numbers."""
+
+from __future__ import annotations
+
+import calendar
+import math
+from datetime import date, datetime, timedelta
+from decimal import Decimal, InvalidOperation, localcontext
+
+from sqlglot import exp
+
+from zlayout.predicate.literals import instant_or_none
+from zlayout.predicate.model import Value
+
+WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+REAL = ("FLOAT", "DOUBLE")
+TEXT = ("TEXT", "VARCHAR", "CHAR")
+INSTANTS = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+DAYS = {"DAY": 1, "WEEK": 7}
+SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+LONGEST_NUMBER = 40
+
+
+def constant(node: exp.Expr) -> Value | None:
+    """The value of a constant expression; None if it is none, is NULL, or is not worked out here."""
+    try:
+        with localcontext(prec=LONGEST_NUMBER):
+            return _constant(node)
+    except (ValueError, OverflowError, InvalidOperation, TypeError):
+        return None
+
+
+def _constant(node: exp.Expr) -> Value | None:
+    node = node.unnest()
+    match node:
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Literal():
+            return str(node.this) if node.is_string else _number(str(node.this))
+        case exp.Neg():
+            return _times(_constant(node.this), -1)
+        case exp.Cast():
+            return _cast(_constant(node.this), node.args["to"])
+        case exp.TsOrDsToDate():
+            return None if node.args.get("format") else _day(_constant(node.this))
+        case exp.TsOrDsAdd():
+            unit = str(node.args.get("unit") or "DAY").upper()
+            return _shift(_day(_constant(node.this)), _constant(node.expression), unit)
+        case exp.AddMonths():
+            return _shift(_day(_constant(node.this)), _constant(node.expression), "MONTH")
+        case exp.Mul():
+            return _times(_constant(node.this), _constant(node.expression))
+        case exp.Add():
+            if isinstance(node.this, exp.Interval):
+                return _add_interval(_constant(node.expression), node.this, 1)
+            return _sum(node, 1)
+        case exp.Sub():
+            return _sum(node, -1)
+    return None
+
+
+def _sum(node: exp.Expr, sign: int) -> Value | None:
+    left = _constant(node.this)
+    if isinstance(node.expression, exp.Interval):
+        return _add_interval(left, node.expression, sign)
+    right = _times(_constant(node.expression), sign)
+    if _is_number(left) and _is_number(right):
+        # int + Decimal is exact, float with Decimal is an error and so not worked out
+        return left + right  # type: ignore[operator]
+    if isinstance(left, date) and not isinstance(left, datetime):
+        return _shift(left, right, "DAY")
+    return None
+
+
+def _times(left: Value | None, right: Value | int | None) -> Value | None:
+    if not (_is_number(left) and _is_number(right)):
+        return None
+    return left * right  # type: ignore[operator]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _number(text: str) -> Value | None:
+    """As Spark types it: 1 int, 1.5 decimal, 1e3 double."""
+    if len(text) > LONGEST_NUMBER:
+        return None
+    if "e" in text.lower():
+        return value if math.isfinite(value := float(text)) else None
+    return Decimal(text) if "." in text else int(text)
+
+
+def _cast(value: Value | None, to: exp.Expr) -> Value | None:
+    kind = to.this.name if isinstance(to, exp.DataType) else ""
+    if value is None:
+        return None
+    if kind == "DATE":
+        return _day(value)
+    if kind in INSTANTS:
+        return instant_or_none(value) if isinstance(value, str) else value if isinstance(value, datetime) else None
+    if kind in TEXT:
+        # CHAR(3) and VARCHAR(3) may cut
+        return value if isinstance(value, str) and not to.expressions else None
+    if isinstance(value, bool | date) or len(str(value)) > LONGEST_NUMBER:
+        return None
+    if kind in WHOLE:
+        return int(value) if Decimal(value) == int(Decimal(value)) else None
+    if kind in REAL:
+        return number if math.isfinite(number := float(value)) else None
+    # a scale may round
+    return Decimal(str(value)) if kind == "DECIMAL" and not to.expressions else None
+
+
+def _day(value: Value | None) -> date | None:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, str):
+        found = instant_or_none(value.strip())
+        return found.date() if found else None
+    return value if isinstance(value, date) else None
+
+
+def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> date | None:
+    amount = interval.this.name if isinstance(interval.this, exp.Literal) else ""
+    if not isinstance(value, date) or not amount.lstrip("+-").isdigit() or len(amount) > LONGEST_NUMBER:
+        return None
+    return _shift(value, sign * int(amount), str(interval.args.get("unit") or "").upper().removesuffix("S"))
+
+
+def _shift(value: date | None, amount: object, unit: str) -> date | None:
+    if value is None or not isinstance(amount, int):
+        return None
+    if unit in MONTHS:
+        months = value.year * 12 + value.month - 1 + amount * MONTHS[unit]
+        year, month = divmod(months, 12)
+        # as Spark: the last day of a shorter month
+        last = calendar.monthrange(year, month + 1)[1]
+        return value.replace(year=year, month=month + 1, day=min(value.day, last))
+    if unit in DAYS:
+        return value + timedelta(days=amount * DAYS[unit])
+    if unit in SECONDS and isinstance(value, datetime):
+        return value + timedelta(seconds=amount * SECONDS[unit])
+    return None

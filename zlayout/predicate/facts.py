@@ -1,0 +1,103 @@
+"""What a partition value says of the column that it is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal, localcontext
+from typing import Any
+
+from zlayout.predicate.literals import MAX_DECIMAL_DIGITS
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """The source column is null in every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """The source column is some value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exactly:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """low <= value <= high; `open` leaves high itself out."""
+
+    low: Any
+    high: Any
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    text: str
+
+
+Fact = Null | NotNull | Exactly | Range | Prefix | None
+
+
+def fact(transform: str, value: Any, is_date: bool) -> Fact:
+    """What a partition value says about its source column; None for nothing at all."""
+    name, _, argument = transform.partition("[")
+    if name == "void":
+        return None
+    if value is None:
+        return Null()
+    if name == "identity":
+        return Exactly(value)
+    if name in _STEPS and isinstance(value, int):
+        return _time_range(name, value, is_date)
+    if name == "truncate" and not isinstance(value, bool):
+        return _truncated(value, int(argument.rstrip("]")))
+    return NotNull()
+
+
+def _year(ordinal: int) -> datetime:
+    return datetime(1970 + ordinal, 1, 1)
+
+
+def _month(ordinal: int) -> datetime:
+    return datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1)
+
+
+_STEPS: dict[str, Callable[[int], datetime]] = {
+    "year": _year,
+    "month": _month,
+    "day": lambda ordinal: _EPOCH + timedelta(days=ordinal),
+    "hour": lambda ordinal: _EPOCH + timedelta(hours=ordinal),
+}
+
+
+def _time_range(name: str, ordinal: int, is_date: bool) -> Fact:
+    try:
+        low, high = _STEPS[name](ordinal), _STEPS[name](ordinal + 1)
+    except (ValueError, OverflowError):
+        return NotNull()
+    if is_date:
+        return Range(low.date(), high.date() - timedelta(days=1)) if name != "hour" else NotNull()
+    return Range(low, high, open=True)
+
+
+def _truncated(value: Any, width: int) -> Fact:
+    match value:
+        case int():
+            return Range(value, value + width - 1)
+        case Decimal():
+            # The width counts units of the last digit. A value that lost trailing zeros gives a range too wide, never
+            # too narrow.
+            unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
+            with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
+                return Range(value, value + unit * (width - 1))
+        case str():
+            return Exactly(value) if len(value) < width else Prefix(value)
+        case _:
+            return NotNull()

@@ -1,0 +1,96 @@
+"""`column IN (...)`, asked of many partitions: the values are put in order once for each type, and then looked up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from zlayout.predicate.coercion import coerce, instant_of, of_unknown_day
+from zlayout.predicate.facts import Exactly, Fact, NotNull, Null, Prefix, Range
+from zlayout.predicate.model import Value
+from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Ascending. doubles: those that Spark compares as doubles. unknown: there are values that may equal anything."""
+
+    exact: tuple[Any, ...]
+    doubles: tuple[float, ...]
+    unknown: bool
+
+
+def membership(values: Sequence[Value]) -> Callable[[Fact], Outcomes]:
+    """What a fact about the column leaves possible of `column IN (values)`; the same as an OR of equalities."""
+    ordered: dict[tuple[type, bool], _Ordered] = {}
+
+    def ask(fact: Fact) -> Outcomes:
+        if not values:
+            return FALSE
+        match fact:
+            case None:
+                return ANY
+            case Null():
+                return NULL
+            case NotNull():
+                return EITHER
+            case Exactly(value):
+                low, high, is_open = value, value, False
+            case Range(low, high, is_open):
+                pass
+            case Prefix(text):
+                low, high, is_open = text, text, False
+        if low != low:  # NaN
+            return EITHER
+        key = (type(low), is_open)
+        if key not in ordered:
+            ordered[key] = _in_order(values, low, is_open)
+        if isinstance(fact, Prefix):
+            return _among_texts(ordered[key], fact.text)
+        return _among(ordered[key], low, high, is_open)
+
+    return ask
+
+
+def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
+    """The values as Spark compares them with a column whose values are like `like`."""
+    exact: list[Any] = []
+    doubles: list[float] = []
+    unknown = False
+    for literal in values:
+        wanted = coerce(literal, like)
+        if wanted is None or wanted != wanted or (is_open and of_unknown_day(literal, wanted)):
+            unknown = True
+        elif isinstance(like, float) or isinstance(wanted, float):
+            doubles.append(float(wanted))
+        else:
+            exact.append(_comparable(wanted))
+    return _Ordered(tuple(sorted(exact)), tuple(sorted(doubles)), unknown)
+
+
+def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> Outcomes:
+    found = []
+    if ordered.exact:
+        found.append(_look_up(ordered.exact, _comparable(low), _comparable(high), is_open))
+    if ordered.doubles:
+        found.append(_look_up(ordered.doubles, float(low), float(high), is_open))
+    return TRUE if TRUE in found else EITHER if ordered.unknown or EITHER in found else FALSE
+
+
+def _look_up(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> Outcomes:
+    at = bisect_left(ascending, low)
+    inside = at < len(ascending) and (ascending[at] < high if is_open else ascending[at] <= high)
+    return FALSE if not inside else TRUE if low == high else EITHER
+
+
+def _among_texts(ordered: _Ordered, prefix: str) -> Outcomes:
+    at = bisect_left(ordered.exact, prefix)
+    inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
+    return EITHER if inside or ordered.unknown else FALSE
+
+
+def _comparable(value: Any) -> Any:
+    return instant_of(value) if isinstance(value, date) else value

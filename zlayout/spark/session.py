@@ -1,0 +1,171 @@
+"""The one place that starts Spark: Java check, jars, extensions, catalogs, and where its log goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlayout.errors import EngineError, first_line
+from zlayout.formats.catalogs import spark_catalog_conf
+from zlayout.formats.kernel.engine_check import refuse_connect
+from zlayout.spark import versions
+from zlayout.spark.jvm import jvm_of
+from zlayout.spec.model import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+TIME_ZONE = "spark.sql.session.timeZone"
+JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
+
+
+class SparkRuntime:
+    """Starts the Spark session of a project when it is first asked for, and not before.
+
+    log_path: what the JVM said, None where it has not started or was there before us (spark-submit).
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._session: SparkSession | None = None
+        self.log_path: Path | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    @property
+    def session(self) -> SparkSession:
+        """The session. Raises Refused ZL204 (Connect), EngineError ZL301, ZL302 (Java), ZL303, ZL304 (Spark)."""
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def stop(self) -> None:
+        """Stop the session; one whose JVM has died is simply forgotten."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        with suppress(OSError, Py4JError):
+            self._session.stop()
+        self._session = None
+
+    def discard_log(self) -> None:
+        """Remove Spark's log, which is of use only where something failed."""
+        if self.log_path is not None:
+            self.log_path.unlink(missing_ok=True)
+            self.log_path = None
+
+    def _start(self) -> SparkSession:
+        refuse_connect(self._project.spark.conf, os.environ)
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        if not submitted:
+            check_java()
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
+        builder = SparkSession.builder.appName("zlayout")
+        conf = session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ))
+        zone = conf.pop(TIME_ZONE)
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        with nullcontext() if submitted else _jvm_log() as self.log_path:
+            try:
+                session = builder.getOrCreate()
+            except Exception as error:
+                raise EngineError.of(
+                    "ZL304", f"Spark did not start: {first_line(error)}", hint="Spark's log has the rest"
+                ) from error
+        session.sparkContext.setLogLevel("ERROR")
+        try:
+            set_time_zone(session, zone)
+        except EngineError:
+            session.stop()
+            raise
+        return session
+
+
+def names_jars(environ: Mapping[str, str]) -> bool:
+    """Whether PYSPARK_SUBMIT_ARGS brings jars, so that none are asked of Maven."""
+    return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
+
+
+def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -> dict[str, str]:
+    """The whole Spark conf of a project. Under spark-submit the master and the jars are the cluster's own."""
+    conf = {
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        TIME_ZONE: "UTC",
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+        # where in our code a column was made is no help to a user, and finding that takes a tenth of a second
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for catalog in project.catalogs.values():
+        conf |= spark_catalog_conf(catalog)
+    if not submitted:
+        conf["spark.master"] = project.spark.master or "local[*]"
+        if conf["spark.master"].startswith("local"):
+            conf["spark.driver.memory"] = "4g"
+            # Delta's 50 tasks for each look at a log cost seconds on a few cores.
+            conf["spark.databricks.delta.snapshotPartitions"] = "4"
+        if not own_jars:
+            conf["spark.jars.packages"] = ",".join(
+                [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]
+            )
+    return conf | dict(project.spark.conf)
+
+
+def set_time_zone(session: SparkSession, zone: str) -> None:
+    """Raise EngineError ZL304 for a zone that is none: set unchecked, the error itself never ends (pyspark 4.1.4)."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        jvm_of(session).java.time.ZoneId.of(zone)
+    except (Py4JJavaError, PySparkException) as error:
+        hint = f"{TIME_ZONE} is the name of a region, such as Europe/Berlin, or UTC"
+        raise EngineError.of("ZL304", f"Spark did not start: no time zone {zone!r}", hint=hint) from error
+    session.conf.set(TIME_ZONE, zone)
+
+
+def check_java() -> None:
+    """Raise EngineError when there is no Java, or one too old for Spark 4."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
+        raise EngineError.of("ZL301", f"apply runs on Spark, which needs Java: {where}", hint=JAVA_HINT)
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    if not found or int(found[1]) < versions.JAVA_MINIMUM:
+        said = found[1] if found else first_line(answer.stderr.strip() or "nothing")
+        raise EngineError.of("ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {said}", hint=JAVA_HINT)
+
+
+@contextmanager
+def _jvm_log() -> Iterator[Path]:
+    """Send what the JVM writes to stderr into a file for as long as it lives; it inherits ours at its start."""
+    handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(handle, 2)
+        yield Path(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(handle)

@@ -1,0 +1,17 @@
+"""The engine versions whose internal calls zlayout was tested with; one place for packages and checks."""
+
+SPARK = "4.1.4"
+SCALA = "2.13"
+DELTA = "4.4.0"
+ICEBERG = "1.12.0"
+SQLITE_JDBC = "3.53.2.1"
+JAVA_MINIMUM = 17
+
+# What engine zlayout runs with; see zlayout.formats.kernel.engine_check for what happens elsewhere.
+TESTED_SPARK = frozenset({SPARK})
+TESTED_DELTA = frozenset({DELTA})
+TESTED_ICEBERG = frozenset({ICEBERG})
+
+DELTA_PACKAGE = f"io.delta:delta-spark_4.1_{SCALA}:{DELTA}"
+ICEBERG_PACKAGE = f"org.apache.iceberg:iceberg-spark-runtime-4.1_{SCALA}:{ICEBERG}"
+SQLITE_PACKAGE = f"org.xerial:sqlite-jdbc:{SQLITE_JDBC}"
