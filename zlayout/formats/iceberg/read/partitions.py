@@ -69,6 +69,17 @@ def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ..
     )
 
 
+def transform_name(field: PartitionField) -> str:
+    """The name of the field's transform without its argument: `bucket` for `bucket[16]`."""
+    return field.transform.partition("[")[0]
+
+
+def argument(field: PartitionField) -> int | None:
+    """The argument of the field's transform, None where it has none: 16 for `bucket[16]`."""
+    text = field.transform.partition("[")[2].rstrip("]")
+    return int(text) if text else None
+
+
 def _as_is(value: Any) -> Any:
     return str(value) if isinstance(value, UUID) else value
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns
-from zlayout.formats.iceberg.read.partitions import ORDINALS
-from zlayout.formats.iceberg.write.expressions import argument, transform_name
+from zlayout.formats.iceberg.read.partitions import ORDINALS, argument, transform_name
 from zlayout.table.state import PartitionField, TableState
 
 if TYPE_CHECKING:

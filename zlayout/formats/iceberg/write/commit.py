@@ -20,7 +20,8 @@ from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Outcome, Progress, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
-from zlayout.formats.iceberg.write.expressions import argument, leaves_deletes_behind, transform_name
+from zlayout.formats.iceberg.read.partitions import argument, transform_name
+from zlayout.formats.iceberg.write.expressions import leaves_deletes_behind
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.outcome import settled
 from zlayout.formats.iceberg.write.record import dead_snapshots, known_state

@@ -7,21 +7,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from zlayout.formats.iceberg.read.partitions import argument, transform_name
 from zlayout.table.state import Partition, PartitionField
 
 if TYPE_CHECKING:
     from zlayout.formats.iceberg.write.jvm import IcebergJvm
-
-
-def transform_name(field: PartitionField) -> str:
-    """bucket of bucket[16]."""
-    return field.transform.partition("[")[0]
-
-
-def argument(field: PartitionField) -> int | None:
-    """16 of bucket[16]."""
-    text = field.transform.partition("[")[2].rstrip("]")
-    return int(text) if text else None
 
 
 def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from zlayout.formats.base import Commit, Work
-from zlayout.formats.iceberg.write.expressions import argument, transform_name
+from zlayout.formats.iceberg.read.partitions import argument, transform_name
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.outcome import settled
 from zlayout.table.state import PartitionField
