@@ -25,6 +25,16 @@ def test_the_core_imports_no_engine_and_no_shell(package: str) -> None:
     assert reached == set()
 
 
+def test_nothing_private_of_other_packages_is_imported() -> None:
+    reached = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in PACKAGE.rglob("*.py")
+        for name in _imports(path)
+        if "._" in name and not name.startswith("zlayout.")
+    }
+    assert reached == set()
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "layout"], ["validate", "--help"]])
 def test_quick_commands_load_no_engine(arguments: list[str]) -> None:
     assert _loaded_by(arguments) & {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy"} == set()

@@ -37,20 +37,19 @@ def _run(arguments: Sequence[str]) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Run zlayout with these arguments and return the exit code."""
-    from typer._click.exceptions import ClickException, UsageError
+    import typer
 
     from zlayout.cli.app import app
     from zlayout.cli.console import Console
     from zlayout.errors import Diagnostic, Location, ZlayoutError
 
+    # typer exports BadParameter, but not the class of all usage errors, which that derives from in every version.
+    usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
     try:
         return app(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
-    except UsageError as error:
+    except usage_error as error:
         error.show()
         return USAGE
-    except ClickException as error:
-        error.show()
-        return 1
     except ZlayoutError as error:
         console = Console()
         for diagnostic in error.diagnostics:
