@@ -11,16 +11,17 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout, make_spec
 
 from zlayout.app.apply import Applied, apply_table, check_saved, new_run
 from zlayout.app.plan import Planned, as_plan, plan_table
-from zlayout.errors import Location, Refused
+from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.model import TablePlan
 from zlayout.predicate.model import Compare
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import PartitionField
 
 OPTIONS = PlanOptions()
@@ -62,9 +63,8 @@ class Contract:
 
     def spec(self, arena: Arena, columns: tuple[str, ...] = ("a", "b"), **changes: object) -> LayoutSpec:
         size = int(arena.bytes_per_row * self.rows / self.files)
-        keys = tuple(ZorderColumn(name) for name in columns)
-        layout = Layout(keys, arena.curve, 1000, False, size, True, arena.engine)
-        return LayoutSpec(arena.table, layout, Location("layouts/t.yaml"), **changes)  # type: ignore[arg-type]
+        layout = make_layout(*columns, curve=arena.curve, target_size=size, engine=arena.engine)
+        return make_spec(layout, arena.table, **changes)
 
     def plan(self, arena: Arena, spec: LayoutSpec) -> Planned:
         return plan_table(spec, arena.backend, OPTIONS)

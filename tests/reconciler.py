@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from support.builders import make_layout, make_spec
 
 from zlayout.app.apply import Applied, apply_table, new_run
 from zlayout.app.plan import Planned, plan_table
-from zlayout.errors import Location
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
-from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+from zlayout.spec.model import TableName, Tolerance, ZorderColumn
 from zlayout.table.state import PartitionField
 
 REGIONS = np.array(["east", "west"])
@@ -84,8 +84,8 @@ class Reconciler(RuleBasedStateMachine):
         self.expected = make_rows(0, count, shape, seed)
         self.next_id = count
         self.subject = self.make(self.expected, files, partitioned)
-        layout = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, self.size(20), True, "zlayout")
-        self.spec = LayoutSpec(self.subject.table, layout, Location("layouts/t.yaml"))
+        layout = make_layout("a", "b", target_size=self.size(20))
+        self.spec = make_spec(layout, self.subject.table)
 
     def size(self, rows: int) -> int:
         return int(self.subject.bytes_per_row * rows)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
+from support.builders import make_file_table, make_layout, make_state
 
 from zlayout.formats.base import Group, Work
-from zlayout.spec.model import Layout, TableName, ZorderColumn
-from zlayout.table.state import FileTable, LayoutRecord, Partition, TableState
+from zlayout.spec.model import TableName
+from zlayout.table.state import LayoutRecord, TableState
 
 NAME = TableName("model", ("db",), "t")
 COLUMNS = ("key",)
 OUTSIDE = "outside"  # a file that the layout's `where` leaves alone
 
 
-LAYOUT = Layout((ZorderColumn("key"),), "kd", 1000, False, 1 << 20, True, "zlayout")
+LAYOUT = make_layout("key")
 
 
 def state_of(
@@ -28,37 +28,18 @@ def state_of(
     laid_out: Sequence[bool],
 ) -> TableState:
     """An observation of the model's table. keys: what tells a file from the same with other deletes."""
-    numbers = np.array(rows, np.int64)
-    layout = np.where(np.array(laid_out, bool), 0, -1).astype(np.int32)
-    files = FileTable(
-        path=pa.array(paths, pa.string()),
-        version_key=pa.array(keys, pa.string()),
-        rows=numbers,
-        deleted=np.array(deleted, np.int64),
-        shared_deletes=np.zeros(len(paths), np.bool_),
-        bytes=numbers,
-        partition=np.zeros(len(paths), np.int32),
-        partitions=(Partition(0, (), ()),),
+    layout = np.where(np.array(laid_out, bool), 0, -1)
+    files = make_file_table(
+        rows,
+        path=paths,
+        version_key=keys,
+        deleted=deleted,
+        bytes=rows,
         layout=layout,
         layouts=(LayoutRecord(LAYOUT.layout_id),),
         group=layout,
-        bounds={},
     )
-    return TableState(
-        table=str(NAME),
-        format="model",
-        location="model",
-        table_id="model",
-        version=version,
-        schema_digest="",
-        columns=(),
-        partition_fields=(),
-        spec_id=0,
-        properties={},
-        features=frozenset(),
-        refusals=(),
-        files=files,
-    )
+    return make_state(files, table=str(NAME), format="model", table_id="model", version=version)
 
 
 def work_of(state: TableState) -> Work:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.app.apply import apply_table, new_run
 from zlayout.app.plan import plan_table
 from zlayout.curve.layout import build
-from zlayout.errors import Location
 from zlayout.planner.decision import PlanOptions
-from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+from zlayout.spec.model import LayoutSpec, Tolerance
 
 FILES, ROWS, APPENDS = 50, 5000, 50
 BYTES_PER_ROW = 16
@@ -27,12 +27,8 @@ def make_rows(count: int, seed: int, first_day: int | None, days: int = 1) -> pa
 
 def grow(tolerance: float, dates: bool) -> tuple[float, float]:
     """Bytes written over bytes appended, and the worst touched after an apply beside that of a full rewrite."""
-    layout = Layout(
-        (ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, BYTES_PER_ROW * ROWS // FILES, True, "zlayout"
-    )
-    spec = LayoutSpec(
-        TableName("mem", ("db",), "t"), layout, Location("t.yaml"), tolerance=Tolerance(touched=tolerance)
-    )
+    layout = make_layout("a", "b", target_size=BYTES_PER_ROW * ROWS // FILES)
+    spec = make_spec(layout, "mem.db.t", tolerance=Tolerance(touched=tolerance))
     first = make_rows(ROWS, 0, 0 if dates else None, 50)
     table = MemoryTable(first.schema)
     table.append(first, FILES)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.app.apply import apply_table, new_run
 from zlayout.app.plan import plan_table
-from zlayout.errors import Location
 from zlayout.planner.decision import PlanOptions
-from zlayout.spec.model import Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+from zlayout.spec.model import LayoutSpec, Tolerance
 
 BYTES_PER_ROW = 24
 MOST = 10**6  # a value
@@ -63,7 +63,7 @@ class History:
         return pa.table({**columns, "part": self._random.integers(0, self._partitions, count)})
 
     def _declared(self) -> LayoutSpec:
-        columns = tuple(map(ZorderColumn, self._any("a", "ab", "ab")))
+        columns = self._any("a", "ab", "ab")
         size = BYTES_PER_ROW * self._rows_a_file
         tolerance = Tolerance(
             touched=self._any(1.2, 1.5, 2.0),
@@ -71,10 +71,9 @@ class History:
             small_files=self._any(0.05, 0.1, 0.3, 0.5),
             deleted_rows=self._any(0.05, 0.1, 0.3),
         )
-        return LayoutSpec(
-            TableName("mem", ("db",), "t"),
-            Layout(columns, "kd", 1000, False, size, True, "zlayout"),
-            Location("t.yaml"),
+        return make_spec(
+            make_layout(*columns, target_size=size),
+            "mem.db.t",
             tolerance=tolerance,
             max_group_size=self._any(None, None, None, 3 * size, 8 * size),
         )

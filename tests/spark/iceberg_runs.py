@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
+from support.builders import make_layout
 
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.planner.work import Group, Work
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName
 from zlayout.table.state import TableState
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 20, True, "zlayout")
+LAYOUT = make_layout("a", "b")
 
 
 def work(state: TableState, name: TableName, **changes: Any) -> Work:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from demo import scanned_files
 from spark.arenas import SparkArena
+from support.builders import make_layout, make_spec
 
 from zlayout.advisor.costs import costs
 from zlayout.advisor.cut import cuts
@@ -20,7 +21,6 @@ from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.app.apply import apply_table, new_run
 from zlayout.app.plan import plan_table
-from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.forecast import promises
 from zlayout.spec.model import Layout, LayoutSpec
@@ -68,7 +68,7 @@ def sample_of(arena: SparkArena, state: TableState, rows: int, seed: int = 0) ->
 
 
 def base_layout(state: TableState) -> Layout:
-    return Layout((), "kd", 1000, False, int(state.files.bytes.sum()) // FILES, True, "zlayout")
+    return make_layout(target_size=int(state.files.bytes.sum()) // FILES)
 
 
 def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
@@ -76,14 +76,14 @@ def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
     path.write_text(";\n".join(f"SELECT count(*) FROM {arena.table.name} WHERE {c}" for c in CONDITIONS))
     queries, _ = table_queries(read_workload([path]), arena.table, state)
     base = base_layout(state)
-    spec = LayoutSpec(arena.table, base, Location("test"))
+    spec = make_spec(base, arena.table)
     target = rewrite_target(state, base.target_size, FILES)
     sample = sample_of(arena, state, ROWS // 2)
     return study(state, queries, sample, target, cuts(spec, state, COLUMNS), Question((), None, base, True))
 
 
 def apply(arena: SparkArena, layout: Layout) -> LayoutSpec:
-    spec = LayoutSpec(arena.table, layout, Location("test"))
+    spec = make_spec(layout, arena.table)
     planned = plan_table(spec, arena.backend, PlanOptions())
     applied = new_run(planned)
     apply_table(planned, arena.backend, PlanOptions(), applied, lambda _p: None, lambda _t, _o: None)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Progress, Work
@@ -17,10 +18,10 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write import source_files
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 20_000, True, "zlayout")
+LAYOUT = make_layout("a", "b", target_size=20_000)
 FEATURES = (
     "'delta.columnMapping.mode'='name','delta.enableDeletionVectors'='true','delta.enableRowTracking'='true',"
     "'delta.enableInCommitTimestamps'='true','delta.enableChangeDataFeed'='true'"

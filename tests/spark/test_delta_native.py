@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.errors.exceptions import captured
 from pyspark.sql import SparkSession
+from support.builders import make_layout, make_spec
 
 from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Location, Refused
@@ -27,10 +28,10 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.planner.decision import PlanOptions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "zorder", 500, False, 20_000, True, "native")
+LAYOUT = make_layout("a", "b", curve="zorder", range_ids=500, target_size=20_000, engine="native")
 HERE = Location("t.yaml")
 MAPPED = (
     "'delta.columnMapping.mode'='name','delta.enableDeletionVectors'='true','delta.enableRowTracking'='true',"
@@ -329,6 +330,6 @@ def test_a_table_that_must_not_be_repartitioned_is_refused(
     state = backend.observe(delta_table, ())
     with pytest.raises(Refused, match=r"ZL214 .*delta\.appendOnly"):
         list(backend.execute(work_for(delta_table, state, partition_by=(PartitionField("a"),)), silent))
-    spec = LayoutSpec(delta_table, replace(LAYOUT, columns=(ZorderColumn("b"),)), HERE, (PartitionField("a"),))
+    spec = make_spec(replace(LAYOUT, columns=(ZorderColumn("b"),)), delta_table, partition_by=(PartitionField("a"),))
     plan = plan_table(spec, backend, PlanOptions(allow_full_rewrite=True)).decision.plan
     assert (plan.status, [(d.code, d.location) for d in plan.diagnostics]) == ("refused", [("ZL214", HERE)])

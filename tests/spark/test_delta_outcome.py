@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.fs as pa_fs
 import pytest
 from pyspark.sql import SparkSession
+from support.builders import make_layout
 
 from zlayout.errors import CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Progress, Work
@@ -19,11 +20,10 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write import native, outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName
 from zlayout.table.state import PartitionField, TableState
 
 Send = Callable[..., Any]
-COLUMNS = (ZorderColumn("a"), ZorderColumn("b"))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def silent(_: Progress) -> None:
 
 
 def work_for(table: TableName, state: TableState, engine: Any, **changes: Any) -> Work:
-    layout = Layout(COLUMNS, "zorder", 1000, False, 20_000, True, engine)
+    layout = make_layout("a", "b", curve="zorder", target_size=20_000, engine=engine)
     settings: dict[str, Any] = {"properties": (), "partition_by": None, "covers_table": True}
     settings["groups"] = (Group("g", state.files.take(np.arange(len(state.files))), 1),)
     return Work(table, layout, f"run-{table.name}-{state.version}", state.version, **(settings | changes))

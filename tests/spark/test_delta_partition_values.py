@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from support.builders import make_layout
 
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Group, Progress, Work
@@ -22,10 +23,10 @@ from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write import partition_values
 from zlayout.spark.jvm import jvm_of, session_conf
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName
 from zlayout.table.state import PartitionField, TableState
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 20_000, True, "zlayout")
+LAYOUT = make_layout("a", "b", target_size=20_000)
 
 
 @pytest.fixture(scope="module")

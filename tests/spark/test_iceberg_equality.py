@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race
+from support.builders import make_layout, make_spec
 
 from zlayout.app.apply import apply_table, new_run
 from zlayout.app.plan import plan_table
-from zlayout.errors import Location
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 4096, True, "zlayout")
+LAYOUT = make_layout("a", "b", target_size=4096)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def delete_equal(
 
 def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePlan]:
     """The plan, and the plan after it was applied."""
-    planned = plan_table(LayoutSpec(name, LAYOUT, Location("t.yaml")), backend, PlanOptions())
+    planned = plan_table(make_spec(LAYOUT, name), backend, PlanOptions())
     applied = new_run(planned)
     apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None, "full")
     assert applied.error is None

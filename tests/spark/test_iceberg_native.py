@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from support.builders import make_layout
 
 from zlayout.errors import EngineError, Location, Refused
 from zlayout.formats.base import Commit, GroupFailed
@@ -18,7 +19,7 @@ from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.settings import change_settings
 from zlayout.planner.work import Group, Work
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, Project, TableName, ZorderColumn
+from zlayout.spec.model import Layout, Project, TableName
 from zlayout.spec.names import parse_partition_key
 from zlayout.table.digests import digest_of
 from zlayout.table.state import PartitionField, TableState
@@ -28,7 +29,7 @@ MONTH = PartitionField("day", "month")
 
 
 def layout(*columns: str, curve: str = "zorder", target_size: int = 6_000) -> Layout:
-    return Layout(tuple(ZorderColumn(c) for c in columns), curve, 1000, False, target_size, True, "native")
+    return make_layout(*columns, curve=curve, target_size=target_size, engine="native")
 
 
 def groups_of(state: TableState, partitions: set[int] | None = None) -> tuple[Group, ...]:

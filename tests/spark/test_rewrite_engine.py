@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
+from support.builders import make_layout
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
@@ -24,13 +25,12 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
-from zlayout.spec.model import Layout, ZorderColumn
 
 ROWS = 30_000
 
 
-def layout(*columns, curve="kd", noise=False, sort_within=True):
-    return Layout(tuple(ZorderColumn(c) for c in columns), curve, 100, noise, 1 << 27, sort_within, "zlayout")
+def layout(*columns, **settings):
+    return make_layout(*columns, range_ids=100, target_size=1 << 27, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
+from support.builders import make_layout, make_spec
 
-from zlayout.errors import Location
 from zlayout.formats.base import Backend
 from zlayout.formats.iceberg.read.catalog import load_table
-from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.model import CatalogConfig, LayoutSpec, TableName
 
 Rows = Mapping[int, tuple[int, str, int]]  # a, b, p by id
 
@@ -103,8 +103,7 @@ class Table:
 
     @property
     def spec(self) -> LayoutSpec:
-        layout = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, TARGET_SIZE, True, "zlayout")
-        return LayoutSpec(self.name, layout, Location("layouts/t.yaml"))
+        return make_spec(make_layout("a", "b", target_size=TARGET_SIZE), self.name)
 
     def sql(self, statement: str) -> None:
         """Run a statement in which `{t}` stands for the table."""

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from support.builders import make_file_table, make_state
 
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.table.partition import Partition
-from zlayout.table.state import Column, ColumnBounds, FileTable, TableState
+from zlayout.table.state import Column, ColumnBounds, TableState
 
 
 def bounds_of(values: pa.Array, file: np.ndarray, files: int) -> ColumnBounds:
@@ -41,35 +42,16 @@ def table_state(
     """A table of these rows, row i in file file[i]; partition: of each file."""
     files = int(file.max()) + 1
     rows = np.bincount(file, minlength=files).astype(np.int64)
-    table = FileTable(
-        path=pa.array([f"f{n}" for n in range(files)]),
-        version_key=pa.array([""] * files),
-        rows=rows,
-        deleted=np.zeros(files, np.int64),
-        shared_deletes=np.zeros(files, np.bool_),
+    table = make_file_table(
+        rows,
         bytes=rows * bytes_per_row,
-        partition=np.array(partition if partition is not None else [0] * files, np.int32),
-        partitions=tuple(partitions),
-        layout=np.full(files, -1, np.int32),
-        layouts=(),
-        group=np.full(files, -1, np.int32),
+        partition=partition,
+        partitions=partitions,
         bounds={name: bounds_of(values, file, files) for name, values in data.items()},
     )
-    return TableState(
-        table="lake.db.t",
-        format=format,
-        location="/t",
-        table_id="id",
-        version=3,
-        schema_digest="",
-        columns=tuple(Column(name, values.type, True) for name, values in data.items()),
-        partition_fields=partitions[0].fields,
-        spec_id=0,
-        properties=properties or {},
-        features=frozenset(),
-        refusals=(),
-        files=table,
-    )
+    columns = tuple(Column(name, values.type, True) for name, values in data.items())
+    fields = partitions[0].fields
+    return make_state(table, format=format, columns=columns, partition_fields=fields, properties=properties or {})
 
 
 def holds(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:

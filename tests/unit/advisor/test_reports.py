@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lxml import html
+from support.builders import make_layout
 from unit.advisor.tables import table_state
 
 from zlayout.advisor.document import to_json
@@ -18,13 +19,12 @@ from zlayout.advisor.page import render as as_page
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.advisor.text import render as as_text
 from zlayout.predicate.model import Compare
-from zlayout.spec.model import Layout
 from zlayout.workload import Query
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 LONG = "a.very.long.nested.column.name." + "x" * 60
 ROWS = 4_000
-BASE = Layout((), "kd", 1000, False, 4_000, True, "zlayout")
+BASE = make_layout(target_size=4_000)
 
 
 def make(*columns: str) -> Study:

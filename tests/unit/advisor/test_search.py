@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout
 from unit.advisor.tables import lineitem_like, table_state
 
 from zlayout.advisor.columns import rank_correlation
@@ -25,7 +26,7 @@ from zlayout.workload import Query
 ROWS = 20_000
 DATA = lineitem_like(ROWS, seed=3)
 SHUFFLED = np.random.default_rng(1).integers(0, 40, ROWS)
-BASE = Layout((), "kd", 1000, False, 5_000, True, "zlayout")
+BASE = make_layout(target_size=5_000)
 EVERY = (np.ones(1, bool),)
 
 
@@ -106,14 +107,14 @@ def test_a_layout_that_is_as_good_as_any_is_said_so() -> None:
 @pytest.mark.parametrize("search", [True, False])
 def test_where_no_file_is_read_now_no_layout_is_better(search: bool) -> None:
     outside = [asked("q.sql:1", Compare("part", "=", 10**9))]
-    layout = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
+    layout = make_layout("part", target_size=5_000)
     found = studied(outside, layouts=(layout,), declared=layout, search=search)
     assert (found.now.mean_bytes, found.best) == (0.0, None)
     assert verdict(found) == "No layout beats the present one: no file of it is read now."
 
 
 def test_the_declared_layout_is_named_when_it_is_as_good() -> None:
-    declared = Layout((ZorderColumn("part"),), "kd", 1000, False, 5_000, True, "zlayout")
+    declared = make_layout("part", target_size=5_000)
     assert verdict(studied(points("part", 20), declared=declared)).startswith("The declared layout is as good as any")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout
 from unit.advisor.tables import lineitem_like, matching_rows
 
 from zlayout.advisor.costs import costs, lowest
@@ -31,8 +32,7 @@ QUERIES: list[Predicate] = [
 
 
 def layout(*names: str, curve: str = "kd", **weights: float) -> Layout:
-    columns = tuple(ZorderColumn(n, weights.get(n, 1.0)) for n in names)
-    return Layout(columns, curve, 1000, False, 1000, True, "zlayout")
+    return make_layout(*(ZorderColumn(n, weights.get(n, 1.0)) for n in names), curve=curve, target_size=1000)
 
 
 def query(predicate: Predicate, partitions: np.ndarray = ALL[0], weight: float = 1.0) -> TableQuery:
@@ -136,7 +136,7 @@ def test_a_heavy_key_is_spread_only_with_noise() -> None:
     sample = KeySample(data, np.zeros(1_000, np.int32))
     ranks = rank_sample(sample, {}, len(target.files))
     plain, _ = simulate(sample, ranks, layout("few"), target)
-    noisy, _ = simulate(sample, ranks, Layout((ZorderColumn("few"),), "kd", 1000, True, 1000, True, "zlayout"), target)
+    noisy, _ = simulate(sample, ranks, make_layout("few", noise=True, target_size=1000), target)
     asked = [query(Compare("few", "=", 1))]
     assert costs(asked, plain).files.tolist() == [1]
     assert costs(asked, noisy).files.tolist() == [8]

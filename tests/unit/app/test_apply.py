@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from contract import make_rows
+from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
@@ -19,13 +20,9 @@ from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document
 from zlayout.planner.diff import Decision, PlanOptions
 from zlayout.planner.model import BLIND, PropertyChange, Status, TablePlan
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.model import ZorderColumn
 
-SPEC = LayoutSpec(
-    TableName("mem", ("db",), "t"),
-    Layout((ZorderColumn("a"),), "kd", 1000, False, 2000, True, "zlayout"),
-    Location("layouts/t.yaml"),
-)
+SPEC = make_spec(make_layout("a", target_size=2000), "mem.db.t")
 OPTIONS = PlanOptions()
 
 

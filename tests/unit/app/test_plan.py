@@ -8,16 +8,17 @@ from dataclasses import replace
 
 import pytest
 from contract import make_rows
+from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
-LAYOUT = Layout((ZorderColumn("a"),), "kd", 1000, False, 2000, True, "zlayout")
-SPECS = [LayoutSpec(TableName("mem", ("db",), f"t{n}"), LAYOUT, Location(f"t{n}.yaml", 2)) for n in range(4)]
+LAYOUT = make_layout("a", target_size=2000)
+SPECS = [make_spec(LAYOUT, f"mem.db.t{n}", Location(f"t{n}.yaml", 2)) for n in range(4)]
 
 
 class Watched(MemoryBackend):

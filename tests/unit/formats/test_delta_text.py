@@ -8,10 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pytest
+from support.builders import make_bounds, make_file_table, make_layout, make_state
 
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.log_segment import log_segment
@@ -20,9 +20,9 @@ from zlayout.formats.delta.read.schema import dotted, split_names
 from zlayout.formats.delta.write.literals import literal, partitions_predicate
 from zlayout.formats.delta.write.native import native_diagnostics, optimize_conf
 from zlayout.formats.delta.write.source_files import file_uris
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.model import ZorderColumn
 from zlayout.sql_text import string_literal
-from zlayout.table.state import ColumnBounds, FileTable, Partition, PartitionField, TableState
+from zlayout.table.state import Partition, PartitionField, TableState
 
 
 @pytest.mark.parametrize(
@@ -135,23 +135,14 @@ def test_the_commits_of_a_run_are_found_by_tag_and_by_user_metadata(tmp_path: Pa
 
 
 def state_with(**ranges: tuple[int, int]) -> TableState:
-    bounds = {
-        column: ColumnBounds(pa.array([low]), pa.array([high]), np.zeros(1, np.int64), np.zeros(1, np.bool_))
-        for column, (low, high) in ranges.items()
-    }
-    one = np.ones(1, np.int64)
-    zero = np.zeros(1, np.int32)
-    names = pa.array(["f"])
-    files = FileTable(
-        names, pa.array([""]), one, one * 0, zero.astype(bool), one, zero, (), zero - 1, (), zero - 1, bounds
-    )
-    return TableState("t", "delta", "", "", 0, "", (), (), 0, {}, frozenset(), (), files)
+    bounds = {column: make_bounds([low], [high]) for column, (low, high) in ranges.items()}
+    return make_state(make_file_table([1], bounds=bounds))
 
 
 def test_what_optimize_cannot_honour_is_said() -> None:
-    honoured = Layout((ZorderColumn("a"), ZorderColumn("b")), "zorder", 500, False, 1 << 20, True, "native")
+    honoured = make_layout("a", "b", curve="zorder", range_ids=500, engine="native")
     assert native_diagnostics(honoured, state_with(a=(0, 1000), b=(0, 64))) == ()
-    other = Layout((ZorderColumn("a", 2.0), ZorderColumn("b")), "kd", 500, True, 1 << 20, True, "native")
+    other = make_layout(ZorderColumn("a", 2.0), "b", range_ids=500, noise=True, engine="native")
     told = native_diagnostics(other, state_with(a=(0, 1000), b=(5, 68)))
     assert {(d.code, d.severity) for d in told} == {("ZL401", "note")}
     assert [d.message.split()[0] for d in told] == ["zorder.curve", "weights", "zorder.noise", "column"]
@@ -159,7 +150,9 @@ def test_what_optimize_cannot_honour_is_said() -> None:
 
 
 def test_the_layout_becomes_session_settings() -> None:
-    layout = Layout((ZorderColumn("a"),), "zorder", 77, True, 123456, False, "native")
+    layout = make_layout(
+        "a", curve="zorder", range_ids=77, noise=True, target_size=123456, sort_within=False, engine="native"
+    )
     conf = optimize_conf(layout, "r")
     assert conf["spark.databricks.io.skipping.mdc.rangeId.max"] == "77"
     assert conf["spark.databricks.io.skipping.mdc.addNoise"] == "true"

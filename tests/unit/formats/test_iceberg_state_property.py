@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.builders import make_layout
 
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.state_property import CorruptState, LaidOut
-from zlayout.spec.model import Layout, ZorderColumn
 
-LAYOUT = Layout((ZorderColumn("a"),), "zorder", 1000, False, 1 << 20, True, "native")
+LAYOUT = make_layout("a", curve="zorder", engine="native")
 
 
 def test_round_trip_is_compact_and_stable() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.app.pictures import MOST_PICTURES, looked_again, with_pictures
@@ -18,7 +19,7 @@ from zlayout.planner.drawing import MOST_BOXES, MOST_CELLS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import SCALE, Boxes
 from zlayout.planner.work import Group
-from zlayout.spec.model import Layout, LayoutSpec, ZorderColumn
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, TableState
 
 
@@ -36,9 +37,7 @@ def flat_state(*files: File) -> TableState:
 
 def two_columns(count: int, curve: str = "kd") -> tuple[LayoutSpec, TableState]:
     """`count` files that all span the whole of both columns."""
-    spec = replace(
-        SPEC, layout=Layout((ZorderColumn("a"), ZorderColumn("b")), curve, 100, False, TARGET, True, "zlayout")
-    )
+    spec = replace(SPEC, layout=make_layout("a", "b", curve=curve, range_ids=100, target_size=TARGET))
     base = flat_state(*(File(0, 1_000_000) for _ in range(count)))
     low, high = pa.array(["aaa"] * count), pa.array(["zzz"] * count)
     other = ColumnBounds(low, high, np.zeros(count, np.int64), np.zeros(count, bool))

@@ -7,17 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_layout, make_spec
 from unit.advisor.tables import table_state
 
 from zlayout.curve.layout import build
-from zlayout.errors import Location
 from zlayout.planner.forecast import promises
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import FileTable, LayoutRecord
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1000, True, "zlayout")
-SPEC = LayoutSpec(TableName("lake", ("db",), "t"), LAYOUT, Location("t.yaml"))
+LAYOUT = make_layout("a", "b", target_size=1000)
+SPEC = make_spec(LAYOUT)
 RNG = np.random.default_rng(2)
 KEYS = {name: pa.array(RNG.integers(0, 100_000, 12_800)) for name in ("a", "b")}
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.builders import make_layout
 
 from zlayout.spec.model import Layout, ZorderColumn
 
-ONE = Layout((ZorderColumn("a"),), "kd", 1000, False, 1 << 20, True, "zlayout")
+ONE = make_layout("a")
 TWO = replace(ONE, columns=(ZorderColumn("a"), ZorderColumn("b")))
 WEIGHTED = (ZorderColumn("a", 3.0), ZorderColumn("b"))
 

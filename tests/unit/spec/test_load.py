@@ -8,11 +8,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from support.builders import make_layout
 
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import Compare
 from zlayout.spec.load import find_project, load_project
-from zlayout.spec.model import Layout, Project, TableName, Tolerance, ZorderColumn
+from zlayout.spec.model import Project, TableName, Tolerance, ZorderColumn
 from zlayout.table.partition import PartitionField
 
 PROJECT = """version: 1
@@ -63,9 +64,8 @@ engine: zlayout
     (spec,) = project.layouts
     assert project.root == tmp_path
     assert spec.table == TableName("lake", ("eu",), "a.b")
-    assert spec.layout == Layout(
-        (ZorderColumn("a.b"), ZorderColumn("c", 2.0)), "kd", 64, True, 1_500_000_000, False, "zlayout"
-    )
+    columns = ("a.b", ZorderColumn("c", 2.0))
+    assert spec.layout == make_layout(*columns, range_ids=64, noise=True, target_size=1_500_000_000, sort_within=False)
     assert spec.partition_by == (PartitionField("region"),)
     assert spec.where == Compare("region", "<", date(2026, 1, 1))
     assert spec.tolerance == Tolerance(0.25, 2.0, 0.05, 1.0)
@@ -77,8 +77,7 @@ engine: zlayout
 
 def test_built_in_defaults(load: Load) -> None:
     (spec,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": LAYOUT}).layouts
-    columns = (ZorderColumn("a"), ZorderColumn("b"))
-    assert spec.layout == Layout(columns, "kd", 1000, False, 128 * 1024**2, True, "zlayout")
+    assert spec.layout == make_layout("a", "b", target_size=128 * 1024**2)
     assert spec.tolerance == Tolerance(0.10, 1.5, 0.20, 0.10)
     assert (spec.partition_by, spec.where, spec.tags) == (None, None, ())
 
@@ -92,8 +91,8 @@ def test_a_spec_beats_defaults_which_beat_what_is_built_in(load: Load) -> None:
 """
     layout = LAYOUT + "  range_ids: 20\ntolerance: {small_files: 1%}\npartition_by: []\n"
     (spec,) = load({"zlayout.yaml": PROJECT + defaults, "layouts/a.yaml": layout}).layouts
-    columns = (ZorderColumn("a"), ZorderColumn("b"))
-    assert spec.layout == Layout(columns, "zorder", 20, True, 1024**2, True, "native")
+    settings = {"curve": "zorder", "range_ids": 20, "noise": True, "target_size": 1024**2, "engine": "native"}
+    assert spec.layout == make_layout("a", "b", **settings)
     assert spec.tolerance == Tolerance(0.10, 3.0, 0.01, 0.10)
     assert spec.partition_by == ()
 

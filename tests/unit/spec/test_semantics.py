@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import make_file_table, make_layout, make_spec, make_state
 
 from zlayout.errors import Location
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.partition import Partition, PartitionField
-from zlayout.table.state import Column, FileTable, TableState
+from zlayout.table.state import Column, TableState
 
 MARKS = {
     "zorder.columns[0]": Location("f.yaml", 5, 1),
@@ -25,10 +25,6 @@ SETTING = (("delta.dataSkippingStatsColumns", "day"),)
 
 
 def state(partitions: tuple[Partition, ...] = ()) -> TableState:
-    none = np.zeros(0, np.int64)
-    texts = pa.array([], pa.string())
-    index = none.astype(np.int32)
-    files = FileTable(texts, texts, none, none, none.astype(bool), none, index, partitions, index, (), index, {})
     columns = (
         Column("l_shipdate", pa.date32(), True),
         Column("l_partkey", pa.int64(), True),
@@ -37,14 +33,14 @@ def state(partitions: tuple[Partition, ...] = ()) -> TableState:
         Column("late", pa.int64(), True, False, SETTING),
     )
     fields = (PartitionField("region"), PartitionField("l_shipdate", "month"), PartitionField("late", "void"))
-    return TableState("t", "delta", "/t", "id", 1, "s", columns, fields, 0, {}, frozenset(), (), files)
+    return make_state(make_file_table([], partitions=partitions), columns=columns, partition_fields=fields)
 
 
 def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...] | None = None) -> LayoutSpec:
-    layout = Layout(tuple(map(ZorderColumn, columns)), "zorder", 1000, False, 1024, True, "native")
+    layout = make_layout(*columns, curve="zorder", target_size=1024, engine="native")
     condition = parse_where(where, Location("f.yaml", 8, 1)) if where else None
     place = Location("f.yaml", 2, 1)
-    return LayoutSpec(TableName("c", (), "t"), layout, place, partition_by, condition, marks=MARKS)
+    return make_spec(layout, "c.t", place, partition_by=partition_by, where=condition, marks=MARKS)
 
 
 @pytest.mark.parametrize(
