@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from zlayout.errors import SpecError
+from zlayout.message_text import quoted
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.patterns import WILDCARDS
-from zlayout.spec.yaml import quoted
 
 
 def select_layouts(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Location, Refused, SpecError
+from zlayout.message_text import escaped
 from zlayout.planner.coherent import incoherence
 from zlayout.planner.model import FORMAT_VERSION, Plan, summary
 from zlayout.planner.typed import MismatchError, typed
 from zlayout.reading import parse_json, read_at_most
-from zlayout.spec.yaml import printable
 
 MAX_BYTES = 10 * 1024 * 1024
 # A value takes more memory than its text. So many may be in any file, and above that one for each so many characters,
@@ -61,10 +61,10 @@ def from_json(text: str, path: str) -> Plan:
     try:
         plan: Plan = typed(document, Plan)
     except MismatchError as error:
-        message = f"not a plan file: {printable(str(error))}"
+        message = f"not a plan file: {escaped(str(error))}"
         raise SpecError.of("ZL041", message, hint=HINT, location=Location(path)) from None
     if wrong := incoherence(plan):
-        raise SpecError.of("ZL041", f"not a plan file: {printable(wrong)}", hint=HINT, location=Location(path))
+        raise SpecError.of("ZL041", f"not a plan file: {escaped(wrong)}", hint=HINT, location=Location(path))
     return plan
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import quoted
 from zlayout.spec.validation import Violation
-from zlayout.spec.yaml import Document, quoted
+from zlayout.spec.yaml import Document
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:-|:\?)(?P<text>[^}]*))?\}")
 _IDENTITY = (

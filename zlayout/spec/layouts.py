@@ -7,12 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.message_text import quoted
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, NATIVE_CURVES, merge
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Tolerance, ZorderColumn
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
-from zlayout.spec.yaml import Document, quoted
+from zlayout.spec.yaml import Document
 
 MIN_TARGET_SIZE = 1024
 MAX_SIZE = 1024**5

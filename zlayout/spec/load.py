@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.message_text import quoted
 from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, text
 from zlayout.spec.defaults import LAYOUT_PATTERNS
@@ -17,7 +18,7 @@ from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.validation import place, validate
-from zlayout.spec.yaml import Document, quoted, read
+from zlayout.spec.yaml import Document, read
 
 PROJECT_FILE = "zlayout.yaml"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from zlayout.errors import Location, SpecError
+from zlayout.message_text import quoted
 from zlayout.spec.model import TableName
 from zlayout.spec.validation import suggestion
-from zlayout.spec.yaml import quoted
 from zlayout.table.partition import PartitionField
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")

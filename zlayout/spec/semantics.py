@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import quoted
 from zlayout.predicate.model import columns
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.transforms import takes
 from zlayout.spec.validation import suggestion
-from zlayout.spec.yaml import quoted
 from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
+from zlayout.message_text import described, escaped, quoted
 from zlayout.spec.schema import load_schema
-from zlayout.spec.yaml import Document, kind, printable, quoted
+from zlayout.spec.yaml import Document
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -134,7 +135,7 @@ def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
 def _no_such_word(value: Any, allowed: list[str], key: str) -> Diagnostic:
     hint = suggestion(value, allowed) if isinstance(value, str) else ""
     expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {kind(value)}", hint=hint)
+    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {described(value)}", hint=hint)
 
 
 def _found(value: Any, schema: Schema) -> str:
@@ -144,15 +145,15 @@ def _found(value: Any, schema: Schema) -> str:
         if len(value) > schema.get("maxItems", len(value)):
             return f"one of {len(value)}"
         return "one with repetitions" if value else "an empty one"
-    return kind(value)
+    return described(value)
 
 
 def _within(key: str) -> str:
-    return f" in {printable(key)}" if key else ""
+    return f" in {escaped(key)}" if key else ""
 
 
 def _at(key: str) -> str:
-    return f" for {printable(key)}" if key else ""
+    return f" for {escaped(key)}" if key else ""
 
 
 def _example(name: str, known: Mapping[str, Schema]) -> str:

@@ -27,6 +27,7 @@ from yaml.events import (
 )
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.message_text import described, quoted
 from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
@@ -155,7 +156,7 @@ class _Builder:
                     break
                 data = self._value(next(events), events, "", 1)
         if not self.errors and not isinstance(data, dict):
-            found = "nothing" if data is None else kind(data)
+            found = "nothing" if data is None else described(data)
             self.errors.append(
                 Diagnostic("ZL008", f"expected keys and values, found {found}", location=Location(self.shown, 1, 1))
             )
@@ -263,30 +264,3 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
-
-
-def quoted(text: str) -> str:
-    """Text of a user for a message: short, and with nothing in it that a terminal would act on."""
-    return f"'{printable(text if len(text) <= 60 else text[:57] + '...')}'"
-
-
-def printable(text: str) -> str:
-    """The text with control, bidi and other characters that do not print written as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def kind(value: object) -> str:
-    """What a value is, in words for a message."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return quoted(value)
-        case list():
-            return "a list"
-        case _:
-            return "a map"

@@ -58,7 +58,8 @@ def typed_columns(rows: int, seed: int) -> dict[str, pa.Array]:
     rng = np.random.default_rng(seed)
     doubles = np.where(rng.random(rows) < 0.1, np.nan, rng.normal(0, 3, rows).round(1))
     doubles = np.where(rng.random(rows) < 0.1, -0.0, np.where(rng.random(rows) < 0.1, 0.0, doubles))
-    words = [f"{'common-prefix/' if n % 3 else ''}{n:x}-\u00e9\U0001f600"[: 4 + n % 25] for n in rng.integers(0, 900, rows)]
+    numbered = rng.integers(0, 900, rows)
+    words = [f"{'common-prefix/' if n % 3 else ''}{n:x}-\u00e9\U0001f600"[: 4 + n % 25] for n in numbered]
     days = [date(2020, 1, 1) + timedelta(days=int(n)) for n in rng.integers(0, 400, rows)]
     numbers = [Decimal(int(n)).scaleb(-2) for n in rng.integers(-(10**6), 10**6, rows)]
     huge = [Decimal(int(n)) * 10**25 for n in rng.integers(-500, 500, rows)]

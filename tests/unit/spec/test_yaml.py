@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
-from zlayout.spec.yaml import MAX_BYTES, dump, parse, plain_value, quoted, read
+from zlayout.message_text import quoted
+from zlayout.spec.yaml import MAX_BYTES, dump, parse, plain_value, read
 
 
 def load(text: str) -> Any:
