@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from zlayout.predicate.model import And, Compare, Predicate
+from zlayout.predicate.prune import may_match
 from zlayout.table.floor import floor
-from zlayout.table.metrics import files_touched
 from zlayout.table.state import FileTable
 
 QUERIES = 200
@@ -39,11 +40,11 @@ def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tup
     equality = {}
     for key in keys:
         values = ordered[key].take(pa.array(rng.integers(0, len(data), QUERIES)))
-        equality[key] = _mean(files, [{key: (v, v)} for v in values])
+        equality[key] = _mean(files, [Compare(key, "=", v) for v in values.to_pylist()])
     ranges = {}
     for share in RANGES:
         for chosen in [(key,) for key in keys] + list(combinations(keys, 2)):
-            queries = [{key: _range(ordered[key], share, rng) for key in chosen} for _ in range(QUERIES)]
+            queries = [And(tuple(_range(ordered[key], key, share, rng) for key in chosen)) for _ in range(QUERIES)]
             ranges[f"{' & '.join(chosen)} {share:.1%}"] = _mean(files, queries)
     return equality, ranges
 
@@ -56,11 +57,12 @@ def lowest(data: pa.Table, keys: tuple[str, ...], files: int) -> dict[str, float
     return dict(zip(keys, floor(files, (1.0,) * len(keys), distinct, heavy).tolist(), strict=True))
 
 
-def _range(ordered: pa.Array, share: float, rng: np.random.Generator) -> tuple[Any, Any]:
+def _range(ordered: pa.Array, key: str, share: float, rng: np.random.Generator) -> Predicate:
     width = max(1, int(len(ordered) * share))
     start = int(rng.integers(0, len(ordered) - width + 1))
-    return ordered[start], ordered[start + width - 1]
+    low, high = ordered[start].as_py(), ordered[start + width - 1].as_py()
+    return And((Compare(key, ">=", low), Compare(key, "<=", high)))
 
 
-def _mean(files: FileTable, queries: list[dict[str, tuple[Any, Any]]]) -> float:
-    return float(np.mean([files_touched(files, query).sum() for query in queries]))
+def _mean(files: FileTable, queries: Sequence[Predicate]) -> float:
+    return float(np.mean([may_match(query, files.bounds, files.rows).sum() for query in queries]))

@@ -10,9 +10,9 @@ import pytest
 from contract import Contract
 from demo import scanned_files
 from spark.arenas import SparkArena
+from support.ranges import files_touched
 
 from zlayout.planner.model import TablePlan
-from zlayout.table.metrics import files_touched
 from zlayout.table.state import TableState
 
 FILES = 8

@@ -7,8 +7,7 @@ from typing import Any
 from contract import Contract, make_rows
 from demo import scanned_files
 from spark.arenas import SparkArena
-
-from zlayout.table.metrics import files_touched
+from support.ranges import files_touched
 
 ROWS = make_rows(Contract.rows)
 SOME_A = ROWS["a"][17].as_py()

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.model import Asked, Bools, TableQuery
-from zlayout.predicate.comparable import as_printed
+from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.evaluate import answers, known
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, columns
+from zlayout.predicate.model import Compare, In, IsNull, Leaf, Predicate, columns, with_leaves
 from zlayout.spec.model import TableName
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Query, Scan, Workload
@@ -44,7 +44,7 @@ def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[t
     known_columns = {c.name.lower(): c for c in state.columns}
     found, reading_all = [], 0
     for query, scans in by_query.items():
-        predicates = [p for s in scans if (p := _as_in_table(s.predicate, known_columns)) is not None]
+        predicates = [_as_in_table(s.predicate, known_columns) for s in scans if s.predicate is not None]
         if len(predicates) < len(scans):
             # the files that it reads besides are the same in every layout, and would only blur the picture
             reading_all += 1
@@ -74,26 +74,19 @@ def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _as_in_table(predicate: Predicate | None, known: Mapping[str, Column]) -> Predicate | None:
-    return None if predicate is None else _spelled(predicate, known)
+def _as_in_table(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
+    """The predicate with columns spelled as in the table, since Spark ignores case, and printed literals as values."""
 
+    def leaf(found: Leaf) -> Predicate:
+        column = known.get(found.column.lower())
+        if column is None:
+            return found
+        match found:
+            case Compare(_, operator, value):
+                return Compare(column.name, operator, from_printed(value, column.type))
+            case In(_, values):
+                return In(column.name, tuple(from_printed(v, column.type) for v in values))
+            case IsNull():
+                return IsNull(column.name)
 
-def _spelled(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
-    """Columns spelled as in the table, since Spark does not mind the case, and printed literals as values again."""
-    match predicate:
-        case And(operands):
-            return And(tuple(_spelled(p, known) for p in operands))
-        case Or(operands):
-            return Or(tuple(_spelled(p, known) for p in operands))
-        case Not(operand):
-            return Not(_spelled(operand, known))
-    column = known.get(predicate.column.lower())
-    if column is None:
-        return predicate
-    match predicate:
-        case Compare(_, operator, value):
-            return Compare(column.name, operator, as_printed(value, column.type))
-        case In(_, values):
-            return In(column.name, tuple(as_printed(v, column.type) for v in values))
-        case IsNull():
-            return IsNull(column.name)
+    return with_leaves(predicate, leaf)

@@ -1,1 +1,1 @@
-"""Predicates: one parser, one evaluator, one pruner."""
+"""Predicates on columns: parsing, evaluation over partition values, and pruning by file bounds."""

@@ -1,149 +1,117 @@
-"""One comparison of a query to a predicate on one column, or the reason why it says nothing about files."""
+"""The lenient rules of workloads: one condition of a query as a predicate, or the reason why it cannot be used."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlglot import exp
 
 from zlayout.predicate.constants import constant
-from zlayout.predicate.model import MIRRORED, And, Compare, In, IsNull, Not, Operator, Predicate
-from zlayout.predicate.sqlglot_terms import COMPARISONS
+from zlayout.predicate.model import Compare, Predicate, Value, starts_with
+from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, convert, is_column
 
-OPERATORS = {**COMPARISONS, exp.NullSafeEQ: COMPARISONS[exp.EQ]}
-MOST_VALUES = 10_000
-SURROGATES = range(0xD800, 0xE000)
-LAST_CHARACTER = 0x10FFFF
+MAX_VALUES = 10_000  # of one IN
+_COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    text: str
+class Reason(StrEnum):
+    """Why a condition cannot be used for skipping files."""
+
+    SUBQUERY = "a subquery"
+    TWO_COLUMNS = "compares columns (a join)"
+    EXPRESSION = "a function or arithmetic on a column"
+    NOT_CONSTANT = "compared with something that is no constant"
+    NO_PREFIX = "a pattern that does not begin with text"
+    NEGATED = "a negation that min and max do not answer"
+    NOT_SUPPORTED = "a kind of condition that min and max do not answer"
+    NO_OWNER = "a column whose table is not known (qualify it, or give the tables' columns)"
+    SEVERAL_TABLES = "an OR over several tables"
+    OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
+    AFTER_GROUPING = "a condition on groups or windows"
 
 
-A_SUBQUERY = Reason("a subquery")
-TWO_COLUMNS = Reason("compares columns (a join)")
-OF_A_COLUMN = Reason("a function or arithmetic on a column")
-NOT_CONSTANT = Reason("compared with something that is no constant")
-NO_PREFIX = Reason("a pattern that does not begin with text")
-NEGATED = Reason("a negation that min and max do not answer")
-NOT_SUPPORTED = Reason("a kind of condition that min and max do not answer")
+@dataclass
+class UnusableError(Exception):
+    """A condition that cannot be used."""
+
+    reason: Reason
 
 
-def condition(node: exp.Expr) -> tuple[exp.Column | exp.Dot, Predicate] | Reason:
-    """The column as written and the predicate on it; the predicate's column is left empty for the caller to name."""
+def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
+    """The predicate of one condition.
+
+    Args:
+        node: a node without AND, OR and NOT at its top.
+        name: the name that a column gets in the predicate; it may raise UnusableError.
+
+    Raises:
+        UnusableError: with the reason why the condition cannot be used.
+    """
     if node.find(exp.Query):
-        return A_SUBQUERY
-    if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # NOT LIKE is a LIKE that says so
-        return NEGATED
+        raise UnusableError(Reason.SUBQUERY)
+    if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # how sqlglot represents NOT LIKE
+        raise UnusableError(Reason.NEGATED)
+    rules = _WorkloadRules(node, name)
     match node:
-        case exp.Between():
-            low, high = constant(node.args["low"]), constant(node.args["high"])
-            if low is None or high is None:
-                return _why(node)
-            return _on(node.this, And((Compare("", ">=", low), Compare("", "<=", high))), node)
-        case exp.In():
-            values = [constant(v) for v in node.expressions[:MOST_VALUES]]
-            found = tuple(v for v in values if v is not None)
-            if not found or len(found) != len(node.expressions):
-                return _why(node)
-            return _on(node.this, In("", found), node)
-        case exp.Is() if isinstance(node.expression, exp.Null):
-            return _on(node.this, IsNull(""), node)
+        case exp.In() if len(node.expressions) > MAX_VALUES:
+            raise rules.rejection(node)
         case exp.Escape() if isinstance(node.this, exp.Like) and isinstance(node.expression, exp.Literal):
-            return _like(node.this, node.expression.name)
+            return _like(node.this, node.expression.name, rules)
         case exp.Like():
-            return _like(node, "\\")
+            return _like(node, "\\", rules)
         case exp.StartsWith() if isinstance(prefix := constant(node.expression), str) and prefix:
-            return _on(node.this, starting_with(prefix), node)
+            return starts_with(rules.column(node.this), prefix)
         case exp.Column() | exp.Dot():
-            return _on(node, Compare("", "=", True), node)
-    operator = OPERATORS.get(type(node))
-    return _compare(node, operator) if operator else _why(node)
+            return Compare(rules.column(node), "=", True)
+    return convert(node, rules, _COMPARISONS)
 
 
-def _compare(node: exp.Expr, operator: Operator) -> tuple[exp.Column | exp.Dot, Predicate] | Reason:
-    right, left = constant(node.expression), constant(node.this)
-    if right is not None:
-        return _on(node.this, Compare("", operator, right), node)
-    if left is not None:
-        return _on(node.expression, Compare("", MIRRORED[operator], left), node)
-    return _why(node)
+@dataclass(frozen=True)
+class _WorkloadRules:
+    """condition: the whole condition, which the reason of a rejection is about."""
+
+    condition: exp.Expr
+    name: Callable[[exp.Expr], str]
+
+    def column(self, node: exp.Expr) -> str:
+        node = node.unnest()
+        if not is_column(node):
+            raise self.rejection(node)
+        return self.name(node)
+
+    def value(self, node: exp.Expr) -> Value:
+        if (found := constant(node)) is None:
+            raise self.rejection(node)
+        return found
+
+    def rejection(self, node: exp.Expr) -> UnusableError:
+        del node
+        whole = self.condition
+        if type(whole) not in _COMPARISONS and not isinstance(whole, exp.Between | exp.In | exp.Is | exp.Like):
+            return UnusableError(Reason.NOT_SUPPORTED)
+        sides = [side for side in (whole.args.get("this"), whole.args.get("expression")) if isinstance(side, exp.Expr)]
+        has_column = [side.find(exp.Column) is not None for side in sides]
+        if len(sides) == 2 and all(has_column):
+            return UnusableError(Reason.TWO_COLUMNS)
+        if sides and has_column[0] and not isinstance(sides[0].unnest(), exp.Column):
+            return UnusableError(Reason.EXPRESSION)
+        return UnusableError(Reason.NOT_CONSTANT)
 
 
-def _like(node: exp.Expr, escape: str) -> tuple[exp.Column | exp.Dot, Predicate] | Reason:
-    pattern = constant(node.expression)
+def _like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
+    """LIKE as a range of texts that begin with the text before the first wildcard."""
+    pattern = rules.value(node.expression)
     if not isinstance(pattern, str):
-        return _why(node)
-    literal = (
-        re.compile(rf"(?:{re.escape(escape)}.|[^%_{re.escape(escape)}])*", re.DOTALL) if len(escape) == 1 else None
-    )
-    prefix = literal.match(pattern) if literal else None
+        raise rules.rejection(node)
+    if len(escape) != 1:
+        raise UnusableError(Reason.NO_PREFIX)
+    sign = re.escape(escape)
+    prefix = re.compile(rf"(?:{sign}.|[^%_{sign}])*", re.DOTALL).match(pattern)
     if prefix is None or not prefix[0]:
-        return NO_PREFIX
-    text = re.sub(re.escape(escape) + "(.)", r"\1", prefix[0], flags=re.DOTALL)
-    if prefix.end() == len(pattern):
-        return _on(node.this, Compare("", "=", text), node)
-    return _on(node.this, starting_with(text), node)
-
-
-def starting_with(prefix: str) -> Predicate:
-    """The values that begin with a text: from it to below the next text of its length, by code point (as UTF-8)."""
-    low = Compare("", ">=", prefix)
-    stem = prefix.rstrip(chr(LAST_CHARACTER))
-    if not stem:
-        return low
-    following = ord(stem[-1]) + 1
-    if following in SURROGATES:
-        following = SURROGATES.stop
-    return And((low, Compare("", "<", stem[:-1] + chr(following))))
-
-
-def _on(side: exp.Expr, predicate: Predicate, node: exp.Expr) -> tuple[exp.Column | exp.Dot, Predicate] | Reason:
-    column = side.unnest()
-    if isinstance(column, exp.Column) or (isinstance(column, exp.Dot) and _is_path(column)):
-        return column, predicate
-    return _why(node)
-
-
-def _is_path(node: exp.Expr) -> bool:
-    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        node = node.this
-    return isinstance(node, exp.Column)
-
-
-def _why(node: exp.Expr) -> Reason:
-    sides = [side for side in (node.args.get("this"), node.args.get("expression")) if isinstance(side, exp.Expr)]
-    columns = [side.find(exp.Column) is not None for side in sides]
-    if type(node) not in OPERATORS and not isinstance(node, exp.Between | exp.In | exp.Is | exp.Like):
-        return NOT_SUPPORTED
-    if len(columns) == 2 and all(columns):
-        return TWO_COLUMNS
-    if sides and not isinstance(sides[0].unnest(), exp.Column) and columns[0]:
-        return OF_A_COLUMN
-    return NOT_CONSTANT
-
-
-def named(predicate: Predicate, column: str) -> Predicate:
-    """The predicate with its empty column name filled in."""
-    match predicate:
-        case Compare(_, operator, value):
-            return Compare(column, operator, value)
-        case In(_, values):
-            return In(column, values)
-        case And(operands):
-            return And(tuple(named(o, column) for o in operands))
-        case _:
-            return IsNull(column)
-
-
-def rejects_null(predicate: Predicate) -> bool:
-    """Whether a row whose columns are all null, as an outer join makes, cannot pass."""
-    match predicate:
-        case Compare() | In() | Not(Compare() | In() | IsNull()):
-            return True
-        case And(operands):
-            return any(map(rejects_null, operands))
-        case _:
-            return hasattr(predicate, "operands") and all(map(rejects_null, predicate.operands))
+        raise UnusableError(Reason.NO_PREFIX)
+    text = re.sub(sign + "(.)", r"\1", prefix[0], flags=re.DOTALL)
+    column = rules.column(node.this)
+    return Compare(column, "=", text) if prefix.end() == len(pattern) else starts_with(column, text)

@@ -9,8 +9,9 @@ from decimal import Decimal, InvalidOperation, localcontext
 
 from sqlglot import exp
 
-from zlayout.predicate.literals import instant_or_none
+from zlayout.predicate.literals import RejectedError, instant_or_none
 from zlayout.predicate.model import Value
+from zlayout.predicate.sql_tree import literal_value
 
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 REAL = ("FLOAT", "DOUBLE")
@@ -19,25 +20,21 @@ INSTANTS = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 DAYS = {"DAY": 1, "WEEK": 7}
 SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
-LONGEST_NUMBER = 40
+MAX_DIGITS = 40  # of a number that is computed with
 
 
 def constant(node: exp.Expr) -> Value | None:
-    """The value of a constant expression; None if it is none, is NULL, or is not worked out here."""
+    """The value of a constant expression; None for NULL, and for an expression that is not computed here."""
     try:
-        with localcontext(prec=LONGEST_NUMBER):
+        with localcontext(prec=MAX_DIGITS):
             return _constant(node)
-    except (ValueError, OverflowError, InvalidOperation, TypeError):
+    except (RejectedError, ValueError, OverflowError, InvalidOperation, TypeError):
         return None
 
 
 def _constant(node: exp.Expr) -> Value | None:
     node = node.unnest()
     match node:
-        case exp.Boolean():
-            return bool(node.this)
-        case exp.Literal():
-            return str(node.this) if node.is_string else _number(str(node.this))
         case exp.Neg():
             return _times(_constant(node.this), -1)
         case exp.Cast():
@@ -57,7 +54,7 @@ def _constant(node: exp.Expr) -> Value | None:
             return _sum(node, 1)
         case exp.Sub():
             return _sum(node, -1)
-    return None
+    return literal_value(node)
 
 
 def _sum(node: exp.Expr, sign: int) -> Value | None:
@@ -66,7 +63,7 @@ def _sum(node: exp.Expr, sign: int) -> Value | None:
         return _add_interval(left, node.expression, sign)
     right = _times(_constant(node.expression), sign)
     if _is_number(left) and _is_number(right):
-        # int + Decimal is exact, float with Decimal is an error and so not worked out
+        # int + Decimal is exact; float with Decimal is a TypeError and so not computed
         return left + right  # type: ignore[operator]
     if isinstance(left, date) and not isinstance(left, datetime):
         return _shift(left, right, "DAY")
@@ -83,15 +80,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _number(text: str) -> Value | None:
-    """As Spark types it: 1 int, 1.5 decimal, 1e3 double."""
-    if len(text) > LONGEST_NUMBER:
-        return None
-    if "e" in text.lower():
-        return value if math.isfinite(value := float(text)) else None
-    return Decimal(text) if "." in text else int(text)
-
-
 def _cast(value: Value | None, to: exp.Expr) -> Value | None:
     kind = to.this.name if isinstance(to, exp.DataType) else ""
     if value is None:
@@ -101,9 +89,9 @@ def _cast(value: Value | None, to: exp.Expr) -> Value | None:
     if kind in INSTANTS:
         return instant_or_none(value) if isinstance(value, str) else value if isinstance(value, datetime) else None
     if kind in TEXT:
-        # CHAR(3) and VARCHAR(3) may cut
+        # CHAR(3) and VARCHAR(3) may shorten the text
         return value if isinstance(value, str) and not to.expressions else None
-    if isinstance(value, bool | date) or len(str(value)) > LONGEST_NUMBER:
+    if isinstance(value, bool | date) or len(str(value)) > MAX_DIGITS:
         return None
     if kind in WHOLE:
         return int(value) if Decimal(value) == int(Decimal(value)) else None
@@ -124,7 +112,7 @@ def _day(value: Value | None) -> date | None:
 
 def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> date | None:
     amount = interval.this.name if isinstance(interval.this, exp.Literal) else ""
-    if not isinstance(value, date) or not amount.lstrip("+-").isdigit() or len(amount) > LONGEST_NUMBER:
+    if not isinstance(value, date) or not amount.lstrip("+-").isdigit() or len(amount) > MAX_DIGITS:
         return None
     return _shift(value, sign * int(amount), str(interval.args.get("unit") or "").upper().removesuffix("S"))
 

@@ -1,8 +1,8 @@
 """Which partitions a `where` selects, from the partitions' values alone.
 
-Every row of a partition gives a predicate true, false or null. What is known of the partition leaves a set of
-these possible; the sets are combined by SQL's three-valued rules. A set is never too small, so that a partition
-counts as wholly inside or wholly outside only when it surely is.
+For each row of a partition a predicate is true, false or null. The facts known about the partition leave a set of these
+outcomes possible, and the sets are combined by SQL's three-valued logic. A set is never too small, so that a partition
+counts as wholly inside or outside `where` only if it certainly is.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zlayout.predicate.coercion import aligned, coerce, of_unknown_day
-from zlayout.predicate.facts import Exactly, Fact, NotNull, Null, Prefix, Range, fact
+from zlayout.predicate.coercion import aligned, coerce, depends_on_type
+from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range, fact
 from zlayout.predicate.membership import membership
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
 from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes, all_of, any_of, meet, negated
 from zlayout.table.partition import Partition, PartitionField
 
-# What is known of one partition: facts by source column.
+# About one partition: facts by source column.
 Facts = Mapping[str, Sequence[Fact]]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of partitions, in their order; columns: all those of which something is known in some of them."""
+    """Facts about partitions, in their order. columns: those that any partition has a fact about."""
 
     partitions: tuple[Facts, ...]
     columns: frozenset[str]
 
 
 def known(partitions: Iterable[Partition], dates: Collection[str] = ()) -> Known:
-    """What the partitions' values say.
+    """The facts that the partitions' values state.
 
-    dates: source columns known to be dates and not timestamps; without it the end of a day partition is as fine as a
-    timestamp.
+    dates: source columns known to be dates; others may be timestamps, and a day partition then ends just below the
+    next midnight.
     """
     found = tuple(_facts(p.fields, p.values, dates) for p in partitions)
     return Known(found, frozenset().union(*found))
 
 
 def answers(predicate: Predicate, partitions: Known) -> list[bool | None]:
-    """For each partition True: every row satisfies the predicate. False: none can. None: some may, or unknown."""
-    asked, test = columns(predicate), _test(predicate)
-    silent = _answer(test({}))
-    if asked.isdisjoint(partitions.columns):
-        return [silent] * len(partitions.partitions)
-    return [silent if asked.isdisjoint(facts) else _answer(test(facts)) for facts in partitions.partitions]
+    """For each partition True: every row satisfies the predicate. False: no row can. None: some may, or unknown."""
+    used, test = columns(predicate), _test(predicate)
+    without_facts = _answer(test({}))
+    if used.isdisjoint(partitions.columns):
+        return [without_facts] * len(partitions.partitions)
+    return [without_facts if used.isdisjoint(facts) else _answer(test(facts)) for facts in partitions.partitions]
 
 
 def _facts(fields: Sequence[PartitionField], values: Sequence[Any], dates: Collection[str]) -> Facts:
@@ -63,7 +63,7 @@ def _answer(outcomes: Outcomes) -> bool | None:
 
 
 def _test(predicate: Predicate) -> Callable[[Facts], Outcomes]:
-    """The predicate, ready to be asked of many partitions."""
+    """A function from the facts about a partition to the possible outcomes of the predicate."""
     match predicate:
         case And(operands):
             tests = [_test(p) for p in operands]
@@ -76,7 +76,7 @@ def _test(predicate: Predicate) -> Callable[[Facts], Outcomes]:
             return lambda facts: negated(test(facts))
         case In(column, values):
             is_in = membership(values)
-            # asked also where nothing is known, as a list of no values holds none
+            # also evaluated without facts, since no value is in an empty list
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
             return lambda facts: meet(map(_null_outcomes, facts.get(column, ()))) & EITHER
@@ -98,39 +98,36 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> Outcomes:
             return NULL
         case NotNull():
             return EITHER
-        case Exactly(value):
-            low, high, is_open = value, value, False
-        case Range(low, high, is_open):
-            pass
         case Prefix(text):
             return _compared_prefix(text, operator, literal)
-    wanted = coerce(literal, low)
-    if wanted is None or (is_open and of_unknown_day(literal, wanted)):
-        return EITHER
-    return _compared_range(*aligned(low, high, wanted), is_open, operator)
+        case Range(low, high, is_open):
+            value = coerce(literal, low)
+            if value is None or (is_open and depends_on_type(literal, value)):
+                return EITHER
+            return _compared_range(*aligned(low, high, value), is_open, operator)
 
 
-def _compared_range(low: Any, high: Any, wanted: Any, is_open: bool, operator: Operator) -> Outcomes:
-    below = high <= wanted if is_open else high < wanted
+def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> Outcomes:
+    below = high <= value if is_open else high < value
     match operator:
         case "=":
-            if low == high == wanted:
+            if low == high == value:
                 return TRUE
-            return FALSE if below or wanted < low else EITHER
+            return FALSE if below or value < low else EITHER
         case "!=":
-            return negated(_compared_range(low, high, wanted, is_open, "="))
+            return negated(_compared_range(low, high, value, is_open, "="))
         case "<":
-            return TRUE if below else FALSE if low >= wanted else EITHER
+            return TRUE if below else FALSE if low >= value else EITHER
         case "<=":
-            return TRUE if high <= wanted else FALSE if low > wanted else EITHER
+            return TRUE if high <= value else FALSE if low > value else EITHER
         case ">":
-            return negated(_compared_range(low, high, wanted, is_open, "<="))
+            return negated(_compared_range(low, high, value, is_open, "<="))
         case ">=":
-            return negated(_compared_range(low, high, wanted, is_open, "<"))
+            return negated(_compared_range(low, high, value, is_open, "<"))
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> Outcomes:
-    """Every value starts with `text`. A literal that does too may be anywhere; any other lies on one side."""
+    """Values that start with `text` compared with a literal: one that starts so too may equal any, others none."""
     if not isinstance(literal, str):
         return EITHER
     match operator:

@@ -1,4 +1,4 @@
-"""What a partition value says of the column that it is made from."""
+"""What a partition value says about the column that it is derived from."""
 
 from __future__ import annotations
 
@@ -15,22 +15,17 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The source column is null in every row."""
+    """The column is null in every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """The source column is some value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exactly:
-    value: Any
+    """The column has a value, which is unknown, in every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """low <= value <= high; `open` leaves high itself out."""
+    """low <= value <= high in every row; `open` excludes high itself."""
 
     low: Any
     high: Any
@@ -39,21 +34,23 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
+    """Every value begins with `text`."""
+
     text: str
 
 
-Fact = Null | NotNull | Exactly | Range | Prefix | None
+Fact = Null | NotNull | Range | Prefix | None
 
 
 def fact(transform: str, value: Any, is_date: bool) -> Fact:
-    """What a partition value says about its source column; None for nothing at all."""
+    """What a partition value says about its source column, a date column or another; None if it says nothing."""
     name, _, argument = transform.partition("[")
     if name == "void":
         return None
     if value is None:
         return Null()
     if name == "identity":
-        return Exactly(value)
+        return Range(value, value)
     if name in _STEPS and isinstance(value, int):
         return _time_range(name, value, is_date)
     if name == "truncate" and not isinstance(value, bool):
@@ -61,17 +58,9 @@ def fact(transform: str, value: Any, is_date: bool) -> Fact:
     return NotNull()
 
 
-def _year(ordinal: int) -> datetime:
-    return datetime(1970 + ordinal, 1, 1)
-
-
-def _month(ordinal: int) -> datetime:
-    return datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1)
-
-
 _STEPS: dict[str, Callable[[int], datetime]] = {
-    "year": _year,
-    "month": _month,
+    "year": lambda ordinal: datetime(1970 + ordinal, 1, 1),
+    "month": lambda ordinal: datetime(1970 + ordinal // 12, ordinal % 12 + 1, 1),
     "day": lambda ordinal: _EPOCH + timedelta(days=ordinal),
     "hour": lambda ordinal: _EPOCH + timedelta(hours=ordinal),
 }
@@ -92,12 +81,12 @@ def _truncated(value: Any, width: int) -> Fact:
         case int():
             return Range(value, value + width - 1)
         case Decimal():
-            # The width counts units of the last digit. A value that lost trailing zeros gives a range too wide, never
-            # too narrow.
+            # The width counts units of the last digit. Where a value has lost trailing zeros the range is too wide,
+            # never too narrow.
             unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
             with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
                 return Range(value, value + unit * (width - 1))
         case str():
-            return Exactly(value) if len(value) < width else Prefix(value)
+            return Range(value, value) if len(value) < width else Prefix(value)
         case _:
             return NotNull()

@@ -1,4 +1,4 @@
-"""The values in a `where:`, from their text and back to a Spark SQL literal of the same type."""
+"""Literals: text to values, and values to Spark SQL literals of the same type."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
+from zlayout.message_text import quoted
 from zlayout.predicate.model import Value
-from zlayout.spec.yaml import quoted
 
 MAX_DECIMAL_DIGITS = 38
 
@@ -19,8 +19,8 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(
 
 
 @dataclass
-class RefusedError(Exception):
-    """Text that may not stand in a where, as a diagnostic without its place."""
+class RejectedError(Exception):
+    """Text that is not allowed in a condition: a diagnostic without its place."""
 
     code: str
     message: str
@@ -48,60 +48,63 @@ def literal(value: Value) -> str:
 
 
 def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
-    """A number as Spark types it: 1 int, 1.5 decimal, 1e3 double; an int beyond 64 bits is a decimal."""
+    """A number with the type that Spark gives it: 1 int, 1.5 decimal, 1e3 double; an int beyond 64 bits is a decimal.
+
+    Raises RejectedError ZL032.
+    """
     if kind is None:
         kind = float if "e" in text.lower() else Decimal if "." in text else int
     try:
         value = kind(text)
     except (ValueError, InvalidOperation):
-        raise RefusedError("ZL032", f"expected a number, found {quoted(text)}") from None
+        raise RejectedError("ZL032", f"expected a number, found {quoted(text)}") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise RefusedError("ZL032", f"the number {quoted(text)} is too large")
+        raise RejectedError("ZL032", f"the number {quoted(text)} is too large")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = Decimal(value)
     if isinstance(value, Decimal) and (_is_long(value) or len(format(value, "f")) > MAX_DECIMAL_DIGITS + 2):
-        raise RefusedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, found the number {quoted(text)}")
+        raise RejectedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, found the number {quoted(text)}")
     return value
 
 
 def _is_long(value: Decimal) -> bool:
-    """Whether the exponent alone takes too many digits: 1e999999999BD is short, and a gigabyte when written out."""
+    """Whether the exponent alone means too many digits: 1e999999999BD is short, but a gigabyte when written out."""
     return not value.is_finite() or abs(int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS + 1
 
 
 def day(text: str) -> date:
-    """The date in DATE '...'; Spark takes more forms, which zlayout leaves out on purpose."""
+    """The date in DATE '...'; zlayout deliberately accepts fewer forms than Spark. Raises RejectedError ZL032."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError:
         pass
-    raise RefusedError("ZL032", f"expected a date like '2026-01-31', found {quoted(text)}")
+    raise RejectedError("ZL032", f"expected a date like '2026-01-31', found {quoted(text)}")
 
 
 def instant(text: str) -> datetime:
-    """The timestamp in TIMESTAMP '...', naive when it names no zone; the session's zone is UTC."""
+    """The timestamp in TIMESTAMP '...', naive without a zone; the session's zone is UTC. Raises RejectedError ZL032."""
     try:
         if _TIMESTAMP.fullmatch(text):
             found = datetime.fromisoformat(text)
-            # Near the first and the last year it may have no place in UTC.
+            # near the first and the last year it may not be representable in UTC
             utc(found)
             return found
         if _DATE.fullmatch(text):
             return datetime.fromisoformat(text + " 00:00:00")
     except (ValueError, OverflowError):
         pass
-    raise RefusedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quoted(text)}")
+    raise RejectedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quoted(text)}")
 
 
 def instant_or_none(text: str) -> datetime | None:
-    """The timestamp or the midnight that text stands for, None where it is in another form."""
+    """The timestamp, or the midnight of the date, that the text denotes; None for text in another form."""
     try:
         return instant(text)
-    except RefusedError:
+    except RejectedError:
         return None
 
 
 def utc(value: datetime) -> datetime:
-    """The same instant without a zone, in UTC, so that all timestamps compare."""
+    """The same instant in UTC without a zone, so that all timestamps can be compared."""
     return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""`column IN (...)`, asked of many partitions: the values are put in order once for each type, and then looked up."""
+"""`column IN (...)` for many partitions: the values are sorted once for each type, then found by binary search."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from zlayout.predicate.coercion import coerce, instant_of, of_unknown_day
-from zlayout.predicate.facts import Exactly, Fact, NotNull, Null, Prefix, Range
+from zlayout.predicate.coercion import coerce, depends_on_type, instant_of
+from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range
 from zlayout.predicate.model import Value
 from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes
 
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """Ascending. doubles: those that Spark compares as doubles. unknown: there are values that may equal anything."""
+    """Values in ascending order. doubles: those that Spark compares as doubles. unknown: some may equal anything."""
 
     exact: tuple[Any, ...]
     doubles: tuple[float, ...]
@@ -24,10 +24,10 @@ class _Ordered:
 
 
 def membership(values: Sequence[Value]) -> Callable[[Fact], Outcomes]:
-    """What a fact about the column leaves possible of `column IN (values)`; the same as an OR of equalities."""
+    """A function from a fact about the column to the possible outcomes of `column IN (values)`, an OR of equalities."""
     ordered: dict[tuple[type, bool], _Ordered] = {}
 
-    def ask(fact: Fact) -> Outcomes:
+    def outcomes(fact: Fact) -> Outcomes:
         if not values:
             return FALSE
         match fact:
@@ -37,8 +37,6 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], Outcomes]:
                 return NULL
             case NotNull():
                 return EITHER
-            case Exactly(value):
-                low, high, is_open = value, value, False
             case Range(low, high, is_open):
                 pass
             case Prefix(text):
@@ -52,7 +50,7 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], Outcomes]:
             return _among_texts(ordered[key], fact.text)
         return _among(ordered[key], low, high, is_open)
 
-    return ask
+    return outcomes
 
 
 def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
@@ -61,13 +59,13 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
     doubles: list[float] = []
     unknown = False
     for literal in values:
-        wanted = coerce(literal, like)
-        if wanted is None or wanted != wanted or (is_open and of_unknown_day(literal, wanted)):
+        value = coerce(literal, like)
+        if value is None or (is_open and depends_on_type(literal, value)):
             unknown = True
-        elif isinstance(like, float) or isinstance(wanted, float):
-            doubles.append(float(wanted))
+        elif isinstance(like, float) or isinstance(value, float):
+            doubles.append(float(value))
         else:
-            exact.append(_comparable(wanted))
+            exact.append(_comparable(value))
     return _Ordered(tuple(sorted(exact)), tuple(sorted(doubles)), unknown)
 
 

@@ -1,8 +1,9 @@
-"""The predicate of `where:` as a small whitelisted tree. `zlayout.predicate.parse` parses SQL text into it."""
+"""Predicates as a small tree. `zlayout.predicate.parse` makes one from SQL text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
@@ -46,7 +47,8 @@ class Or:
     operands: tuple[Predicate, ...]
 
 
-Predicate = Compare | In | IsNull | Not | And | Or
+Leaf = Compare | In | IsNull
+Predicate = Leaf | Not | And | Or
 
 
 def columns(predicate: Predicate) -> frozenset[str]:
@@ -58,3 +60,56 @@ def columns(predicate: Predicate) -> frozenset[str]:
             return columns(operand)
         case _:
             return frozenset((predicate.column,))
+
+
+def conjunction(parts: Iterable[Predicate]) -> Predicate | None:
+    """The AND of the parts without nested ANDs; a single part stays as it is, None for no parts."""
+    flat = tuple(p for part in parts for p in (part.operands if isinstance(part, And) else (part,)))
+    return flat[0] if len(flat) == 1 else And(flat) if flat else None
+
+
+def with_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Predicate:
+    """The predicate with each leaf replaced by what `change` returns for it."""
+    match predicate:
+        case And(operands):
+            return And(tuple(with_leaves(p, change) for p in operands))
+        case Or(operands):
+            return Or(tuple(with_leaves(p, change) for p in operands))
+        case Not(operand):
+            return Not(with_leaves(operand, change))
+        case _:
+            return change(predicate)
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
+    """The predicate with each column replaced by its new name in `names`."""
+    return with_leaves(predicate, lambda leaf: replace(leaf, column=names[leaf.column]))
+
+
+def rejects_null(predicate: Predicate) -> bool:
+    """Whether a row whose columns are all null, as an outer join makes, can never satisfy the predicate."""
+    match predicate:
+        case Compare() | In() | Not(Compare() | In() | IsNull()):
+            return True
+        case And(operands):
+            return any(map(rejects_null, operands))
+        case Or(operands):
+            return all(map(rejects_null, operands))
+        case _:
+            return False
+
+
+def starts_with(column: str, prefix: str) -> Predicate:
+    """Values that begin with `prefix`: from the prefix to below the next text of its length, by code point (UTF-8)."""
+    low = Compare(column, ">=", prefix)
+    stem = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not stem:
+        return low
+    following = ord(stem[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return And((low, Compare(column, "<", stem[:-1] + chr(following))))
+
+
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CHARACTER = 0x10FFFF

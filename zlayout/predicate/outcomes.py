@@ -1,4 +1,4 @@
-"""SQL's three values as sets of those that are possible, and how AND, OR and NOT combine them."""
+"""SQL's three-valued logic over sets of possible outcomes: AND, OR and NOT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NULL: Outcomes = frozenset((None,))
 
 
 def all_of(operands: Iterable[Outcomes]) -> Outcomes:
-    """AND. What comes behind one that is surely false is not asked for."""
+    """AND. Operands after one that is certainly false are not evaluated."""
     found = TRUE
     for operand in operands:
         found = frozenset(
@@ -30,14 +30,15 @@ def all_of(operands: Iterable[Outcomes]) -> Outcomes:
 
 
 def any_of(operands: Iterable[Outcomes]) -> Outcomes:
-    """OR. What comes behind one that is surely true is not asked for."""
+    """OR. Operands after one that is certainly true are not evaluated."""
     return negated(all_of(map(negated, operands)))
 
 
 def negated(outcomes: Outcomes) -> Outcomes:
+    """NOT."""
     return frozenset(None if o is None else not o for o in outcomes)
 
 
 def meet(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """What several things that are known of one condition all leave possible."""
+    """The outcomes of one condition that all of several facts leave possible."""
     return reduce(frozenset.intersection, outcomes, ANY)

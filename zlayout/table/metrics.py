@@ -16,7 +16,6 @@ from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, si
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
 from zlayout.table.side_by_side import both, side_by_side
-from zlayout.table.skipping import files_touched
 from zlayout.table.state import FileTable, Int32, Int64
 from zlayout.table.sums import counts
 
@@ -29,7 +28,6 @@ __all__ = [
     "depth",
     "depth_histogram",
     "distinct_estimate",
-    "files_touched",
     "floor",
     "layout_metrics",
     "overlaps",

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from zlayout.errors import Location, SpecError
-from zlayout.predicate.model import And, IsNull, Not, Predicate
+from zlayout.predicate.model import And, IsNull, Not, Predicate, conjunction
 from zlayout.reading import open_file
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import Query, Scan, Unused
@@ -141,8 +141,6 @@ def _scan(node: dict[str, Any]) -> Found | None:
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:
     """Their conjunction, without the IS NOT NULL that Spark adds for each column that it compares or joins by."""
-    kept: list[Predicate] = []
-    for predicate in predicates:
-        kept += list(predicate.operands) if isinstance(predicate, And) else [predicate]
-    kept = [p for p in dict.fromkeys(kept) if not (isinstance(p, Not) and isinstance(p.operand, IsNull))]
-    return None if not kept else kept[0] if len(kept) == 1 else And(tuple(kept))
+    whole = conjunction(predicates)
+    kept = dict.fromkeys(whole.operands if isinstance(whole, And) else predicates)
+    return conjunction(p for p in kept if not (isinstance(p, Not) and isinstance(p.operand, IsNull)))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zlayout.predicate.conditions import named, starting_with
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, starts_with
 from zlayout.workload.model import Query
 
 NOT_READ = "a pushed filter that cannot be read back"
@@ -80,7 +79,7 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    from zlayout.predicate.sqlglot_terms import UNFORESEEN
+    from zlayout.predicate.sql_tree import PARSER_DEFECTS
     from zlayout.workload.statements import read_query, silent
 
     if not text.strip():
@@ -88,7 +87,7 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     try:
         with silent():
             parsed = parse_one(f"SELECT {text}", read="spark")
-    except (SqlglotError, RecursionError, *UNFORESEEN):
+    except (SqlglotError, RecursionError, *PARSER_DEFECTS):
         return [], ((text, NOT_READ),)
     if not isinstance(parsed, exp.Select):
         return [], ((text, NOT_READ),)
@@ -137,7 +136,7 @@ def _leaf(name: str, inner: str) -> Predicate:
             raise _UnreadableError(NOT_READ)
         return In(at, listed)
     if name == "StringStartsWith":
-        return named(starting_with(value), at)
+        return starts_with(at, value)
     if value == "null":
         return IsNull(at)
     if name == "EqualNullSafe":

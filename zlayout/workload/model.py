@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from zlayout.predicate.model import Predicate
 
+MAX_TEXT = 200  # characters of an unused condition
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:

@@ -1,18 +1,21 @@
-"""What a SELECT reads from: tables, derived tables and CTEs by alias, and whose a column is."""
+"""The sources of a SELECT (tables, derived tables, CTEs), and which of them owns a column."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from zlayout.predicate.sql_tree import column_parts
+
+OPTIONAL_SIDES = ("LEFT", "FULL")  # of joins that may leave the item on their right without a row
 Ctes = Mapping[str, "Cte"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """columns: in lower case, those that `WITH t(a, b)` names; empty where it names none."""
+    """columns: those that `WITH t(a, b)` names, in lower case; empty if it names none."""
 
     query: exp.Query
     visible: Ctes
@@ -21,10 +24,11 @@ class Cte:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """aliases: the names, each as parts, that may stand before a column. columns: in lower case, None if not known.
+    """One item of FROM or JOIN.
 
-    table is empty for a derived table, which has its query instead, and for what is neither (VALUES, a function).
-    renamed: its columns are not those of its query, as in `AS t(a, b)`.
+    aliases: the names, each as its parts, that may qualify a column. columns: in lower case, None if unknown.
+    table: empty for a derived table, which has a `query` instead, and for other items (VALUES, a function).
+    renamed: the columns are not those of the query, as in `AS t(a, b)`.
     """
 
     aliases: tuple[tuple[str, ...], ...]
@@ -36,7 +40,7 @@ class Source:
 
 
 def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
-    """The source that an item of FROM or JOIN is."""
+    """The source for an item of FROM or JOIN. known: the columns of tables by name."""
     alias = node.alias.lower()
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name.lower() for part in node.parts)
@@ -54,25 +58,25 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
 
 
 def own_columns(node: exp.Expr) -> frozenset[str]:
-    """The columns that an alias names, in lower case: of `AS t(a, b)` a and b."""
+    """The columns that an alias names, in lower case: a and b for `AS t(a, b)`."""
     return frozenset(name.lower() for name in node.alias_column_names)
 
 
-def generated(lateral: exp.Expr) -> Source:
-    """The columns of a LATERAL VIEW, which are no table's."""
+def view_source(lateral: exp.Expr) -> Source:
+    """A LATERAL VIEW, whose columns belong to no table."""
     alias = lateral.args.get("alias")
     names = frozenset(c.name.lower() for c in alias.columns) if isinstance(alias, exp.TableAlias) else frozenset()
     return Source(((lateral.alias.lower(),),), "", names or None)
 
 
 def outputs(query: exp.Query) -> frozenset[str] | None:
-    """The columns that a query gives, in lower case; None where a star hides them."""
+    """The output columns of a query, in lower case; None where a star hides them."""
     names = frozenset(name.lower() for name in query.named_selects)
     return None if "*" in names or not names else names
 
 
 def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str] | None:
-    """Whose column this is and its dotted name there; None if no source has it, or more than one may."""
+    """The source that owns a column, and the dotted name there; None if no source, or more than one, may own it."""
     lower = tuple(p.lower() for p in parts)
     for one in sources:
         for alias in one.aliases:
@@ -83,10 +87,65 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
     return (possible[0], ".".join(parts)) if len(possible) == 1 else None
 
 
-def column_parts(node: exp.Expr) -> list[str]:
+def dotted_name(node: exp.Expr) -> list[str]:
     """The names in `t.a.b`, however deep."""
-    tail: list[str] = []
-    while isinstance(node, exp.Dot):
-        tail.append(node.expression.name)
-        node = node.this
-    return [part.name for part in node.parts] + tail[::-1] if isinstance(node, exp.Column) else tail[::-1]
+    return [part.name for part in column_parts(node)]
+
+
+def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
+    """FROM and JOIN items in order, `(a JOIN b)` as without the brackets.
+
+    Yields (item, its join, whether an outer join, its own or one around such brackets, may leave it without a row).
+    """
+    pairs = [] if first is None else [(first, None)]
+    for item, join in [*pairs, *((j.this, j) for j in joins)]:
+        optional = join is not None and join.side in OPTIONAL_SIDES
+        if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
+            yield item.this, join, optional
+            nested = [*(item.this.args.get("joins") or []), *(item.args.get("joins") or [])]
+        else:
+            yield item, join, optional
+            nested = item.args.get("joins") or []
+        yield from ((j.this, j, optional or j.side in OPTIONAL_SIDES) for j in nested)
+
+
+def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
+    clause = node.args.get("with_") or node.args.get("with")
+    seen = dict(ctes)
+    for cte in clause.expressions if clause else []:
+        if isinstance(cte.this, exp.Query):
+            seen[cte.alias.lower()] = Cte(cte.this, dict(seen), own_columns(cte))
+    return seen
+
+
+def is_star(column: exp.Expr) -> bool:
+    """`*` or `t.*`, but not `count(*)`."""
+    return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
+
+
+def has_subtotals(node: exp.Select) -> bool:
+    """Whether ROLLUP, CUBE or GROUPING SETS add nulls of their own to the columns that are grouped by."""
+    group = node.args.get("group")
+    return group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+
+
+def own_nodes(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
+    """Nodes of one kind in the columns of a SELECT."""
+    return (found for e in node.selects for found in e.find_all(kind))
+
+
+def subqueries(node: exp.Select) -> Iterator[exp.Query]:
+    """The outermost queries in expressions; those in FROM and WITH are read where they are used."""
+    skipped = {"from", "from_", "with", "with_"}
+    stack: list[exp.Expr] = []
+    for key, value in node.args.items():
+        if key == "joins":
+            stack += [j.args["on"] for j in value if j.args.get("on")]
+        elif key not in skipped:
+            stack += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expr)]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, exp.Query):
+            yield at
+        else:
+            stack += list(at.iter_expressions())

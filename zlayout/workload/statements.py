@@ -73,7 +73,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
-    from zlayout.predicate.sqlglot_terms import UNFORESEEN
+    from zlayout.predicate.sql_tree import PARSER_DEFECTS
     from zlayout.workload.queries import Reader, TooManyScansError
 
     def refused(reason: str) -> tuple[list[Scan], list[Unused]]:
@@ -101,9 +101,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
         return refused("more tables than are followed")
     except RecursionError:
         return refused(f"nested deeper than {MAX_DEPTH} levels")
-    except SqlglotError:
-        return refused("not Spark SQL that can be parsed")
-    except UNFORESEEN:
+    except (SqlglotError, *PARSER_DEFECTS):
         return refused("not Spark SQL that can be parsed")
     return reader.scans, list(reader.unused.values())
 

@@ -12,7 +12,7 @@ import pytest
 from unit.advisor.tables import lineitem_like, table_state
 
 from zlayout.advisor.queries import column_shares, is_named, table_queries
-from zlayout.predicate.comparable import as_printed
+from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.model import And, Compare, In
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition, PartitionField
@@ -90,7 +90,7 @@ def test_partitions_are_ruled_out_by_their_values() -> None:
     ],
 )
 def test_literals_as_plans_print_them(value: object, kind: pa.DataType, expected: object) -> None:
-    assert as_printed(value, kind) == expected  # type: ignore[arg-type]
+    assert from_printed(value, kind) == expected  # type: ignore[arg-type]
 
 
 def test_both_formats_of_a_real_event_log_ask_for_the_same_files() -> None:

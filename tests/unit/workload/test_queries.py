@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.predicate.conditions import starting_with
-from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate, starts_with
 from zlayout.workload import Workload, read_workload
 
 
@@ -126,4 +125,4 @@ def test_a_column_without_a_table_needs_the_tables_columns(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("prefix", "above"), [("a\ud7ff", "a\ue000"), ("a\U0010ffff", "b")])
 def test_the_text_after_a_prefix_is_text_too(prefix: str, above: str) -> None:
-    assert starting_with(prefix) == And((Compare("", ">=", prefix), Compare("", "<", above)))
+    assert starts_with("", prefix) == And((Compare("", ">=", prefix), Compare("", "<", above)))

@@ -1,4 +1,4 @@
-"""files_touched, and the two histograms."""
+"""The files that ranges touch: the pruner over the bounds of a `FileTable`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from support.ranges import files_touched
 
-from zlayout.table.histogram import depth_histogram, size_histogram
-from zlayout.table.metrics import files_touched
 from zlayout.table.state import FileTable
 
 MakeFiles = Callable[..., FileTable]
@@ -57,36 +54,3 @@ def test_types_compare_as_they_are(make_files: MakeFiles, kind: pa.DataType, val
     files = make_files({"c": (values, values)}, kind=kind)
     assert files_touched(files, {"c": (value, value)}).tolist() == [False, True, False]
     assert files_touched(files, {"c": (None, value)}).tolist() == [True, True, False]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 500), max_size=60))
-def test_depth_histogram_counts_every_file_once(depths: list[int]) -> None:
-    buckets = depth_histogram(np.array(depths, np.int64))
-    assert [b.label for b in buckets[:18]] == [str(i) for i in range(1, 17)] + [b.label for b in buckets[16:18]]
-    for b in buckets:
-        assert b.files == sum(b.low <= d <= b.high for d in depths)
-    assert sum(b.files for b in buckets) == sum(d > 0 for d in depths)
-
-
-def test_depth_histogram_doubles() -> None:
-    labels = [b.label for b in depth_histogram(np.array([16, 17, 32, 33, 65]))]
-    assert labels[15:] == ["16", "17-32", "33-64", "65-128"]
-
-
-def test_size_histogram() -> None:
-    got = size_histogram(np.array([0, 6, 7, 50, 100, 101, 201], np.int64), 100)
-    assert [(b.label, b.files, b.bytes) for b in got] == [
-        ("<= 1/16", 2, 6),
-        ("<= 1/8", 1, 7),
-        ("<= 1/4", 0, 0),
-        ("<= 1/2", 1, 50),
-        ("<= 1", 1, 100),
-        ("<= 2", 1, 101),
-        ("> 2", 1, 201),
-    ]
-
-
-def test_size_histogram_of_many_files_alike() -> None:
-    got = size_histogram(np.array([40, 150], np.int64), 100, np.array([3, 2**40], np.int64))
-    assert [(b.label, b.files, b.bytes) for b in got if b.files] == [("<= 1/2", 3, 120), ("<= 2", 2**40, 150 * 2**40)]

@@ -1,0 +1,115 @@
+"""sqlglot nodes to predicates, one condition at a time; `Rules` decide how strict the conversion is.
+
+`zlayout.predicate.parse` (`where`) rejects by name all that is not listed here; `zlayout.predicate.conditions`
+(workloads) also computes constant expressions and gives a reason for what it cannot use. Importing this module imports
+sqlglot, which takes a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from sqlglot import exp
+
+from zlayout.predicate.literals import number
+from zlayout.predicate.model import MIRRORED, And, Compare, In, IsNull, Operator, Predicate, Value
+
+Comparisons = Mapping[type[exp.Expr], Operator]
+COMPARISONS: Comparisons = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+# Errors that sqlglot's parser raises for input that it did not foresee.
+PARSER_DEFECTS = (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError)
+
+
+class Rules(Protocol):
+    """How strict the conversion is. Each method raises an exception for a node that is not allowed."""
+
+    def column(self, node: exp.Expr) -> str:
+        """The dotted name of a column."""
+        ...
+
+    def value(self, node: exp.Expr) -> Value:
+        """The value of a constant."""
+        ...
+
+    def rejection(self, node: exp.Expr) -> Exception:
+        """The exception for a condition that is not one of those that `convert` knows."""
+        ...
+
+
+def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS) -> Predicate:
+    """A condition on one column: a comparison, IN, BETWEEN or IS NULL. Raises what `rules` raise."""
+    kind = type(node)
+    if kind in comparisons:
+        left, right = node.this.unnest(), node.expression.unnest()
+        if is_column(left) and is_column(right):
+            raise rules.rejection(node)
+        operator = comparisons[kind]
+        if is_column(right):
+            left, right, operator = right, left, MIRRORED[operator]
+        value = rules.value(right)
+        return Compare(rules.column(left), operator, value)
+    if kind is exp.Between and not node.args.get("symmetric"):
+        low, high = rules.value(node.args["low"]), rules.value(node.args["high"])
+        column = rules.column(node.this)
+        return And((Compare(column, ">=", low), Compare(column, "<=", high)))
+    if kind is exp.In and node.expressions and not further_arguments(node):
+        values = tuple(map(rules.value, node.expressions))
+        return In(rules.column(node.this), values)
+    if kind is exp.Is and type(node.expression) is exp.Null and not node.args.get("negate"):
+        return IsNull(rules.column(node.this))
+    raise rules.rejection(node)
+
+
+def further_arguments(node: exp.Expr) -> list[str]:
+    """Arguments of IN besides a column and a list of values, such as a subquery."""
+    return [name for name, value in node.args.items() if value and name not in ("this", "expressions")]
+
+
+def root(node: exp.Expr) -> exp.Expr:
+    """The node whose field, or field of a field, `node` is; the node itself where it is no field."""
+    while type(node) is exp.Dot and type(node.expression) is exp.Identifier:
+        node = node.this
+    return node
+
+
+def is_column(node: exp.Expr) -> bool:
+    """Whether the node is a column or a field of one, such as `t.a.b.c.d.e`."""
+    return type(root(node)) is exp.Column
+
+
+def column_parts(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of the dotted name of a node for which `is_column` is true."""
+    tail: list[exp.Expr] = []
+    while isinstance(node, exp.Dot):
+        tail.insert(0, node.expression)
+        node = node.this
+    return [*node.parts, *tail] if isinstance(node, exp.Column) else tail
+
+
+def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a chain of ANDs or ORs, in order. A chain may be long, so this does not recurse."""
+    found, stack = [], [node]
+    while stack:
+        top = stack.pop().unnest()
+        if type(top) is kind:
+            stack += [top.args["expression"], top.args["this"]]
+        else:
+            found.append(top)
+    return found
+
+
+def literal_value(node: exp.Expr) -> Value | None:
+    """The value of TRUE, FALSE, a string or a number, None for another node. Raises RejectedError ZL032."""
+    if type(node) is exp.Boolean:
+        return bool(node.this)
+    if type(node) is exp.Literal:
+        return str(node.this) if node.is_string else number(node.this)
+    return None
