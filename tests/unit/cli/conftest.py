@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from deltalake import write_deltalake
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
+from zlayout.cli.main import run
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 
 PROJECT = """\
@@ -37,6 +39,26 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(["x"] * 100)})
         write_deltalake(str(tmp_path / "tables" / "db" / "orders"), rows, mode="append")
     return tmp_path
+
+
+class Printed(Protocol):
+    out: str
+    err: str
+
+
+class Cli(Protocol):
+    def __call__(self, *arguments: str, code: int = 0) -> Printed: ...
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run one command, which must exit with `code`, and return what was printed since the last time."""
+
+    def call(*arguments: str, code: int = 0) -> Printed:
+        assert run(list(arguments)) == code
+        return capsys.readouterr()
+
+    return call
 
 
 class Scripted(MemoryBackend):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from unit.cli.conftest import write_project
+from unit.cli.conftest import Cli, write_project
 
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import KeySample
@@ -32,10 +32,11 @@ select count(*) from orders;
 select * from orders where upper(name) = 'X' and part < 50;
 """
 ROWS = 19_992
+Drawn = list[tuple[object, ...]]
 
 
 @pytest.fixture
-def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drawn:
     """A project with a table of 12 files in no order; the list gets (columns, rows, seed) of each sample drawn."""
     write_project(tmp_path, monkeypatch, LAYOUT)
     (tmp_path / "q.sql").write_text(QUERIES)
@@ -47,7 +48,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object,
     for at in range(12):
         chunk = rows.slice(at * ROWS // 12, ROWS // 12)
         write_deltalake(str(tmp_path / "tables" / "db" / "orders"), chunk, mode="append")
-    asked: list[tuple[object, ...]] = []
+    asked: Drawn = []
 
     def draw(*arguments):  # type: ignore[no-untyped-def]
         columns, rows, seed = arguments[4:]
@@ -61,11 +62,8 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object,
     return asked
 
 
-def test_advise_says_what_to_do_and_what_it_means_for_each_query(
-    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["advise", "lake.db.orders", "--workload", "q.sql", "--sample-rows", "9000", "--seed", "4"]) == 0
-    out, err = capsys.readouterr()
+def test_advise_says_what_to_do_and_what_it_means_for_each_query(drawn: Drawn, cli: Cli) -> None:
+    out, err = cli("advise", "lake.db.orders", "--workload", "q.sql", "--sample-rows", "9000", "--seed", "4")
     assert drawn == [(("day", "part"), 9000, 4)]
     assert "sample    9,000 rows, seed 4" in out
     assert "q.sql: 4 queries, 3 with conditions on this table" in out
@@ -82,16 +80,14 @@ def test_advise_says_what_to_do_and_what_it_means_for_each_query(
 
 
 @pytest.mark.usefixtures("drawn")
-def test_verbose_lists_conditions_that_were_not_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["advise", "lake.db.orders", "--workload", "q.sql", "-v"]) == 0
-    assert "UPPER(name) = 'X'" in capsys.readouterr().out
+def test_verbose_lists_conditions_that_were_not_used(cli: Cli) -> None:
+    assert "UPPER(name) = 'X'" in cli("advise", "lake.db.orders", "--workload", "q.sql", "-v").out
 
 
 @pytest.mark.usefixtures("drawn")
-def test_simulate_tries_the_layouts_given_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_tries_the_layouts_given_and_no_other(cli: Cli) -> None:
     arguments = ["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--columns", "id,part=4"]
-    assert run([*arguments, "--files", "25", "--output", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(*arguments, "--files", "25", "--output", "json").out)
     assert [c["columns"] for c in found["layouts"]] == [
         [{"name": "part", "weight": 1.0}],
         [{"name": "id", "weight": 1.0}, {"name": "part", "weight": 4.0}],
@@ -108,9 +104,8 @@ def test_simulate_tries_the_layouts_given_and_no_other(capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("drawn")
-def test_the_number_of_files_is_what_the_target_size_gives(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--output", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_number_of_files_is_what_the_target_size_gives(cli: Cli) -> None:
+    found = json.loads(cli("simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--output", "json").out)
     assert found["layouts"][0]["files"] == round(found["bytes"] / (16 * 1024))
 
 
@@ -137,11 +132,8 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS)
-def test_bad_columns_are_told_before_spark_starts(
-    drawn: list[tuple[object, ...]], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["simulate", "lake.db.orders", "-w", "q.sql", *arguments]) == 1
-    assert message in capsys.readouterr().err
+def test_bad_columns_are_told_before_spark_starts(drawn: Drawn, arguments: list[str], message: str, cli: Cli) -> None:
+    assert message in cli("simulate", "lake.db.orders", "-w", "q.sql", *arguments, code=1).err
     assert drawn == []
 
 
@@ -155,15 +147,10 @@ UNFIT = [
 @pytest.mark.parametrize("command", [["advise"], ["simulate", "--columns", "part"]])
 @pytest.mark.parametrize(("declared", "message"), UNFIT)
 def test_a_declared_layout_that_does_not_fit_the_table_is_told_before_spark_starts(
-    drawn: list[tuple[object, ...]],
-    declared: str,
-    message: str,
-    command: list[str],
-    capsys: pytest.CaptureFixture[str],
+    drawn: Drawn, declared: str, message: str, command: list[str], cli: Cli
 ) -> None:
     Path("layouts/orders.yaml").write_text(LAYOUT.replace("[day, part]", declared))
-    assert run([*command, "lake.db.orders", "-w", "q.sql"]) == 1
-    assert message in capsys.readouterr().err
+    assert message in cli(*command, "lake.db.orders", "-w", "q.sql", code=1).err
     assert drawn == []
 
 
@@ -177,26 +164,20 @@ def partitioned_by_day(partition_by: str) -> None:
     Path("layouts/orders.yaml").write_text(LAYOUT + partition_by)
 
 
-def test_a_declared_layout_by_a_partition_column_is_an_error(
-    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_declared_layout_by_a_partition_column_is_an_error(drawn: Drawn, cli: Cli) -> None:
     partitioned_by_day("")
-    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 1
-    assert "orders.yaml:4:13: ZL035 column 'day' in zorder.columns is a partition column" in capsys.readouterr().err
+    err = cli("advise", "lake.db.orders", "-w", "q.sql", code=1).err
+    assert "orders.yaml:4:13: ZL035 column 'day' in zorder.columns is a partition column" in err
     assert drawn == []
 
 
-def test_a_declared_layout_of_another_partitioning_is_not_simulated_and_that_is_said(
-    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_declared_layout_of_another_partitioning_is_not_simulated_and_that_is_said(drawn: Drawn, cli: Cli) -> None:
     partitioned_by_day("partition_by: []\n")
     note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
-    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--output", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "json").out)
     assert (found["declared"], found["notes"]) == (None, [note])
-    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 0
-    assert note in " ".join(capsys.readouterr().out.split())
-    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--output", "html", "--out", "a.html"]) == 0
+    assert note in " ".join(cli("advise", "lake.db.orders", "-w", "q.sql").out.split())
+    cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "html", "--out", "a.html")
     assert note in Path("a.html").read_text()
     assert [columns for columns, _, _ in drawn] == [("part",)] * 3
 
@@ -205,20 +186,18 @@ NATIVE = LAYOUT + "engine: native\n"
 CHOICE = "The declared layout is of engine native; those to choose from are of engine zlayout."
 
 
-def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(
-    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(drawn: Drawn, cli: Cli) -> None:
     spec = Path("layouts/orders.yaml")
     spec.write_text(NATIVE)
-    assert run(["advise", "lake.db.orders", "-w", "q.sql", "--columns", "part=4,day", "--output", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    done = cli("advise", "lake.db.orders", "-w", "q.sql", "--columns", "part=4,day", "--output", "json")
+    found = json.loads(done.out)
     assert found["notes"] == [CHOICE]
     assert found["declared"]["curve"] == "zorder"
     # weights have an effect, as the engine zlayout lays out by them
     given = found["layouts"][0]
     assert given["touched"]["part"] < given["touched"]["day"]
     spec.write_text(f"version: 1\ntable: lake.db.orders\n{found['zorder']}files: {{target_size: 16KiB}}\n")
-    assert run(["validate"]) == 0
+    cli("validate")
     assert "engine: zlayout\n" in spec.read_text()
     assert len(drawn) == 1
 
@@ -233,15 +212,14 @@ def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(
     ],
 )
 def test_a_workload_that_asks_nothing_is_an_error(
-    drawn: list[tuple[object, ...]], sql: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    drawn: Drawn, sql: str, message: str, tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / "q.sql").write_text(sql)
-    assert run(["advise", "lake.db.orders", "-w", "q.sql"]) == 1
-    assert message in capsys.readouterr().err
+    assert message in cli("advise", "lake.db.orders", "-w", "q.sql", code=1).err
     assert drawn == []
 
 
-def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path, drawn: list[tuple[object, ...]]) -> None:
+def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path, drawn: Drawn) -> None:
     query = (tmp_path / "q.sql").rename(tmp_path / os.fsdecode(b"q\xff.sql"))
     assert run(["advise", "lake.db.orders", "-w", str(query), "--output", "json", "--out", "a.json"]) == 0
     assert json.loads(Path("a.json").read_text())["workload"]["files"] == [str(query)]
@@ -249,7 +227,7 @@ def test_a_name_that_is_no_text_is_written_as_escapes(tmp_path: Path, drawn: lis
 
 
 @pytest.mark.parametrize("seed", ["-1", str(2**63)])
-def test_a_seed_is_a_number_of_63_bits(drawn: list[tuple[object, ...]], seed: str) -> None:
+def test_a_seed_is_a_number_of_63_bits(drawn: Drawn, seed: str) -> None:
     assert run(["advise", "lake.db.orders", "-w", "q.sql", "--seed", seed]) == 64
     assert run(["simulate", "lake.db.orders", "-w", "q.sql", "--columns", "part", "--seed", seed]) == 64
     assert drawn == []
@@ -261,16 +239,10 @@ def test_a_text_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_there_is_an_error(
-    drawn: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run(["advise", "nowhere.db.orders", "-w", "q.sql"]) == 1
-    assert "ZL021" in capsys.readouterr().err
-    assert run(["advise", "lake.db.orders", "-w", "missing.sql"]) == 1
-    assert "missing.sql: ZL002" in capsys.readouterr().err
-    assert run(["advise", "lake.db.orders"]) == 64
-    assert run(["simulate", "lake.db.orders", "-w", "q.sql"]) == 64
-    assert "--columns" in capsys.readouterr().err
-    assert run(["advise", "lake.db.orders", "-w", "q.sql", "-o", str(tmp_path / "no" / "x.txt")]) == 1
-    assert "ZL061" in capsys.readouterr().err
+def test_what_is_not_there_is_an_error(drawn: Drawn, cli: Cli, tmp_path: Path) -> None:
+    assert "ZL021" in cli("advise", "nowhere.db.orders", "-w", "q.sql", code=1).err
+    assert "missing.sql: ZL002" in cli("advise", "lake.db.orders", "-w", "missing.sql", code=1).err
+    cli("advise", "lake.db.orders", code=64)
+    assert "--columns" in cli("simulate", "lake.db.orders", "-w", "q.sql", code=64).err
+    assert "ZL061" in cli("advise", "lake.db.orders", "-w", "q.sql", "-o", str(tmp_path / "no" / "x.txt"), code=1).err
     assert len(drawn) == 1

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import LAYOUT, Scripted
+from unit.cli.conftest import LAYOUT, Cli, Scripted
 
 from zlayout.app.apply import Applied
 from zlayout.cli.apply import cancel_jobs
@@ -40,23 +40,19 @@ class TestEvents:
         assert told[5] == {"type": "change_summary", "tables": 1, "outcomes": {"as_declared": 1}, "exit_code": 0}
 
     @pytest.mark.usefixtures("memory")
-    def test_nothing_to_do_is_two_events(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["apply", "--auto-approve"]) == 0
-        capsys.readouterr()
-        assert run(["apply", "--auto-approve", "--output", "json"]) == 0
-        assert [e["type"] for e in events(capsys.readouterr().out)] == ["version", "change_summary"]
+    def test_nothing_to_do_is_two_events(self, cli: Cli) -> None:
+        cli("apply", "--auto-approve")
+        done = cli("apply", "--auto-approve", "--output", "json")
+        assert [e["type"] for e in events(done.out)] == ["version", "change_summary"]
 
     @pytest.mark.usefixtures("memory")
-    def test_a_report_on_stdout_takes_their_place(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["apply", "--auto-approve", "--output", "json", "--report", "sarif=-"]) == 0
-        assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
+    def test_a_report_on_stdout_takes_their_place(self, cli: Cli) -> None:
+        done = cli("apply", "--auto-approve", "--output", "json", "--report", "sarif=-")
+        assert json.loads(done.out)["version"] == "2.1.0"
 
-    def test_a_failure_is_an_event_with_its_problems(
-        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_failure_is_an_event_with_its_problems(self, memory: Scripted, cli: Cli) -> None:
         memory.breaks = ZeroDivisionError("odd")
-        assert run(["apply", "--auto-approve", "--output", "json"]) == 1
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "--auto-approve", "--output", "json", code=1)
         (failed,) = (e for e in events(out) if e["type"] == "apply_errored")
         assert failed["outcome"] == "failed"
         assert failed["problems"][0]["code"] == "ZL307"  # type: ignore[index]
@@ -131,13 +127,10 @@ class TestInterrupts:
     def press(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    def test_after_a_commit_it_ends_and_lists_the_commit(
-        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_after_a_commit_it_ends_and_lists_the_commit(self, memory: Scripted, cli: Cli) -> None:
         memory.meanwhile = self.press
         before = signal.getsignal(signal.SIGINT)
-        assert run(["apply", "--auto-approve", "--report", "json=done.json"]) == 130
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
         assert "Ctrl-C again stops at once" in err
         assert "1 commit, 4 -> " in out
         (table,) = json.loads(Path("done.json").read_text())["tables"]
@@ -152,14 +145,11 @@ class TestInterrupts:
         started = [e["table"] for e in events(capsys.readouterr().out) if e["type"] == "apply_start"]
         assert started == ["lake.db.orders"]
 
-    def test_a_rewrite_that_was_cancelled_is_interrupted_and_not_failed(
-        self, memory: Scripted, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_rewrite_that_was_cancelled_is_interrupted_and_not_failed(self, memory: Scripted, cli: Cli) -> None:
         Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
         memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
         memory.meanwhile, memory.breaks = self.press, RuntimeError("Job 3 cancelled")
-        assert run(["apply", "--auto-approve", "--output", "json"]) == 130
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "--auto-approve", "--output", "json", code=130)
         told = events(out)
         assert [e["table"] for e in told if e["type"] == "apply_start"] == ["lake.db.orders"]
         (ended,) = (e for e in told if e["type"] == "apply_errored")

@@ -10,49 +10,39 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import LAYOUT
-
-from zlayout.cli.main import run
+from unit.cli.conftest import LAYOUT, Cli
 
 
 @pytest.mark.usefixtures("root")
 class TestPlan:
-    def test_changes_exit_with_2_only_when_asked(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan"]) == 0
-        out, err = capsys.readouterr()
+    def test_changes_exit_with_2_only_when_asked(self, cli: Cli) -> None:
+        out, err = cli("plan")
         assert "lake.db.orders (delta, version 1)" in out
         assert "Plan: 0 to alter, 1 to rewrite, 0 unchanged." in out
         assert err == ""
-        assert run(["plan", "--detailed-exitcode"]) == 2
+        cli("plan", "--detailed-exitcode", code=2)
 
-    def test_a_plan_file_shows_again_and_is_whole(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", "--out", "plan.json", "--output", "json"]) == 0
-        out, err = capsys.readouterr()
+    def test_a_plan_file_shows_again_and_is_whole(self, cli: Cli) -> None:
+        out, err = cli("plan", "--out", "plan.json", "--output", "json")
         assert out == Path("plan.json").read_text()
         assert err == "plan written to plan.json\n"
-        assert run(["show", "plan.json"]) == 0
-        assert "lake.db.orders" in capsys.readouterr().out
+        assert "lake.db.orders" in cli("show", "plan.json").out
 
-    def test_selection(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_selection(self, cli: Cli) -> None:
         for wanted in (["lake.*"], ["tag:nightly"], ["path:layouts/*"], ["lake.db.orders"]):
-            assert run(["plan", *wanted, "--output", "json"]) == 0
-            assert len(json.loads(capsys.readouterr().out)["tables"]) == 1, wanted
-        assert run(["plan", "--exclude", "lake.*", "--output", "json"]) == 0
-        assert json.loads(capsys.readouterr().out)["tables"] == []
+            assert len(json.loads(cli("plan", *wanted, "--output", "json").out)["tables"]) == 1, wanted
+        assert json.loads(cli("plan", "--exclude", "lake.*", "--output", "json").out)["tables"] == []
         for typed in (["lake.db.order"], ["--exclude", "lake.db.order"]):
-            assert run(["plan", *typed]) == 1
-            assert "did you mean lake.db.orders?" in capsys.readouterr().err
-        assert run(["plan", "--exclude", "tag:none", "--exclude", "other.*"]) == 0
+            assert "did you mean lake.db.orders?" in cli("plan", *typed, code=1).err
+        cli("plan", "--exclude", "tag:none", "--exclude", "other.*")
 
-    def test_a_project_without_layouts_is_no_success(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_project_without_layouts_is_no_success(self, root: Path, cli: Cli) -> None:
         layout = root / "layouts" / "orders.yaml"
         layout.rename(root / "elsewhere.yaml")
         for command in ("plan", "drift", "validate"):
-            assert run([command]) == 1
-            assert "ZL045 there is no layout" in capsys.readouterr().err
+            assert "ZL045 there is no layout" in cli(command, code=1).err
         (root / "elsewhere.yaml").rename(layout.with_suffix(".yml"))
-        assert run(["validate"]) == 0
-        assert capsys.readouterr().out == "1 layout valid\n"
+        assert cli("validate").out == "1 layout valid\n"
 
     def test_an_interrupt_while_modules_are_imported_is_one(self) -> None:
         script = """
@@ -73,96 +63,77 @@ main(["plan"])
         closed = subprocess.run(["sh", "-c", shlex.join(command) + " >&- 2>&-"], cwd=root, check=False)
         assert closed.returncode == 0
 
-    def test_a_missing_table_is_an_error_and_does_not_stop_the_others(
-        self, root: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_missing_table_is_an_error_and_does_not_stop_the_others(self, root: Path, cli: Cli) -> None:
         (root / "layouts" / "none.yaml").write_text(LAYOUT.replace("orders", "none"))
-        assert run(["plan"]) == 1
-        out = capsys.readouterr().out
+        out = cli("plan", code=1).out
         assert "ZL" in out
         assert "1 to rewrite" in out
         assert "1 failed" in out
 
-    def test_a_plan_that_cannot_be_written_leaves_nothing(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_plan_that_cannot_be_written_leaves_nothing(self, root: Path, cli: Cli) -> None:
         for path in ("missing/plan.json", "-"):
-            assert run(["plan", "--out", path]) == 1
-            assert "ZL043" in capsys.readouterr().err
+            assert "ZL043" in cli("plan", "--out", path, code=1).err
         assert sorted(p.name for p in root.iterdir()) == ["layouts", "tables", "zlayout.yaml"]
 
 
 @pytest.mark.usefixtures("root")
 class TestApply:
-    def test_without_a_terminal_it_wants_approval_first(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["apply"]) == 1
-        out, err = capsys.readouterr()
+    def test_without_a_terminal_it_wants_approval_first(self, cli: Cli) -> None:
+        out, err = cli("apply", code=1)
         assert out == ""
         assert "ZL046" in err
 
-    def test_a_stale_plan_is_refused_with_3(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", "--out", "plan.json"]) == 0
+    def test_a_stale_plan_is_refused_with_3(self, root: Path, cli: Cli) -> None:
+        cli("plan", "--out", "plan.json")
         (root / "layouts" / "orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
         log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
-        assert run(["apply", "plan.json", "--auto-approve"]) == 3
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "plan.json", "--auto-approve", code=3)
         assert "ZL203 lake.db.orders: the plan is stale: the layout spec changed" in " ".join(out.split())
         assert "nothing was written" in err
-        assert run(["apply", "plan.json", "--auto-approve", "--output", "json", "--report", "junit=stale.xml"]) == 3
-        events = list(map(json.loads, capsys.readouterr().out.splitlines()))
+        options = ["--auto-approve", "--output", "json", "--report", "junit=stale.xml"]
+        events = list(map(json.loads, cli("apply", "plan.json", *options, code=3).out.splitlines()))
         assert [event["type"] for event in events] == ["version", "planned_change", "change_summary"]
         assert events[-1]["exit_code"] == 3
         assert "ZL203" in (root / "stale.xml").read_text()
         assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
-    def test_the_summary_has_the_exit_code_where_a_report_cannot_be_written(
-        self, root: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_summary_has_the_exit_code_where_a_report_cannot_be_written(self, root: Path, cli: Cli) -> None:
         (root / "layouts" / "orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")
         (root / "r.xml").mkdir()
-        assert run(["apply", "--auto-approve", "--output", "json", "--report", "junit=r.xml"]) == 1
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "--auto-approve", "--output", "json", "--report", "junit=r.xml", code=1)
         assert "ZL061" in err
         assert json.loads(out.splitlines()[-1])["exit_code"] == 1
 
-    def test_a_refused_table_stops_everything_with_3(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_refused_table_stops_everything_with_3(self, root: Path, cli: Cli) -> None:
         (root / "layouts" / "orders.yaml").write_text(LAYOUT + "partition_by: [b]\n")
         log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
-        assert run(["apply", "--auto-approve"]) == 3
-        out, err = capsys.readouterr()
+        out, err = cli("apply", "--auto-approve", code=3)
         assert "ZL201" in out
         assert "nothing was written" in err
         assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
-    def test_no_java_is_said_by_name(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_no_java_is_said_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-        assert run(["apply", "--auto-approve"]) == 1
-        assert "ZL301" in (err := capsys.readouterr().err)
+        assert "ZL301" in (err := cli("apply", "--auto-approve", code=1).err)
         assert "openjdk-17" in err
 
 
-def test_usage_errors_exit_with_64(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--nonsense"]) == 64
-    assert run(["nonsense"]) == 64
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "--nonsense" in err
+def test_usage_errors_exit_with_64(cli: Cli) -> None:
+    for wrong in (["plan", "--nonsense"], ["nonsense"]):
+        out, err = cli(*wrong, code=64)
+        assert out == ""
+        assert wrong[-1] in err
 
 
-def test_version_and_schema_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--version"]) == 0
-    assert run(["schema", "plan"]) == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("zlayout 0.")
-    assert err == ""
+def test_version_and_schema_go_to_stdout(cli: Cli) -> None:
+    version, schema = cli("--version"), cli("schema", "plan")
+    assert version.out.startswith("zlayout 0.")
+    assert version.err + schema.err == ""
 
 
-def test_no_project_says_where_to_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_project_says_where_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["plan"]) == 1
-    assert "zlayout init" in capsys.readouterr().err
+    assert "zlayout init" in cli("plan", code=1).err
 
 
 @pytest.mark.parametrize(
@@ -175,48 +146,39 @@ def test_no_project_says_where_to_begin(
     ],
 )
 def test_every_path_to_validate_must_lead_to_a_layout(
-    root: Path, paths: list[str], code: str, named: str, capsys: pytest.CaptureFixture[str]
+    root: Path, paths: list[str], code: str, named: str, cli: Cli
 ) -> None:
     (root / "elsewhere.yaml").write_text("no layout")
     (root / "other").mkdir()
     (root / "other" / "zlayout.yaml").write_text("another project")
-    assert run(["validate", *paths]) == 1
-    err = capsys.readouterr().err
+    err = cli("validate", *paths, code=1).err
     assert code in err
     assert named in err
-    assert run(["validate", "layouts", "layouts/orders.yaml", "."]) == 0
-    assert capsys.readouterr().out == "1 layout valid\n"
+    assert cli("validate", "layouts", "layouts/orders.yaml", ".").out == "1 layout valid\n"
 
 
 @pytest.mark.usefixtures("root")
-def test_a_project_is_found_from_a_folder_below_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["validate", "layouts/orders.yaml"]) == 0
-    assert capsys.readouterr().out == "1 layout valid\n"
+def test_a_project_is_found_from_a_folder_below_it(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    assert cli("validate", "layouts/orders.yaml").out == "1 layout valid\n"
     monkeypatch.chdir("layouts")
-    for command in (["plan"], ["validate"], ["inspect", "lake.db.orders"]):
-        assert run(command) == 0, command
-    assert "lake.db.orders" in capsys.readouterr().out
+    printed = [cli(*command).out for command in (["plan"], ["validate"], ["inspect", "lake.db.orders"])]
+    assert "lake.db.orders" in "".join(printed)
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_init_writes_a_valid_project_and_never_overwrites(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], format: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, format: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["init", "--format", format]) == 0
-    assert run(["validate"]) == 0
-    assert capsys.readouterr().out.endswith("1 layout valid\n")
+    cli("init", "--format", format)
+    assert cli("validate").out.endswith("1 layout valid\n")
     before = (tmp_path / "zlayout.yaml").read_text()
-    assert run(["init", "--format", format]) == 1
-    assert "ZL047" in capsys.readouterr().err
+    assert "ZL047" in cli("init", "--format", format, code=1).err
     assert (tmp_path / "zlayout.yaml").read_text() == before
 
 
-def test_inspect_needs_no_layout(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_needs_no_layout(root: Path, cli: Cli) -> None:
     (root / "layouts" / "orders.yaml").unlink()
-    assert run(["inspect", "lake.db.orders"]) == 0
-    out = capsys.readouterr().out
+    out = cli("inspect", "lake.db.orders").out
     assert "2 files in 1 partition" in out
     assert "files by depth of a: 2 at 2" in out

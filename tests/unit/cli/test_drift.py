@@ -9,16 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from unit.cli.conftest import LAYOUT, Scripted
+from unit.cli.conftest import LAYOUT, Cli, Scripted
 
 from zlayout.cli.main import run
 from zlayout.report.formats import REPORTERS
 
 
-def test_drift_exits_with_2_and_writes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drift_exits_with_2_and_writes_nothing(root: Path, cli: Cli) -> None:
     log = sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log"))
-    assert run(["drift"]) == 2
-    assert "Drift: 1 of 1 table is not as declared." in capsys.readouterr().out
+    assert "Drift: 1 of 1 table is not as declared." in cli("drift", code=2).out
     assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
 
@@ -41,11 +40,10 @@ def test_a_changed_partitioning_is_drift() -> None:
 
 
 @pytest.mark.usefixtures("root")
-def test_all_reports_come_out_of_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_reports_come_out_of_one_command(cli: Cli) -> None:
     Path("out").mkdir()
     options = [part for name in REPORTERS for part in ("--report", f"{name}=out/report.{name}")]
-    assert run(["drift", *options]) == 2
-    err = capsys.readouterr().err
+    err = cli("drift", *options, code=2).err
     for name in REPORTERS:
         assert "lake.db.orders" in Path(f"out/report.{name}").read_text()
         assert f"{name} report written to out/report.{name}\n" in err
@@ -53,16 +51,12 @@ def test_all_reports_come_out_of_one_command(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("root")
-def test_a_report_on_stdout_takes_the_screens_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--report", "sarif=-"]) == 0
-    assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
-    assert run(["plan", "--out", "plan.json", "--report", "json=-"]) == 0
-    printed, saved = json.loads(capsys.readouterr().out), json.loads(Path("plan.json").read_text())
-    assert printed == saved
-    assert run(["plan", "--output", "json", "--report", "sarif=-"]) == 0
-    assert json.loads(capsys.readouterr().out)["version"] == "2.1.0"
-    assert run(["show", "plan.json", "--report", "github=-"]) == 0
-    assert capsys.readouterr().out.startswith("::error file=layouts/orders.yaml,")
+def test_a_report_on_stdout_takes_the_screens_place(cli: Cli) -> None:
+    assert json.loads(cli("plan", "--report", "sarif=-").out)["version"] == "2.1.0"
+    printed = json.loads(cli("plan", "--out", "plan.json", "--report", "json=-").out)
+    assert printed == json.loads(Path("plan.json").read_text())
+    assert json.loads(cli("plan", "--output", "json", "--report", "sarif=-").out)["version"] == "2.1.0"
+    assert cli("show", "plan.json", "--report", "github=-").out.startswith("::error file=layouts/orders.yaml,")
 
 
 @pytest.mark.usefixtures("root")
@@ -79,20 +73,16 @@ def test_a_plan_file_holds_pictures_for_later_pages() -> None:
     [("pdf=x", "ZL060"), ("sarif", "ZL060"), ("sarif=", "ZL060"), ("=x", "ZL060"), ("sarif=missing/x.sarif", "ZL061")],
 )
 @pytest.mark.usefixtures("root")
-def test_a_bad_report_option_stops_before_any_table_is_read(
-    option: str, code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["drift", "--report", option]) == 1
-    out, err = capsys.readouterr()
+def test_a_bad_report_option_stops_before_any_table_is_read(option: str, code: str, cli: Cli) -> None:
+    out, err = cli("drift", "--report", option, code=1)
     assert code in err
     assert out == ""
 
 
 @pytest.mark.usefixtures("root")
-def test_a_report_that_cannot_be_written_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_cannot_be_written_is_an_error(cli: Cli) -> None:
     Path("folder").mkdir()
-    assert run(["drift", "--report", "junit=folder"]) == 1
-    assert "ZL061" in capsys.readouterr().err
+    assert "ZL061" in cli("drift", "--report", "junit=folder", code=1).err
 
 
 @pytest.mark.usefixtures("root")
@@ -133,9 +123,9 @@ def test_partitions_have_names_only_with_show_values(root: Path) -> None:
     assert "day=monday" in Path("r.json").read_text()
 
 
-def test_apply_reports_what_it_did(memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["apply", "--auto-approve", "--report", "json=done.json", "--report", "junit=done.xml"]) == 0
-    assert "as declared; 1 commit, 4 -> " in capsys.readouterr().out
+def test_apply_reports_what_it_did(memory: Scripted, cli: Cli) -> None:
+    out = cli("apply", "--auto-approve", "--report", "json=done.json", "--report", "junit=done.xml").out
+    assert "as declared; 1 commit, 4 -> " in out
     (table,) = json.loads(Path("done.json").read_text())["tables"]
     assert table["status"] == "changes"
     assert (table["result"]["outcome"], table["result"]["files_removed"]) == ("as_declared", 4)
@@ -143,5 +133,4 @@ def test_apply_reports_what_it_did(memory: Scripted, capsys: pytest.CaptureFixtu
     assert 'failures="0"' in Path("done.xml").read_text()
     memory.breaks = ZeroDivisionError("odd")
     Path("layouts/orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
-    assert run(["apply", "--auto-approve", "--report", "github=-"]) == 1
-    assert "ZL307" in capsys.readouterr().out
+    assert "ZL307" in cli("apply", "--auto-approve", "--report", "github=-", code=1).out

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
-from unit.cli.conftest import LAYOUT, PROJECT, Scripted
+from unit.cli.conftest import LAYOUT, PROJECT, Cli, Scripted
 
 from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run
@@ -36,38 +36,33 @@ def the_layout() -> LayoutSpec:
 
 
 @pytest.mark.usefixtures("memory")
-def test_what_zlayout_laid_out_is_imported_without_drift(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_zlayout_laid_out_is_imported_without_drift(cli: Cli) -> None:
     Path("layouts/orders.yaml").write_text(MINE.replace(", b]", "]"))
-    assert run(["apply", "--auto-approve"]) == 0
+    cli("apply", "--auto-approve")
     laid_out = the_layout().layout
     Path("layouts/orders.yaml").unlink()
-    assert run(["import", "lake.db.orders"]) == 0
-    assert capsys.readouterr().out.endswith("wrote layouts/db_orders.yaml\n")
+    assert cli("import", "lake.db.orders").out.endswith("wrote layouts/db_orders.yaml\n")
     assert the_layout().layout == laid_out
-    assert run(["drift"]) == 0
+    cli("drift")
 
 
-def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_optimize_of_a_delta_table_is_its_order(root: Path, cli: Cli) -> None:
     log = root / "tables" / "db" / "orders" / "_delta_log"
     info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["B","a"]', "predicate": "[]"}}
     (log / "00000000000000000002.json").write_text(json.dumps({"commitInfo": info}) + "\n")
     Path("layouts/orders.yaml").unlink()
-    assert run(["import", "lake.db.orders"]) == 0
-    assert "OPTIMIZE ZORDER BY at version 2" in capsys.readouterr().err
+    assert "OPTIMIZE ZORDER BY at version 2" in cli("import", "lake.db.orders").err
     assert (the_layout().column_names, the_layout().layout.curve) == (("b", "a"), "zorder")
-    assert run(["inspect", "lake.db.orders"]) == 0
-    assert "  ordered by      OPTIMIZE ZORDER BY at version 2: zorder [b, a]\n" in capsys.readouterr().out
-    run(["plan", "--output", "json"])
-    assert json.loads(capsys.readouterr().out)["tables"][0]["drift"] == []
+    assert "  ordered by      OPTIMIZE ZORDER BY at version 2: zorder [b, a]\n" in cli("inspect", "lake.db.orders").out
+    assert json.loads(cli("plan", "--output", "json").out)["tables"][0]["drift"] == []
 
 
-def test_a_history_that_makes_no_sense_says_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_history_that_makes_no_sense_says_nothing(root: Path, cli: Cli) -> None:
     log = root / "tables" / "db" / "orders" / "_delta_log"
     info = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": "[b"}}
     (log / "00000000000000000002.json").write_text(json.dumps({"commitInfo": info}) + "\n")
     Path("layouts/orders.yaml").unlink()
-    assert run(["import", "lake.db.orders"]) == 1
-    assert "ZL065" in capsys.readouterr().err
+    assert "ZL065" in cli("import", "lake.db.orders", code=1).err
 
 
 def test_the_newest_optimize_with_an_order_counts() -> None:
@@ -105,17 +100,15 @@ def test_a_record_without_what_every_layout_has_does_not_count(memory: Scripted,
     assert recorded_settings(replace(state, files=replace(state.files, layouts=layouts))) is None
 
 
-def test_a_column_that_reads_like_a_number_stays_a_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_column_that_reads_like_a_number_stays_a_name(root: Path, cli: Cli) -> None:
     write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"1e5": [1]}))
-    assert run(["import", "lake.db.other", "--columns", "1e5", "--out", "-"]) == 0
-    assert "  - '1e5'\n" in capsys.readouterr().out
+    assert "  - '1e5'\n" in cli("import", "lake.db.other", "--columns", "1e5", "--out", "-").out
 
 
-def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partitioning_is_kept_and_columns_can_be_named(root: Path, cli: Cli) -> None:
     rows = pa.table({"day": ["a", "b"], "id": [1, 2]})
     write_deltalake(str(root / "tables" / "db" / "days"), rows, partition_by=["day"])
-    assert run(["import", "lake.db.days", "--columns", "id", "--out", "-"]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == [
+    assert cli("import", "lake.db.days", "--columns", "id", "--out", "-").out.splitlines()[1:] == [
         "version: 1",
         "table: lake.db.days",
         "partition_by: [day]",
@@ -123,12 +116,11 @@ def test_partitioning_is_kept_and_columns_can_be_named(root: Path, capsys: pytes
         "  columns: [id]",
         "files: {target_size: 128MiB}",
     ]
-    assert run(["import", "lake.db.days", "--columns", "day"]) == 1
-    assert "ZL035" in capsys.readouterr().err
+    assert "ZL035" in cli("import", "lake.db.days", "--columns", "day", code=1).err
 
 
 def test_an_iceberg_table_says_its_sort_order_and_transforms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = {"uri": f"sqlite:///{tmp_path}/ice.db", "warehouse": f"file://{tmp_path}/w"}
@@ -146,8 +138,7 @@ def test_an_iceberg_table_says_its_sort_order_and_transforms(
         f"version: 1\ncatalogs:\n  ice: {{format: iceberg, type: sql, uri: '{options['uri']}', "
         f"warehouse: '{options['warehouse']}'}}\n"
     )
-    assert run(["import", "ice.db.t"]) == 0
-    assert "the table's sort order" in capsys.readouterr().err
+    assert "the table's sort order" in cli("import", "ice.db.t").err
     spec = the_layout()
     assert (spec.column_names, spec.layout.curve, spec.layout.target_size) == (("city",), "linear", 64 * 1024**2)
     assert list(map(str, spec.partition_by or ())) == ["bucket(4, id)"]
@@ -166,21 +157,18 @@ def test_an_iceberg_table_says_its_sort_order_and_transforms(
         (["lake.db.gone"], "ZL110"),
     ],
 )
-def test_refusals_write_nothing(
-    root: Path, arguments: list[str], code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals_write_nothing(root: Path, arguments: list[str], code: str, cli: Cli) -> None:
     write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1], "xs": [[1]]}))
-    assert run(["import", *arguments]) == 1
-    assert code in capsys.readouterr().err
+    assert code in cli("import", *arguments, code=1).err
     assert Path("layouts/orders.yaml").read_text() == LAYOUT
     assert Path("zlayout.yaml").read_text() == PROJECT
     assert len(list(Path("layouts").iterdir())) == 1
 
 
-def test_a_file_that_no_pattern_leads_to_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_no_pattern_leads_to_is_said(root: Path, cli: Cli) -> None:
     write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
-    assert run(["import", "lake.db.other", "--columns", "a", "--out", "elsewhere.yaml"]) == 0
-    assert "`layouts:` of zlayout.yaml does not lead to elsewhere.yaml" in capsys.readouterr().err
+    err = cli("import", "lake.db.other", "--columns", "a", "--out", "elsewhere.yaml").err
+    assert "`layouts:` of zlayout.yaml does not lead to elsewhere.yaml" in err
 
 
 def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:

@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from unit.cli.conftest import Cli
 
 from zlayout.cli.console import Console
 from zlayout.cli.main import run
@@ -35,7 +36,7 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return asked
 
 
-def test_flags_say_it_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_say_it_all(cli: Cli) -> None:
     flags = [
         "--table",
         "ice.`a.b`.Orders: new",
@@ -46,8 +47,7 @@ def test_flags_say_it_all(capsys: pytest.CaptureFixture[str]) -> None:
         "--warehouse",
         "w",
     ]
-    assert run(["init", "--format", "iceberg", *flags, "--no-workflows"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert cli("init", "--format", "iceberg", *flags, "--no-workflows").out.splitlines() == [
         "wrote zlayout.yaml",
         "wrote layouts/Orders__new.yaml",
         "wrote .zlayout/project.schema.json",
@@ -105,29 +105,22 @@ def test_editors_find_the_schemas() -> None:
         (["--columns", ", "], "ZL013"),
     ],
 )
-def test_bad_answers_leave_nothing_behind(
-    here: Path, flags: list[str], code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["init", *flags]) == 1
-    assert code in capsys.readouterr().err
+def test_bad_answers_leave_nothing_behind(here: Path, flags: list[str], code: str, cli: Cli) -> None:
+    assert code in cli("init", *flags, code=1).err
     assert [p for p in here.rglob("*") if p.is_file()] == []
 
 
-def test_a_folder_that_cannot_be_made_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_is_said(cli: Cli) -> None:
     Path("file").write_text("")
-    assert run(["init", "file"]) == 1
-    assert "ZL067" in capsys.readouterr().err
+    assert "ZL067" in cli("init", "file", code=1).err
 
 
-def test_a_disk_that_is_full_keeps_no_part_of_a_file(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_disk_that_is_full_keeps_no_part_of_a_file(here: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     def half(path: Path, text: str, encoding: str) -> None:
         path.write_bytes(text[: len(text) // 2].encode(encoding))
         if path.parent != here and path.parent != Path():
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     monkeypatch.setattr(Path, "write_text", half)
-    assert run(["init"]) == 1
-    assert "ZL067" in capsys.readouterr().err
+    assert "ZL067" in cli("init", code=1).err
     assert [p for p in here.rglob("*") if p.is_file()] == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from unit.cli.conftest import Cli
 
 from zlayout.cli.main import run
 
@@ -21,24 +22,21 @@ class TestPlanFiles:
         write_deltalake(str(ORDERS), pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}), mode="append")
 
     def test_appends_are_stale_only_when_strict(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
     ) -> None:
-        assert run(["plan", "--out", "plan.json"]) == 0
+        cli("plan", "--out", "plan.json")
         self.append()
         log = sorted(os.listdir(ORDERS / "_delta_log"))
-        assert run(["apply", "plan.json", "--auto-approve", "--stale", "strict"]) == 3
-        assert "the plan was made at 1" in capsys.readouterr().out
+        assert "the plan was made at 1" in cli("apply", "plan.json", "--auto-approve", "--stale", "strict", code=3).out
         assert sorted(os.listdir(ORDERS / "_delta_log")) == log
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-        assert run(["apply", "plan.json", "--auto-approve"]) == 1
-        assert "ZL301" in capsys.readouterr().err
+        assert "ZL301" in cli("apply", "plan.json", "--auto-approve", code=1).err
 
-    def test_a_plan_of_another_format_version_is_refused_with_3(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", "--out", "plan.json"]) == 0
+    def test_a_plan_of_another_format_version_is_refused_with_3(self, cli: Cli) -> None:
+        cli("plan", "--out", "plan.json")
         plan = json.loads(Path("plan.json").read_text())
         Path("plan.json").write_text(json.dumps(plan | {"format_version": 99}))
-        assert run(["apply", "plan.json", "--auto-approve"]) == 3
-        assert "ZL206" in capsys.readouterr().err
+        assert "ZL206" in cli("apply", "plan.json", "--auto-approve", code=3).err
 
     @pytest.mark.parametrize(
         ("layout", "code", "said"), [("zorder: {columns: [gone]}", 1, "ZL012"), ("partition_by: [b]", 3, "ZL201")]
@@ -64,20 +62,17 @@ class TestPlanFiles:
 
 @pytest.mark.usefixtures("root")
 class TestBudget:
-    def test_a_budget_too_small_for_anything_is_refused_with_3(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", "--max-rewrite-bytes", "1B"]) == 3
-        assert "ZL205" in capsys.readouterr().out
+    def test_a_budget_too_small_for_anything_is_refused_with_3(self, cli: Cli) -> None:
+        assert "ZL205" in cli("plan", "--max-rewrite-bytes", "1B", code=3).out
 
-    def test_what_is_left_over_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_is_left_over_is_told(self, cli: Cli) -> None:
         write_deltalake(str(ORDERS), pa.table({"a": pa.array([1, 99], pa.int64()), "b": ["x", "x"]}), mode="append")
         sizes = [p.stat().st_size for p in ORDERS.glob("*.parquet")]
-        assert run(["plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json"]) == 0
-        out = capsys.readouterr().out
+        out = cli("plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json").out
         assert "      left over" in out
         (table,) = json.loads(Path("plan.json").read_text())["tables"]
         assert table["left_over"]["bytes"] + sum(g["bytes"] for g in table["groups"]) == sum(sizes)
 
     @pytest.mark.parametrize("text", ["many", "10 parsecs", "GiB", "-1"])
-    def test_a_size_that_is_none_is_an_error(self, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["plan", f"--max-rewrite-bytes={text}"]) == 1
-        assert "ZL050" in capsys.readouterr().err
+    def test_a_size_that_is_none_is_an_error(self, text: str, cli: Cli) -> None:
+        assert "ZL050" in cli("plan", f"--max-rewrite-bytes={text}", code=1).err
