@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import ceil, log, log2
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.curve.tree import KdTree
+from zlayout.table.water_filling import fill
 
 Int64 = NDArray[np.int64]
 # A split is good enough when both sides' rows a file are within this factor (natural logarithm) of the part's own.
@@ -180,8 +180,9 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
     if not costs:
         return None
     # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
-    caps = {i: log2(extents[i][1] - extents[i][0] + 1) for i in costs}
-    bits = slice_bits(costs, caps, log2(part.pieces))
+    caps = [log2(extents[i][1] - extents[i][0] + 1) for i in costs]
+    filled = fill(np.array([log2(part.pieces)]), np.array(list(costs.values())), np.array([caps]))
+    bits = dict(zip(costs, filled[0].tolist(), strict=True))
     best: _Split | None = None
     # costs within a hundredth of a bit count as equal, so that chance in the sample does not pick the column
     for i in sorted(costs, key=lambda i: (-round(costs[i], 2), i)):
@@ -191,26 +192,6 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
         if best is None or split.imbalance < best.imbalance:
             best = split
     return best
-
-
-def slice_bits(costs: dict[int, float], caps: dict[int, float], total: float) -> dict[int, float]:
-    """Bits (log2 of the number of slices) for each column: level + cost, held within 0..cap, with the given sum.
-
-    Where the caps add up to less than `total`, each column gets its cap. Solved by trying each interval between
-    the levels at which a column reaches 0 or its cap, as in water filling.
-    """
-
-    def filled(level: float) -> float:
-        return sum(min(max(level + costs[i], 0.0), caps[i]) for i in costs)
-
-    kinks = sorted({-costs[i] for i in costs} | {caps[i] - costs[i] for i in costs})
-    level = kinks[-1]
-    for low, high in pairwise(kinks):
-        if filled(high) >= total:
-            below, above = filled(low), filled(high)
-            level = low + (high - low) * (total - below) / (above - below) if above > below else high
-            break
-    return {i: min(max(level + costs[i], 0.0), caps[i]) for i in costs}
 
 
 def _wanted_left(pieces: int, levels: int, slices: float) -> int:

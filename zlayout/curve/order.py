@@ -1,7 +1,7 @@
 """One total order for every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
 
-All curves work on ordinals in this order, so none of them knows what a string or a decimal is. Spark orders the
-same way (`null < v` has to be said as `c IS NULL OR c < v`), so a cut found here means the same there.
+All curves work on ordinals in this order, so that none of them depends on a column's type. Spark orders the same way
+(`null < v` has to be written as `c IS NULL OR c < v`), so that a cut found here means the same there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.errors import TableError
+from zlayout.table.axis import axis_and_ranks
 
 Int64 = NDArray[np.int64]
 NULL = -1
@@ -28,58 +28,50 @@ class Ranked:
 
 
 def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
-    """Dense ordinals of `values`: equal values share one, and a < b exactly when ordinal(a) < ordinal(b).
+    """Dense ordinals of `values`: equal values share one, and a < b exactly if ordinal(a) < ordinal(b).
 
-    Raises TableError ZL109 for a type that has no order (lists, structs, maps, intervals).
+    Raises TableError ZL109 for a type without an order (lists, structs, maps, intervals).
     """
-    encoded = _comparable(values).dictionary_encode()
-    try:
-        order = pc.array_sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
-    except pa.ArrowNotImplementedError as error:
-        raise _no_order(encoded.type.value_type) from error
-    # The dictionary of an array of nulls may hold the null itself.
-    valid = encoded.dictionary.is_valid().to_numpy(zero_copy_only=False)
-    order = order[valid[order]]
-    ordinal_of = np.full(len(encoded.dictionary) + 1, NULL, np.int64)
-    ordinal_of[order] = np.arange(len(order))
-    index = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64)
-    return Ranked(ordinal_of[index], encoded.dictionary.take(pa.array(order)))
+    flat = _canonical(values)
+    ordered = flat.is_valid().to_numpy(zero_copy_only=False)
+    nan = np.zeros(len(flat), bool)
+    if pa.types.is_floating(flat.type):
+        nan = pc.fill_null(pc.is_nan(flat), False).to_numpy(zero_copy_only=False)
+        ordered = ordered & ~nan
+    axis, ranks = axis_and_ranks(flat.filter(pa.array(ordered)))
+    ordinals = np.full(len(flat), NULL, np.int64)
+    ordinals[ordered] = ranks
+    ordinals[nan] = len(axis)
+    example = np.zeros(len(axis) + int(nan.any()), np.int64)
+    example[ordinals[ordinals >= 0]] = np.flatnonzero(ordinals >= 0)
+    return Ranked(ordinals, flat.take(pa.array(example)))
 
 
 def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> Int64:
-    """int64[n]: for each value the index of the last of `distinct` (sorted, unique) that is <= it, else -1.
+    """For each value the index of the last element of `distinct` (sorted, unique) that is <= the value.
 
-    Values need not occur in `distinct`: `value < distinct[k]` holds exactly when the result is < k. Nulls give -1.
+    Values need not occur in `distinct`: `value < distinct[k]` holds exactly if the index is < k.
+
+    Returns:
+        int64[n], -1 for null and for values below all of `distinct`.
     """
-    flat = _comparable(values)
-    joint = rank(pa.concat_arrays([_comparable(distinct).cast(flat.type), flat])).ordinals
+    flat = _canonical(values)
+    joint = rank(pa.concat_arrays([_canonical(distinct).cast(flat.type), flat])).ordinals
     return np.searchsorted(joint[: len(distinct)], joint[len(distinct) :], side="right").astype(np.int64) - 1
 
 
-def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array of a type that Arrow can both encode and sort, in the same order."""
+def _canonical(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The values as one array in which equal values are represented alike and whose type Arrow can take from."""
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(flat.type):
-        return _comparable(flat.dictionary_decode())
-    if pa.types.is_nested(flat.type) or pa.types.is_interval(flat.type):
-        raise _no_order(flat.type)
+        return _canonical(flat.dictionary_decode())
     if pa.types.is_float16(flat.type):
         flat = flat.cast(pa.float32())
     if pa.types.is_floating(flat.type):
-        # 0.0 + -0.0 is 0.0, and NaN has many bit patterns, which encoding would keep apart
+        # 0.0 + -0.0 is 0.0
         return pc.if_else(pc.is_nan(flat), pa.scalar(float("nan"), flat.type), pc.add(flat, pa.scalar(0.0, flat.type)))
     if pa.types.is_decimal32(flat.type) or pa.types.is_decimal64(flat.type):
         return flat.cast(pa.decimal128(flat.type.precision, flat.type.scale))
     if pa.types.is_string_view(flat.type):
         return flat.cast(pa.large_string())
-    if pa.types.is_binary_view(flat.type):
-        return flat.cast(pa.large_binary())
-    return flat
-
-
-def _no_order(kind: pa.DataType) -> Exception:
-    return TableError.of(
-        "ZL109",
-        f"expected a column of an orderable type, found {kind}",
-        hint="choose a number, string, binary, date, timestamp or boolean column for zorder.columns",
-    )
+    return flat.cast(pa.large_binary()) if pa.types.is_binary_view(flat.type) else flat

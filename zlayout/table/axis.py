@@ -161,8 +161,8 @@ def _number_word(values: pa.Array) -> NDArray[Any]:
         return np.zeros(len(values), np.int64)
     raise TableError.of(
         "ZL109",
-        f"expected a column type that has an order, found {kind}",
-        hint="measure numbers, strings, binary, dates, times, timestamps, decimals or booleans",
+        f"expected a column of an orderable type, found {kind}",
+        hint="use a column of numbers, strings, binary, dates, times, timestamps or booleans",
     )
 
 

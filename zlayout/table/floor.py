@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zlayout.table.water_filling import fill
+
 Float64 = NDArray[np.float64]
 
 
@@ -34,9 +36,8 @@ def floor(
     shape = (*count.shape, len(importance))
     known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
     most = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
-    bits = _fill(
-        total.reshape(-1), np.log2(importance), np.minimum(most, total[..., None]).reshape(-1, len(importance))
-    )
+    caps = np.minimum(most, total[..., None]).reshape(-1, len(importance))
+    bits = fill(total.reshape(-1), np.log2(importance), caps)
     per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
     return np.where(known > 0, per_column, 0.0)
 
@@ -50,19 +51,3 @@ def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
     with np.errstate(divide="ignore"):
         effective: Float64 = 1.0 / (squares + rest**2 / others)
     return effective
-
-
-def _fill(total: Float64, wish: Float64, most: Float64) -> Float64:
-    """Bits float64[P, d]: clip(level + wish, 0, most) with the level at which they sum to `total` (or all are full).
-
-    The sum is piecewise linear in the level with kinks at -wish and most - wish: find the piece, interpolate.
-    """
-    kinks = np.sort(np.concatenate((np.broadcast_to(-wish, most.shape), most - wish), axis=1), axis=1)
-    sums = np.clip(kinks[:, :, None] + wish, 0.0, most[:, None, :]).sum(axis=2)
-    above = np.clip((sums < total[:, None]).sum(axis=1), 1, kinks.shape[1] - 1)
-    row = np.arange(len(total))
-    low, high = sums[row, above - 1], sums[row, above]
-    part = np.divide(np.minimum(total, high) - low, high - low, out=np.ones(len(total)), where=high > low)
-    level = kinks[row, above - 1] + part * (kinks[row, above] - kinks[row, above - 1])
-    bits: Float64 = np.clip(level[:, None] + wish, 0.0, most)
-    return bits

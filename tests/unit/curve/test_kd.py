@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.kd import build_kd, slice_bits
+from zlayout.curve.kd import build_kd
 from zlayout.curve.tree import KdTree, locate
 
 
@@ -190,18 +190,3 @@ def test_leaves_within_a_file_are_smaller_boxes_next_to_each_other() -> None:
     assert np.bincount(locate(tree, ordinals)).min() >= 60
     plain = build_kd(ordinals, [1.0, 1.0], 16, noise=False)
     assert (tree.file[locate(tree, ordinals)] == plain.file[locate(plain, ordinals)]).all()
-
-
-@given(st.lists(st.tuples(st.floats(-10, 3), st.floats(0, 10)), min_size=1, max_size=5), st.floats(0.1, 20))
-def test_bits_add_up_and_stay_within_their_caps(columns: list[tuple[float, float]], total: float) -> None:
-    costs, caps = {i: c for i, (c, _) in enumerate(columns)}, {i: c for i, (_, c) in enumerate(columns)}
-    bits = slice_bits(costs, caps, total)
-    assert sum(bits.values()) == pytest.approx(min(total, sum(caps.values())), abs=1e-6)
-    free = {round(bits[i] - costs[i], 5) for i in bits if 1e-6 < bits[i] < caps[i] - 1e-6}
-    assert max(free, default=0) - min(free, default=0) < 1e-3
-
-
-def test_bits_follow_the_formula() -> None:
-    # log2(64)/2 + log2(p_i) - mean log2(p_j), with weights 4 and 1
-    assert slice_bits({0: 2.0, 1: 0.0}, {0: 20.0, 1: 20.0}, 6.0) == {0: 4.0, 1: 2.0}
-    assert slice_bits({0: 2.0, 1: 0.0}, {0: 3.0, 1: 20.0}, 6.0) == {0: 3.0, 1: 3.0}

@@ -139,7 +139,7 @@ def test_sliced_arrays() -> None:
 
 
 def test_type_without_an_order_is_refused() -> None:
-    with pytest.raises(TableError, match=r"ZL109 expected a column type that has an order, found list"):
+    with pytest.raises(TableError, match=r"ZL109 expected a column of an orderable type, found list"):
         ranked([[1]], [[2]], pa.list_(pa.int64()))
 
 
