@@ -209,7 +209,7 @@ class Contract:
 
 def _saved(planned: Planned) -> TablePlan:
     """The plan of one table after a trip through the plan file."""
-    return document.from_json(document.to_json(as_plan([planned])), "plan.json").tables[0]
+    return document.from_json(document.to_json(as_plan([planned])), "plan.json").plan.tables[0]
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
-from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, REFUSED, UNCHANGED
-from unit.report.test_html import DRAWN, PICTURE
+from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
+from unit.report.test_html import DRAWN, PICTURE, drawn
 
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report.html import render
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -23,8 +24,13 @@ pytestmark = [
     # Playwright's own event loop is closed when the interpreter ends, after pytest looks for leaks.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-EVIL = replace(HOSTILE, picture=PICTURE, size_histogram=DRAWN.size_histogram)
-PLAN = Plan("0.1.0", (EVIL, EVENTS, DRAWN, UNCHANGED, replace(DONE, table="bronze.done"), BROKEN, REFUSED))
+EVIL = replace(HOSTILE, size_histogram=DRAWN.size_histogram)
+APPLIED = replace(ORDERS, table="bronze.done")
+PLAN = RunReport(
+    Plan("0.1.0", (EVIL, EVENTS, DRAWN, UNCHANGED, APPLIED, BROKEN, REFUSED)),
+    results={APPLIED.table: DONE},
+    pictures={EVIL.table: PICTURE, DRAWN.table: PICTURE},
+)
 LIGHT, DARK, NARROW = (1200, "light"), (1200, "dark"), (400, "light")
 
 
@@ -165,7 +171,7 @@ def test_dark_is_dark(show: Callable[..., Page]) -> None:
 
 def test_pictures_are_drawn_at_five_thousand_files(show: Callable[..., Page]) -> None:
     many = replace(PICTURE, before=replace(PICTURE.before, positions=tuple(range(1000)) * 2, files=5000))
-    page = show(Plan("0.1.0", (replace(DRAWN, picture=many),)))
+    page = show(drawn(DRAWN, picture=many))
     figure = page.locator("figure.map").first
     assert "a sample of 500 of 5,000 files" in figure.inner_text()
     assert figure.locator("path[fill^='var']").count() == 500

@@ -18,15 +18,22 @@ from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import REPORTERS
 
 MANY = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 BOXES = Boxes((0, 500, 0, 1000, 500, 1000, 0, 1000), 2)
 PICTURE = Picture(("a", "b"), "p=1", BOXES, BOXES, (StripCell("p=1", 1, 2, 1, 3.0),), (("<= 1", 2),))
-DRAWN = replace(ORDERS, table="drawn", picture=PICTURE, size_histogram=(("<= 1/2", 3), ("> 2", 1)))
+DRAWN = replace(ORDERS, table="drawn", size_histogram=(("<= 1/2", 3), ("> 2", 1)))
 DOCUMENTS = [
     json.loads(document.to_json(p))
-    for p in (PLAN, APPLIED, Plan("0.1.0", (replace(HOSTILE, requires=ORDERS.requires), DRAWN)))
+    for p in (
+        PLAN,
+        APPLIED,
+        RunReport(
+            Plan("0.1.0", (replace(HOSTILE, requirements=ORDERS.requirements), DRAWN)), pictures={"drawn": PICTURE}
+        ),
+    )
 ]
 TEXT = [name for name in REPORTERS if name != "html"]
 
@@ -64,7 +71,7 @@ def test_no_label_of_a_histogram_ends_the_process(label: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     plan = json.loads(json.dumps(DOCUMENTS[2]))
     plan["tables"][1]["size_histogram"] = [[label, 3], ["\ufffe\uffff", 2]]
-    plan["tables"][1]["picture"]["columns"] = [label, "\ufffe"]
+    plan["pictures"]["drawn"]["columns"] = [label, "\ufffe"]
     Path("plan.json").write_text(json.dumps(plan))
     answer = ask("show", "plan.json", "--report", "html=page.html")
     assert answer.code == 0
@@ -83,7 +90,7 @@ def test_apply_does_nothing_that_the_tables_own_plan_does_not_say(project: Path,
         if no_engine.touched > before:
             reached += 1
             (table,) = mutant["tables"]
-            assert (table["table"], table["requires"]) == ("lake.db.orders", real["tables"][0]["requires"])
+            assert (table["table"], table["requirements"]) == ("lake.db.orders", real["tables"][0]["requirements"])
     assert 0 < reached < 200
     assert sorted((project / "tables/db/orders").rglob("*")) == log
 
@@ -97,15 +104,15 @@ def test_apply_does_nothing_that_the_tables_own_plan_does_not_say(project: Path,
         ({"table": "path:*"}, "ZL045"),
         ({"table": "lake.db.orders/../../../etc"}, "ZL045"),
         ({"format": "iceberg", "path": "/etc/passwd"}, "ZL041"),
-        ({"requires": None}, "ZL041"),
-        ({"requires": {"version": 0}}, "ZL203"),
-        ({"requires": {"version": 10**6}}, "ZL203"),
-        ({"requires": {"version": -5}}, "ZL203"),
-        ({"requires": {"version": 2**64}}, "ZL040"),
-        ({"requires": {"table_id": "another"}}, "ZL203"),
-        ({"requires": {"layout_id": "0" * 16}}, "ZL203"),
-        ({"requires": {"files": "0" * 64}}, "ZL203"),
-        ({"requires": {"schema": "x"}}, "ZL203"),
+        ({"requirements": []}, "ZL041"),
+        ({"version_is": {"version": 0}}, "ZL203"),
+        ({"version_is": {"version": 10**6}}, "ZL203"),
+        ({"version_is": {"version": -5}}, "ZL203"),
+        ({"version_is": {"version": 2**64}}, "ZL040"),
+        ({"table_is": {"table_id": "another"}}, "ZL203"),
+        ({"layout_is": {"layout_id": "0" * 16}}, "ZL203"),
+        ({"files_are": {"digest": "0" * 64}}, "ZL203"),
+        ({"schema_is": {"digest": "x"}}, "ZL203"),
         ({"files": -1}, "ZL041"),
         ({"files": 1e400}, "ZL040"),
     ],
@@ -115,8 +122,12 @@ def test_a_plan_of_something_else_is_refused(change: dict[str, Any], code: str, 
     assert ask("plan", "--out", "plan.json").code == 0
     plan = json.loads(Path("plan.json").read_text())
     for key, value in change.items():
-        old = plan["tables"][0].get(key)
-        plan["tables"][0][key] = {**old, **value} if isinstance(value, dict) and isinstance(old, dict) else value
+        table = plan["tables"][0]
+        required = [r for r in table["requirements"] if r["kind"] == key]
+        if required:
+            required[0].update(value)
+        else:
+            table[key] = value
     Path("plan.json").write_text(json.dumps(plan))
     answer = ask("apply", "plan.json", "--auto-approve")
     # a plan that is stale is shown as a plan is, one that is none is an error

@@ -21,15 +21,19 @@ from zlayout.report import html as page
 from zlayout.report.formats import REPORTERS
 from zlayout.report.text import TextOptions, render
 
-ANY = dataclasses.replace(HOSTILE, requires=ORDERS.requires)
-BODY = document.to_json(Plan("0.1.0", (*PLAN.tables, *APPLIED.tables, ANY)))
-FREE = {f.name for f in dataclasses.fields(Plan)} | {"status", "severity", "outcome", "measure"}
+ANY = dataclasses.replace(HOSTILE, requirements=ORDERS.requirements)
+BODY = document.to_json(dataclasses.replace(APPLIED, plan=Plan("0.1.0", (*PLAN.tables, *APPLIED.plan.tables, ANY))))
+FREE = {f.name for f in dataclasses.fields(Plan)} | {"status", "severity", "outcome", "measure", "kind", "reason"}
 
 
 def plan_of(name: str) -> Plan:
     """A plan in which every text that can be anything is this one."""
     body = json.loads(BODY)
+    number = {table["table"]: n for n, table in enumerate(body["tables"])}
     body["tables"] = [_named(t, name, n) for n, t in enumerate(body["tables"])]
+    body["results"] = {
+        f"{name}{number[table]}": _named(result, name, number[table]) for table, result in body["results"].items()
+    }
     return document.from_json(json.dumps(body), "plan.json")
 
 

@@ -12,6 +12,7 @@ from demo import scanned_files
 from spark.arenas import SparkArena
 from support.ranges import files_touched
 
+from zlayout.planner.actions import Reason
 from zlayout.planner.model import TablePlan
 from zlayout.table.state import TableState
 
@@ -102,7 +103,7 @@ def test_a_laid_out_table_is_rewritten_once_for_its_bounds(arena: SparkArena) ->
     cut = contract.plan(arena, spec)
     assert cut.state is not None
     assert _queried(arena, cut.state) == [len(cut.state.files)] * 3
-    assert {g.reason for g in cut.decision.plan.groups} == {"bounds cut short"}
+    assert {g.reason for g in cut.decision.plan.groups} == {Reason.BOUNDS_CUT}
     assert len(cut.decision.plan.properties) == 1
     contract.apply(arena, cut)
     done = contract.plan(arena, spec)

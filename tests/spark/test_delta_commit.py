@@ -17,6 +17,7 @@ from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Progress, W
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.delta.write import source_files
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.planner.requirements import PartitioningIs, PropertyIs, TableIs
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName, ZorderColumn
 from zlayout.table.state import PartitionField, TableState
@@ -323,7 +324,9 @@ def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(
     append(spark, delta_path, 0, 100)
     state = backend.observe(delta_table, ())
     work = replace(
-        work_for(delta_table, state, properties=(("note", "zlayout"),), groups=()), table_id="another", version=0
+        work_for(delta_table, state, properties=(("note", "zlayout"),), groups=()),
+        requirements=(TableIs("another"),),
+        version=0,
     )
     with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
         list(backend.execute(work, silent))
@@ -367,7 +370,7 @@ def test_a_partitioning_or_setting_that_somebody_else_changed_stays(
 ) -> None:
     append(spark, delta_path, 0, 100)
     state = backend.observe(delta_table, ())
-    by_p = {"partition_by": (PartitionField("p"),), "partition_before": (), "groups": ()}
+    by_p = {"partition_by": (PartitionField("p"),), "requirements": (PartitioningIs(()),), "groups": ()}
     frame = spark.read.format("delta").load(str(delta_path))
     overwrite = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     overwrite.partitionBy("b").save(str(delta_path))
@@ -378,9 +381,15 @@ def test_a_partitioning_or_setting_that_somebody_else_changed_stays(
     wanted = {"properties": ((name, "4"),), "groups": ()}
     for before in (None, "32"):
         with pytest.raises(CommitConflict, match=f"ZL320 .* has {name} = 40 since the plan"):
-            list(backend.execute(work_for(delta_table, state, **wanted, properties_before=((name, before),)), silent))
+            list(
+                backend.execute(
+                    work_for(delta_table, state, **wanted, requirements=(PropertyIs(name, before),)), silent
+                )
+            )
     assert backend.observe(delta_table, ()).properties[name] == "40"
     for before in ("40", "4"):
-        (done,) = backend.execute(work_for(delta_table, state, **wanted, properties_before=((name, before),)), silent)
+        (done,) = backend.execute(
+            work_for(delta_table, state, **wanted, requirements=(PropertyIs(name, before),)), silent
+        )
         assert isinstance(done, Commit)
         assert backend.observe(delta_table, ()).properties[name] == "4"

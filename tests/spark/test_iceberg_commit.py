@@ -20,6 +20,7 @@ from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
+from zlayout.planner.requirements import PartitioningIs, PropertyIs, TableIs
 from zlayout.planner.work import Group
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
@@ -169,16 +170,20 @@ def test_a_partitioning_that_somebody_else_changed_stays(
     create(spark, iceberg_table, 2)
     state = backend.observe(iceberg_table, [])
     spark.sql(f"alter table {iceberg_table} add partition field b")
-    wanted = work(state, iceberg_table, partition_by=(PartitionField("p"),), partition_before=())
+    wanted = work(state, iceberg_table, partition_by=(PartitionField("p"),), requirements=(PartitioningIs(()),))
     with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
         list(backend.execute(wanted, lambda _: None))
     assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
     spark.sql(f"alter table {iceberg_table} set tblproperties ('team' = 'b')")
-    wanted = replace(wanted, partition_before=("b",), properties=(("team", "x"),), properties_before=(("team", None),))
+    wanted = replace(
+        wanted, properties=(("team", "x"),), requirements=(PartitioningIs(("b",)), PropertyIs("team", None))
+    )
     with pytest.raises(CommitConflict, match=r"ZL320 .* has team = b since the plan"):
         list(backend.execute(wanted, lambda _: None))
     assert backend.observe(iceberg_table, []).partition_fields == (PartitionField("b"),)
-    (settings, done) = backend.execute(replace(wanted, properties_before=(("team", "b"),)), lambda _: None)
+    (settings, done) = backend.execute(
+        replace(wanted, requirements=(PartitioningIs(("b",)), PropertyIs("team", "b"))), lambda _: None
+    )
     assert (settings.kind, done.kind) == ("settings", "rewrite")
 
 
@@ -408,7 +413,7 @@ def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(
 ) -> None:
     create(spark, iceberg_table, 2)
     state = backend.observe(iceberg_table, [])
-    wanted = work(state, iceberg_table, properties=(("team", "x"),), groups=(), table_id="another")
+    wanted = work(state, iceberg_table, properties=(("team", "x"),), groups=(), requirements=(TableIs("another"),))
     with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
         list(backend.execute(wanted, lambda _: None))
     assert "team" not in backend.observe(iceberg_table, []).properties

@@ -120,5 +120,5 @@ def test_what_zlayout_laid_out_has_the_same_layout_again(arena: SparkArena, caps
     contract.apply(arena, contract.plan(arena, spec))
     assert imported(arena).layout.layout_id == spec.layout.layout_id
     table = planned(capsys)
-    assert (table["drift"], table["groups"], table["diagnostics"]) == ([], [], [])
+    assert (table["drift"], table["actions"], table["diagnostics"]) == ([], [], [])
     assert run(["drift"]) == 0

@@ -10,9 +10,10 @@ from typing import Literal
 from zlayout.app.plan import Planned, look, plan_table
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notice, Notify, Outcome
+from zlayout.planner.actions import Reason
 from zlayout.planner.budget import take
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.model import BLIND, TablePlan
+from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.tuning import give_back_freed_memory
 
@@ -49,9 +50,9 @@ class Applied:
             return self.error.exit_code
         if self.after is None or self.forgotten:
             return 1
-        if self.within_budget and self.after.status == "changes":
+        if self.within_budget and self.after.status is Status.CHANGES:
             return 0
-        return {"unchanged": 0, "refused": Refused.exit_code}.get(self.after.status, 1)
+        return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
 
 
 def apply_table(
@@ -82,7 +83,7 @@ def apply_table(
             if options.max_rewrite_bytes is not None:
                 size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
                 after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=size))
-            if after.decision.plan.status in ("refused", "error"):
+            if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
                 break
             current = after
     except ZlayoutError as error:
@@ -111,7 +112,7 @@ def new_run(planned: Planned) -> Applied:
 
 def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
     """Whether a dropped group was for longer bounds and has files that live on and that no group takes now."""
-    blind = {g.id for g in before.decision.plan.groups if g.reason == BLIND} & failed
+    blind = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_CUT} & failed
     if not blind or after.state is None:
         return False
     left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
@@ -129,7 +130,7 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
     """
     if planned.state is None:
         raise TableError(*planned.decision.plan.diagnostics)
-    version = saved.requires.version if saved.requires else None
+    version = saved.version
     again = planned
     if saved.left_over is not None:
         offered = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
@@ -143,7 +144,7 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
             hint="run `zlayout plan` again and review it",
             location=planned.spec.location,
         )
-    if again.decision.plan.status == "error":
+    if again.decision.plan.status is Status.ERROR:
         raise TableError(*again.decision.plan.diagnostics)
     if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
         raise Refused(*reasons)

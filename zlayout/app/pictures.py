@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from zlayout.app.plan import Planned
 from zlayout.planner.drawing import boxes_of, draw, strip
-from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Boxes, StripCell
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.run_report import RunReport
 
 # A page with more pictures than this is heavy to load; the tables with most to rewrite come first.
 MOST_PICTURES = 50
@@ -18,7 +18,7 @@ MOST_PICTURES = 50
 CHEAP_FILES = 200_000
 
 
-def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> Plan:
+def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> RunReport:
     """The plan with a picture for each of the MOST_PICTURES tables that have most to rewrite, then most files.
 
     most_files: leave out tables of more files than that.
@@ -26,29 +26,26 @@ def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None
     readable = {p.decision.plan.table: p for p in planned if p.state is not None and len(p.state.files)}
     if most_files is not None:
         readable = {name: p for name, p in readable.items() if p.decision.plan.files <= most_files}
-    order = sorted((t for t in plan.tables if t.table in readable), key=lambda t: (-t.rewrite_bytes, -t.files))
-    chosen = {t.table for t in order[:MOST_PICTURES]}
-    tables = tuple(_drawn(t, readable[t.table]) if t.table in chosen else t for t in plan.tables)
-    return replace(plan, tables=tables)
+    tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)
+    order = sorted(tables, key=lambda t: (-t.rewrite_bytes, -t.files))
+    return RunReport(plan, pictures={t.table: _drawn(t, readable[t.table]) for t in order[:MOST_PICTURES]})
 
 
-def _drawn(table: TablePlan, planned: Planned) -> TablePlan:
+def _drawn(table: TablePlan, planned: Planned) -> Picture:
     assert planned.state is not None
-    if table.status == "error":
-        return table
     predictable = any(c.predicted is not None for c in table.columns) and table.partitioning is None
-    return replace(table, picture=draw(planned.spec, planned.state, planned.decision.groups, predictable=predictable))
+    return draw(planned.spec, planned.state, planned.decision.groups, predictable=predictable)
 
 
-def looked_again(before: TablePlan, again: Planned) -> tuple[Boxes | None, tuple[StripCell, ...]]:
+def looked_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripCell, ...]]:
     """The boxes and the strip of a table after its run, of the partition that was drawn before; none if none was.
 
     None either where the spec does not fit the table any more, as when a column was dropped meanwhile.
     """
-    if before.picture is None or again.decision.plan.status == "error":
+    if before is None or again.decision.plan.status is Status.ERROR:
         return None, ()
     if again.state is None or not len(again.state.files):
         return None, ()
     files = again.state.files
     nothing = files.bytes < 0
-    return boxes_of(again.spec, files, before.picture.partition), strip(again.spec, files, nothing)
+    return boxes_of(again.spec, files, before.partition), strip(again.spec, files, nothing)

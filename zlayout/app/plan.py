@@ -12,7 +12,7 @@ from zlayout.formats.base import Backend
 from zlayout.planner.budget import spend
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide, partitioning
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 
@@ -88,6 +88,6 @@ def _unreadable(spec: LayoutSpec, backend: Backend, error: ZlayoutError) -> Tabl
         table=str(spec.table),
         format=backend.capabilities.format,
         location=spec.location,
-        status="error",
+        status=Status.ERROR,
         diagnostics=error.diagnostics,
     )

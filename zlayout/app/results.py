@@ -8,22 +8,24 @@ from dataclasses import replace
 from zlayout.app.apply import Applied
 from zlayout.app.pictures import looked_again
 from zlayout.errors import CommitUnknown, Diagnostic
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status
+from zlayout.planner.picture import Picture
 from zlayout.planner.result import MeasuredColumn, Outcome, TableResult
+from zlayout.planner.run_report import RunReport
 
 
-def with_results(plan: Plan, done: Sequence[Applied]) -> Plan:
-    """The plan with a result for each table that apply got to, drawn again where it had been drawn."""
-    by_name = {applied.table: applied for applied in done}
-    tables = (replace(t, result=_drawn(t, by_name[t.table])) if t.table in by_name else t for t in plan.tables)
-    return replace(plan, tables=tuple(tables))
+def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
+    """The report with a result for each table that apply got to, drawn again where it had been drawn."""
+    report = RunReport.of(shown)
+    results = {applied.table: _drawn(report.pictures.get(applied.table), applied) for applied in done}
+    return replace(report, results=results)
 
 
-def _drawn(table: TablePlan, applied: Applied) -> TableResult:
+def _drawn(before: Picture | None, applied: Applied) -> TableResult:
     result = result_of(applied)
     if applied.again is None:
         return result
-    boxes, strip = looked_again(table, applied.again)
+    boxes, strip = looked_again(before, applied.again)
     return replace(result, boxes=boxes, strip=strip)
 
 
@@ -49,18 +51,18 @@ def result_of(applied: Applied) -> TableResult:
 
 def _outcome(applied: Applied) -> Outcome:
     if isinstance(applied.error, CommitUnknown):
-        return "unknown"
+        return Outcome.UNKNOWN
     if applied.interrupted:
-        return "interrupted"
+        return Outcome.INTERRUPTED
     if applied.error is not None:
-        return "failed"
-    if applied.after is None or applied.after.status == "error":
-        return "unknown"
+        return Outcome.FAILED
+    if applied.after is None or applied.after.status is Status.ERROR:
+        return Outcome.UNKNOWN
     if applied.forgotten:
-        return "not_yet"
-    if applied.after.status == "unchanged":
-        return "as_declared"
-    return "within_budget" if applied.within_budget else "not_yet"
+        return Outcome.NOT_YET
+    if applied.after.status is Status.UNCHANGED:
+        return Outcome.AS_DECLARED
+    return Outcome.WITHIN_BUDGET if applied.within_budget else Outcome.NOT_YET
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
@@ -69,6 +71,6 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         # What a cancelled job throws says nothing that the person who stopped it does not know.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
-    if applied.after is None or _outcome(applied) not in ("as_declared", "within_budget"):
+    if applied.after is None or _outcome(applied) not in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET):
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     return tuple(problems)

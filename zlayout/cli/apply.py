@@ -23,7 +23,7 @@ from zlayout.cli.spark_log import tell_log
 from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import Decision
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.stale import Staleness
 from zlayout.report import text
 from zlayout.report.text import result_text
@@ -53,26 +53,29 @@ def apply_command(
         )
     reviewed = _is_plan_file(request)
     if reviewed:
-        saved = document.read(Path(request.select[0]))
+        read = document.read(Path(request.select[0]))
+        saved = read.plan
         if not saved.has_changes:
-            return shown.end(saved, saved.exit_code, f"{text.last_line(saved)}\n")
+            return shown.end(read, saved.exit_code, f"{text.last_line(saved)}\n")
         planning = _check_saved(saved, request, stale)
     else:
         planning = make_plan(request)
-    plan = planning.document(pictures=reports.need_pictures)
+    report = planning.document(pictures=reports.need_pictures)
     if reviewed:
-        plan = replace(plan, tables=(*plan.tables, *_not_changing(saved, planning, request)))
-    shown.plan(plan, planning.heading())
-    if plan.with_status("refused"):
+        tables = (*report.plan.tables, *_not_changing(saved, planning, request))
+        report = replace(report, plan=replace(report.plan, tables=tables))
+    plan = report.plan
+    shown.plan(report, planning.heading())
+    if plan.with_status(Status.REFUSED):
         console.say(
             "Refused; nothing was written. Correct the above, or leave those tables out with --exclude.", "error"
         )
-        return shown.end(plan, plan.exit_code)
+        return shown.end(report, plan.exit_code)
     if not plan.has_changes:
-        return shown.end(plan, plan.exit_code)
+        return shown.end(report, plan.exit_code)
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not applied; nothing was written.")
-        return shown.end(plan, 1)
+        return shown.end(report, 1)
     done, code = _execute(planning, request, shown, verify, 1 if reviewed else ATTEMPTS)
     problems = [diagnostic for applied in done for diagnostic in result_of(applied).problems]
     for diagnostic in problems:
@@ -80,7 +83,7 @@ def apply_command(
     if not problems:
         planning.runtime.discard_log()
     tell_log(planning.runtime, console)
-    finished = with_results(plan, done)
+    finished = with_results(report, done)
     code = code if code == INTERRUPTED else plan.exit_code or code
     return shown.end(finished, code, _outcomes(done, console.text_options().width))
 
@@ -91,7 +94,7 @@ def _is_plan_file(request: PlanRequest) -> bool:
 
 def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Planning:
     """The saved plan's tables; one that is not as the plan says any more as it is now, refused (ZL203)."""
-    changing = {t.table: t for t in saved.with_status("changes")}
+    changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
     planning = make_plan(request, changing)
     checked = []
     for planned in planning.planned:
@@ -100,7 +103,7 @@ def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Plannin
         try:
             checked.append(check_saved(changing[str(table)], planned, backend, request.options, stale))
         except Refused as why:
-            now = replace(planned.decision.plan, status="refused", diagnostics=why.diagnostics)
+            now = replace(planned.decision.plan, status=Status.REFUSED, diagnostics=why.diagnostics)
             checked.append(replace(planned, decision=Decision(now)))
     return replace(planning, planned=tuple(checked))
 
@@ -108,14 +111,14 @@ def _check_saved(saved: Plan, request: PlanRequest, stale: Staleness) -> Plannin
 def _not_changing(saved: Plan, planning: Planning, request: PlanRequest) -> tuple[TablePlan, ...]:
     """What the saved plan could not read, or refused: as told then, unless left out now."""
     chosen = {str(spec.table) for spec in select_layouts(planning.project.layouts, (), request.exclude)}
-    return tuple(t for t in (*saved.with_status("error"), *saved.with_status("refused")) if t.table in chosen)
+    return tuple(t for t in (*saved.with_status(Status.ERROR), *saved.with_status(Status.REFUSED)) if t.table in chosen)
 
 
 def _execute(
     planning: Planning, request: PlanRequest, shown: Shown, verify: Literal["gate", "full"], attempts: int
 ) -> tuple[list[Applied], int]:
     """Apply table after table; what was done to each, and the exit code."""
-    changing = [p for p in planning.planned if p.decision.plan.status == "changes"]
+    changing = [p for p in planning.planned if p.decision.plan.status is Status.CHANGES]
     done: list[Applied] = []
     runtime = planning.runtime
     interrupts = Interrupts(lambda: _stop(shown.console, runtime, progress))

@@ -13,7 +13,8 @@ from zlayout.app.results import result_of
 from zlayout.cli.console import Console
 from zlayout.cli.views import HEARTBEAT, Moment
 from zlayout.formats.base import GroupFailed, Notice, Outcome
-from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
+from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
+from zlayout.planner.run_report import RunReport
 
 
 class Events:
@@ -35,14 +36,14 @@ class Events:
         """`version`, then `planned_change` for each table that is not as declared."""
         self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
         for table in plan.tables:
-            if table.status != "unchanged":
+            if table.status is not Status.UNCHANGED:
                 self.emit("planned_change", **_planned(table))
 
-    def summary(self, plan: Plan, exit_code: int) -> None:
+    def summary(self, report: RunReport, exit_code: int) -> None:
         """`change_summary`: how many tables ended how, and the exit code of the command."""
-        outcomes = [t.result.outcome for t in plan.tables if t.result]
+        outcomes = [result.outcome for result in report.results.values()]
         counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
-        self.emit("change_summary", tables=len(plan.tables), outcomes=counts, exit_code=exit_code)
+        self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
 
     def open(self) -> None:
         pass
@@ -79,7 +80,7 @@ class Events:
         body = dataclasses.asdict(result)
         for measured in ("columns", "size_histogram", "boxes", "strip"):
             body.pop(measured)
-        kind = "apply_complete" if result.outcome in ("as_declared", "within_budget") else "apply_errored"
+        kind = "apply_complete" if result.succeeded else "apply_errored"
         self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)
 
     def close(self) -> None:
@@ -87,16 +88,17 @@ class Events:
 
 
 def _planned(table: TablePlan) -> dict[str, Any]:
+    groups = table.groups
     return {
         "table": table.table,
         "status": table.status,
         "drift": [d.key for d in table.drift],
         "properties": [p.name for p in table.properties],
         "repartition": table.partitioning is not None,
-        "reasons": sorted({g.reason for g in table.groups}),
-        "groups": len(table.groups),
-        "files": sum(g.files for g in table.groups),
+        "reasons": sorted({g.reason for g in groups}),
+        "groups": len(groups),
+        "files": sum(g.files for g in groups),
         "bytes": table.rewrite_bytes,
-        "target_files": sum(g.target_files for g in table.groups),
+        "target_files": sum(g.target_files for g in groups),
         "diagnostics": [dataclasses.asdict(d) for d in table.diagnostics],
     }

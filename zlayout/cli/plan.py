@@ -21,6 +21,7 @@ from zlayout.formats.registry import backend_for
 from zlayout.planner import document
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report import text
 from zlayout.report.words import plural
 from zlayout.spark.session import SparkRuntime
@@ -60,11 +61,11 @@ class Planning:
     def plan(self) -> Plan:
         return as_plan(self.planned)
 
-    def document(self, *, pictures: bool, out: bool = False) -> Plan:
+    def document(self, *, pictures: bool, out: bool = False) -> RunReport:
         """The plan, with what the HTML report draws if `pictures`; for a plan file (`out`), if it is cheap to draw."""
         if pictures:
             return with_pictures(self.plan, self.planned)
-        return with_pictures(self.plan, self.planned, CHEAP_FILES) if out else self.plan
+        return with_pictures(self.plan, self.planned, CHEAP_FILES) if out else RunReport(self.plan)
 
     def heading(self) -> str:
         count = len(self.planned)
@@ -123,37 +124,38 @@ def plan_command(
     request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
 ) -> int:
     planning = make_plan(request)
-    plan = planning.document(pictures=reports.need_pictures, out=out is not None)
+    report = planning.document(pictures=reports.need_pictures, out=out is not None)
+    plan = report.plan
     code = plan.exit_code or (CHANGES if detailed_exitcode and plan.has_changes else 0)
     if out is not None:
-        write_plan(out, plan)
+        write_plan(out, report)
         console.say(f"plan written to {out}")
-    _show(plan, planning.heading(), output, console, reports)
-    reports.finish(plan, console, code)
+    _show(report, planning.heading(), output, console, reports)
+    reports.finish(report, console, code)
     return code
 
 
 def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
-    plan = document.read(planfile)
-    _show(plan, f"zlayout {plan.zlayout_version}  plan file {planfile}", output, console, reports)
-    reports.write(plan, console)
+    report = document.read(planfile)
+    _show(report, f"zlayout {report.plan.zlayout_version}  plan file {planfile}", output, console, reports)
+    reports.write(report, console)
     return 0
 
 
-def _show(plan: Plan, heading: str, output: str, console: Console, reports: Reports) -> None:
+def _show(report: RunReport, heading: str, output: str, console: Console, reports: Reports) -> None:
     """Print the plan, unless a report takes its place on stdout."""
     if reports.take_stdout:
         return
     console.result(
-        document.to_json(plan) if output == "json" else text.render(plan, console.text_options(), heading=heading)
+        document.to_json(report) if output == "json" else text.render(report, console.text_options(), heading=heading)
     )
 
 
-def write_plan(path: Path, plan: Plan) -> None:
+def write_plan(path: Path, report: RunReport) -> None:
     """Write the plan file whole or not at all. Raises SpecError ZL043."""
     if str(path) == "-":
         raise SpecError.of("ZL043", "expected a file for --out, found -", hint="--output json prints the plan")
-    text = document.to_json(plan)
+    text = document.to_json(report)
     if len(text) > document.MAX_BYTES:
         message = f"the plan is larger than {document.MAX_BYTES} bytes, which no command reads"
         raise SpecError.of("ZL043", message, hint="plan fewer tables at once, or less with --max-rewrite-bytes")

@@ -10,7 +10,8 @@ from pathlib import Path
 from zlayout.cli.console import Console
 from zlayout.cli.files import write_whole
 from zlayout.errors import SpecError, ZlayoutError
-from zlayout.planner.model import Plan
+from zlayout.planner.model import Plan, Status
+from zlayout.planner.run_report import RunReport
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import without_values
@@ -40,17 +41,17 @@ class Reports:
         """Whether the plan should have pictures: they take time to draw."""
         return any(name == "html" for name, _ in self.wanted)
 
-    def finish(self, plan: Plan, console: Console, exit_code: int) -> None:
+    def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
         """Write all reports, and GitHub's step summary and outputs where the environment names their files.
 
         exit_code: what the command will exit with. Raises SpecError ZL061.
         """
-        self.write(plan, console)
-        tell_github(seen_from(self._shown(plan), _below_checkout(os.environ)), exit_code, os.environ)
+        self.write(report, console)
+        tell_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
-    def write(self, plan: Plan, console: Console) -> None:
+    def write(self, report: Plan | RunReport, console: Console) -> None:
         """Write all reports. Raises SpecError ZL061."""
-        shown = self._shown(plan)
+        shown = self._shown(report)
         for name, path in self.wanted:
             text = REPORTERS[name](seen_from(shown, _below_checkout(os.environ)) if name in FROM_CHECKOUT else shown)
             if path == STDOUT:
@@ -62,8 +63,8 @@ class Reports:
                 raise _unwritable(path, error) from error
             console.say(f"{name} report written to {path}")
 
-    def _shown(self, plan: Plan) -> Plan:
-        return plan if self.show_values else without_values(plan)
+    def _shown(self, report: Plan | RunReport) -> RunReport:
+        return RunReport.of(report) if self.show_values else without_values(report)
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:
@@ -94,13 +95,13 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
     return Reports(tuple(wanted), show_values)
 
 
-def tell_github(plan: Plan, exit_code: int, environ: Mapping[str, str]) -> None:
+def tell_github(report: RunReport, exit_code: int, environ: Mapping[str, str]) -> None:
     """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if any. Raises SpecError ZL061."""
     if path := environ.get("GITHUB_STEP_SUMMARY"):
-        _append(path, markdown.render(plan, MOST_SUMMARY_BYTES))
+        _append(path, markdown.render(report, MOST_SUMMARY_BYTES))
     if path := environ.get("GITHUB_OUTPUT"):
-        changed = len(plan.with_status("changes"))
-        has_changes = str(plan.has_changes).lower()
+        changed = len(report.plan.with_status(Status.CHANGES))
+        has_changes = str(report.plan.has_changes).lower()
         _append(path, f"has_changes={has_changes}\nexit_code={exit_code}\ntables_changed={changed}\n")
 
 

@@ -9,7 +9,7 @@ from zlayout.cli.events import Events
 from zlayout.cli.reports import Reports
 from zlayout.cli.views import Bars, Lines, View
 from zlayout.errors import SpecError
-from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report import text
 
 
@@ -18,7 +18,7 @@ class Shown(Protocol):
 
     console: Console
 
-    def plan(self, plan: Plan, heading: str) -> None:
+    def plan(self, report: RunReport, heading: str) -> None:
         """What is going to be done, before anybody is asked."""
         ...
 
@@ -26,8 +26,8 @@ class Shown(Protocol):
         """What is told of the work as it goes on."""
         ...
 
-    def end(self, plan: Plan, code: int, outcomes: str = "") -> int:
-        """Write the reports of `plan` (with results where there are any) and return `code`."""
+    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
+        """Write the reports and return `code`."""
         ...
 
 
@@ -38,17 +38,17 @@ class TextShown:
         self.console = console
         self._reports = reports
 
-    def plan(self, plan: Plan, heading: str) -> None:
+    def plan(self, report: RunReport, heading: str) -> None:
         if not self._reports.take_stdout:
-            self.console.result(text.render(plan, self.console.text_options(), heading=heading))
+            self.console.result(text.render(report, self.console.text_options(), heading=heading))
 
     def view(self) -> View:
         return Bars() if self.console.live else Lines(self.console)
 
-    def end(self, plan: Plan, code: int, outcomes: str = "") -> int:
+    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
         if not self._reports.take_stdout:
             self.console.result(outcomes)
-        self._reports.finish(plan, self.console, code)
+        self._reports.finish(report, self.console, code)
         return code
 
 
@@ -61,20 +61,20 @@ class JsonShown:
         self._reports = reports
         self._told = False
 
-    def plan(self, plan: Plan, heading: str) -> None:  # noqa: ARG002 - events carry no headings
-        self._events.planned(plan)
+    def plan(self, report: RunReport, heading: str) -> None:  # noqa: ARG002 - events carry no headings
+        self._events.planned(report.plan)
         self._told = True
 
     def view(self) -> View:
         return self._events
 
-    def end(self, plan: Plan, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - told as events
+    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - told as events
         if not self._told:
-            self._events.planned(plan)
+            self._events.planned(report.plan)
         try:
-            self._reports.finish(plan, self.console, code)
+            self._reports.finish(report, self.console, code)
         except SpecError:
-            self._events.summary(plan, 1)  # which the command ends with then
+            self._events.summary(report, 1)  # which the command ends with then
             raise
-        self._events.summary(plan, code)
+        self._events.summary(report, code)
         return code

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup, SetProperties
 from zlayout.planner.decision import Decision
 from zlayout.planner.diff import too_small
-from zlayout.planner.model import BLIND, DELETED, GroupPlan, TablePlan
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.requirements import FilesAre, PropertyIs
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.digests import digest_of
 
 
 def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tuple[Decision, ...]:
@@ -45,12 +46,12 @@ def _together(plan: TablePlan) -> list[list[int]]:
     Once a table's property makes bounds longer, files with short ones cannot be told from those that need no more
     (docs/adr/0004-cut-bounds.md), so that what is left over of them would be forgotten.
     """
-    blind = [number for number, group in enumerate(plan.groups) if group.reason == BLIND]
+    blind = [number for number, group in enumerate(plan.groups) if group.reason is Reason.BOUNDS_CUT]
     parts = Counter(group.partition for group in plan.groups)
     alone = [
         [number]
         for number, group in enumerate(plan.groups)
-        if group.reason != BLIND and not _changes_nothing(group, parts[group.partition])
+        if group.reason is not Reason.BOUNDS_CUT and not _changes_nothing(group, parts[group.partition])
     ]
     return [*alone, blind] if blind else alone
 
@@ -64,12 +65,12 @@ def _least_that_helps(decision: Decision) -> int:
     return min(pairs, default=decision.offer.whole.bytes if decision.offer else 0)
 
 
-def _changes_nothing(group: GroupPlan, parts: int) -> bool:
+def _changes_nothing(group: RewriteGroup, parts: int) -> bool:
     """Whether it makes one file of one file, among others of the partition that it stays mixed with.
 
     It would count as laid out, so that in the end nothing was left to do and nothing was gained.
     """
-    return parts > 1 and group.files == group.target_files == 1 and group.reason != DELETED
+    return parts > 1 and group.files == group.target_files == 1 and group.reason is not Reason.DELETED_ROWS
 
 
 def take(decision: Decision, ids: Collection[str]) -> Decision:
@@ -81,24 +82,34 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
     offer, plan = decision.offer, decision.plan
     if offer is None:
         return decision
+    offered = plan.groups
     kept = [number for number, group in enumerate(decision.groups) if group.id in ids]
     groups = tuple(decision.groups[number] for number in kept)
-    rest = offer.whole.bytes - sum(plan.groups[number].bytes for number in kept)
+    rest = offer.whole.bytes - sum(offered[number].bytes for number in kept)
     if not rest:
         return replace(decision, offer=None)
     saved = offer.saves[kept].sum(axis=0)
-    if any(group.reason == BLIND and group.id not in ids for group in plan.groups):
+    properties, diagnostics = plan.properties, plan.diagnostics
+    if any(group.reason is Reason.BOUNDS_CUT and group.id not in ids for group in offered):
         promises = [d for d in plan.diagnostics if d.code == "ZL406" and any(name in d.hint for name in offer.longer)]
-        plan = replace(
-            plan,
-            properties=tuple(p for p in plan.properties if p.name not in offer.longer),
-            diagnostics=tuple(d for d in plan.diagnostics if d not in promises),
-        )
-    if plan.partitioning is not None and plan.partitioning.full_rewrite:
-        plan, decision = replace(plan, partitioning=None), replace(decision, partition_by=None)
+        properties = tuple(p for p in plan.properties if p.name not in offer.longer)
+        diagnostics = tuple(d for d in plan.diagnostics if d not in promises)
+    partitioning = plan.partitioning
+    if partitioning is not None and partitioning.full_rewrite:
+        partitioning, decision = None, replace(decision, partition_by=None)
+    settings = (SetProperties(properties),) if properties else ()
+    change: tuple[ChangePartitioning, ...] = (partitioning,) if partitioning else ()
+    names = {p.name for p in properties}
     plan = replace(
         plan,
-        groups=tuple(plan.groups[number] for number in kept),
+        actions=(*settings, *change, *(offered[number] for number in kept)),
+        requirements=tuple(
+            r
+            for r in plan.requirements
+            if not (isinstance(r, PropertyIs) and r.name not in names)
+            and not (isinstance(r, FilesAre) and r.group not in ids)
+        ),
+        diagnostics=diagnostics,
         columns=tuple(
             replace(c, predicted=c.touched - float(saved[at]) if kept and c.predicted is not None else None)
             for at, c in enumerate(plan.columns)
@@ -107,10 +118,9 @@ def take(decision: Decision, ids: Collection[str]) -> Decision:
             offer.whole,
             # what was offered may be less than all: new files without the groups that they should be merged with
             groups=max(len(decision.groups) - len(kept), 1),
-            files=offer.whole.files - sum(plan.groups[number].files for number in kept),
+            files=offer.whole.files - sum(offered[number].files for number in kept),
             bytes=rest,
         ),
-        requires=replace(plan.requires, files=digest_of(group.files for group in groups)) if plan.requires else None,
     )
     return replace(decision, plan=plan, groups=groups, offer=None)
 
@@ -120,4 +130,4 @@ def _refused(spec: LayoutSpec, decision: Decision, budget: int, least: int) -> D
     if decision.offer is None or plan.left_over is None:
         return decision
     refusal = too_small(spec, budget, least)
-    return Decision(replace(plan, status="refused", diagnostics=(*plan.diagnostics, refusal)))
+    return Decision(replace(plan, status=Status.REFUSED, diagnostics=(*plan.diagnostics, refusal)))

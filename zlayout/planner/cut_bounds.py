@@ -7,13 +7,13 @@ values agree in as many characters as writers keep, all files have the same boun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from zlayout.planner.actions import CutBounds
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState, is_text
@@ -28,25 +28,7 @@ AGREE = 0.25
 BEYOND_LAYOUT = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class CutColumn:
-    """A column whose bounds are cut. length: at how many characters (bytes for binary) most of them are.
-
-    equal: of all `of` files, those whose two bounds are one cut prefix that another file of the partition has, too.
-    """
-
-    column: str
-    length: int
-    equal: int
-    of: int
-
-    @property
-    def same(self) -> bool:
-        """Whether so many are equal that skipping suffers."""
-        return self.equal >= SHARED * self.of and self.equal > 1
-
-
-def examine(files: FileTable, column: str) -> CutColumn | None:
+def examine(files: FileTable, column: str) -> CutBounds | None:
     """What the cut does to a column in these files; None where nothing is cut, or the cut leaves enough.
 
     Enough is left when most cut bounds differ and the values do not begin alike, as with hashes. The bounds of files
@@ -65,7 +47,9 @@ def examine(files: FileTable, column: str) -> CutColumn | None:
     )
     alike = _common_prefix(bounds, cut) >= max(1, AGREE * length)
     equal = _sharing(files.partition, bounds.lower, _one_prefix(bounds))
-    return CutColumn(column, length, equal, len(files)) if repeated >= SHARED * len(files) or alike else None
+    if repeated < SHARED * len(files) and not alike:
+        return None
+    return CutBounds(column, length, equal, len(files), same=equal >= SHARED * len(files) and equal > 1)
 
 
 def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
@@ -81,7 +65,7 @@ def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
     return blind
 
 
-def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutColumn, ...]:
+def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutBounds, ...]:
     """The columns of the files about to be rewritten (int64 indices) whose new bounds should be longer."""
     columns = [column.name for column in _columns(spec, state) if column.longer_bounds]
     if not chosen or not columns:
@@ -92,7 +76,7 @@ def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -
     return tuple(cut for cut in found if cut is not None)
 
 
-def _examine_blind(files: FileTable, column: str, keys: int) -> CutColumn | None:
+def _examine_blind(files: FileTable, column: str, keys: int) -> CutBounds | None:
     """The same of the partitions that are blind by themselves, which others with more files would outvote."""
     if column not in files.bounds:
         return None
@@ -100,7 +84,7 @@ def _examine_blind(files: FileTable, column: str, keys: int) -> CutColumn | None
     return examine(files.take(inside), column) if len(inside) else None
 
 
-def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutColumn, ...]:
+def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutBounds, ...]:
     """Columns that cannot be skipped by although the table's own settings keep long bounds already."""
     found = []
     for column in _columns(spec, state):

@@ -52,19 +52,17 @@ class Decision:
 
     def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
         """The decision as an order for a backend."""
-        requires = self.plan.requires
+        plan = self.plan
         return Work(
             table=spec.table,
             layout=spec.layout,
             run_id=run_id,
-            version=requires.version if requires else -1,
-            properties=tuple((p.name, p.after) for p in self.plan.properties),
+            version=-1 if plan.version is None else plan.version,
+            properties=tuple((p.name, p.after) for p in plan.properties),
             partition_by=self.partition_by,
             groups=self.groups,
             # Files that arrive outside `where` before the rewrite must stay outside it.
-            covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == self.plan.files,
+            covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == plan.files,
             verify=verify,
-            table_id=requires.table_id if requires else None,
-            properties_before=tuple((p.name, p.before) for p in self.plan.properties),
-            partition_before=self.plan.partitioning.before if self.plan.partitioning else None,
+            requirements=plan.requirements,
         )

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from zlayout.errors import Diagnostic
 from zlayout.planner import cut_bounds, forecast, ordered
+from zlayout.planner.actions import (
+    Action,
+    ChangePartitioning,
+    CutBounds,
+    PropertyChange,
+    PropertyReason,
+    Reason,
+    RewriteGroup,
+    SetProperties,
+    cut_text,
+)
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import Offer
 from zlayout.planner.decision import PlanOptions as PlanOptions
-from zlayout.planner.model import (
-    GroupPlan,
-    LeftOver,
-    PartitionChange,
-    PropertyChange,
-    Requires,
-    SettingDrift,
-    Status,
-    TablePlan,
-)
+from zlayout.planner.model import LeftOver, SettingDrift, Status, TablePlan
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.partitions import target_files
+from zlayout.planner.requirements import (
+    FilesAre,
+    LayoutIs,
+    PartitioningIs,
+    PropertyIs,
+    Requirement,
+    SchemaIs,
+    TableIs,
+    VersionIs,
+)
 from zlayout.planner.select import Selection, moved, savings
 from zlayout.planner.work import Capabilities, Group
 from zlayout.spec.model import LayoutSpec
@@ -43,7 +56,7 @@ def decide(
     """What must be done to bring the table to its spec. notes: the backend's own diagnostics on the layout."""
     diagnostics = check(spec, state)
     if any(d.severity == "error" for d in diagnostics):
-        return Decision(_facts(spec, state, "error", diagnostics=diagnostics))
+        return Decision(_facts(spec, state, Status.ERROR, diagnostics=diagnostics))
     fields = partitioning(spec, state)
     repartition = fields != state.partition_fields
     full = repartition and not capabilities.partition_evolution
@@ -62,7 +75,7 @@ def decide(
         most = min(budget or 0, spec.max_group_size or budget or 0)
         selection = ordered.select(spec, state, fields, now, blind, most)
     pinned = state.files.split([chosen.files for chosen in selection.groups])
-    digests, digest = digests_of(pinned)
+    digests, _ = digests_of(pinned)
     layout_id, target = spec.layout.layout_id, spec.layout.target_size
     groups = tuple(_group(layout_id, target, *part) for part in zip(pinned, digests, strict=True))
     short = cut_bounds.worth_longer(spec, state, [s.files for s in selection.groups])
@@ -73,16 +86,18 @@ def decide(
     if full and whole is not None and too_much:
         refusals = (*refusals, too_small(spec, whole.budget, whole.bytes))
     predictable = not selection.moves and capabilities.can_predict(spec.layout)
-    status: Status = "refused" if refusals else "changes" if change else "unchanged"
+    status = Status.REFUSED if refusals else Status.CHANGES if change else Status.UNCHANGED
     plan = _facts(
         spec,
         state,
         status,
-        requires=_requires(spec, state, digest),
+        actions=_actions(
+            properties,
+            _partition_change(spec, state, fields, full) if repartition else None,
+            [_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)],
+        ),
+        requirements=_requirements(spec, state, properties, [g.id for g in groups], digests),
         drift=_drift(spec, state, selection),
-        properties=properties,
-        partitioning=_partition_change(spec, state, fields, full) if repartition else None,
-        groups=tuple(_group_plan(state, g, s.reason) for g, s in zip(groups, selection.groups, strict=True)),
         decay=selection.decay,
         columns=forecast.columns(
             now,
@@ -103,7 +118,7 @@ def decide(
             *(() if selection.groups else ordered.note(spec, state)),
         ),
     )
-    if status != "changes":
+    if status is not Status.CHANGES:
         return Decision(plan)
     decision = Decision(plan, groups, fields if repartition else None)
     if whole is None:
@@ -158,12 +173,12 @@ def _group(layout_id: str, target_size: int, files: FileTable, digest: str) -> G
     )
 
 
-def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
+def _group_plan(state: TableState, group: Group, reason: Reason) -> RewriteGroup:
     partition = group.files.partition
     partitions = partition[:1] if (partition == partition[0]).all() else np.unique(partition)
     names = [partition_text(state.files.partitions[p]) for p in partitions[:2]]
     more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
-    return GroupPlan(
+    return RewriteGroup(
         id=group.id,
         partition=f"{names[0]}{more}",
         files=len(group.files),
@@ -175,14 +190,28 @@ def _group_plan(state: TableState, group: Group, reason: str) -> GroupPlan:
     )
 
 
-def _requires(spec: LayoutSpec, state: TableState, pinned: str) -> Requires:
-    return Requires(
-        table_id=state.table_id,
-        version=state.version,
-        layout_id=spec.layout.layout_id,
-        schema=state.schema_digest,
-        partitioning=", ".join(map(str, state.partition_fields)),
-        files=pinned,
+def _actions(
+    properties: tuple[PropertyChange, ...], partitioning: ChangePartitioning | None, groups: Sequence[RewriteGroup]
+) -> tuple[Action, ...]:
+    settings = (SetProperties(properties),) if properties else ()
+    return (*settings, *((partitioning,) if partitioning else ()), *groups)
+
+
+def _requirements(
+    spec: LayoutSpec,
+    state: TableState,
+    properties: Sequence[PropertyChange],
+    groups: Sequence[str],
+    digests: Sequence[str],
+) -> tuple[Requirement, ...]:
+    return (
+        TableIs(state.table_id),
+        VersionIs(state.version),
+        SchemaIs(state.schema_digest),
+        LayoutIs(spec.layout.layout_id),
+        PartitioningIs(tuple(map(str, state.partition_fields))),
+        *(PropertyIs(change.name, change.before) for change in properties),
+        *(FilesAre(group, digest) for group, digest in zip(groups, digests, strict=True)),
     )
 
 
@@ -209,35 +238,26 @@ def _drift(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[S
     )
 
 
-def _properties(
-    spec: LayoutSpec, state: TableState, short: tuple[cut_bounds.CutColumn, ...]
-) -> tuple[PropertyChange, ...]:
+def _properties(spec: LayoutSpec, state: TableState, short: tuple[CutBounds, ...]) -> tuple[PropertyChange, ...]:
     """Table properties that make writers collect bounds for every z-order column, long enough to tell files apart."""
-    wanted: dict[str, tuple[str, str]] = {}
+    wanted: dict[str, tuple[str, PropertyReason, str, CutBounds | None]] = {}
     for name in spec.column_names:
         column = state.column(name)
         if column is not None and not column.stats:
             for key, value in column.enable_stats:
-                wanted[key] = (value, f"no min/max statistics on {name}")
+                wanted[key] = (value, PropertyReason.NO_STATISTICS, name, None)
     for cut in short:
         for key, value in _longer(state, cut):
-            wanted.setdefault(key, (value, _cut_reason(cut)))
-    return tuple(
-        PropertyChange(key, state.properties.get(key), value, reason) for key, (value, reason) in wanted.items()
-    )
+            wanted.setdefault(key, (value, PropertyReason.BOUNDS_CUT, cut.column, cut))
+    return tuple(PropertyChange(key, state.properties.get(key), *change) for key, change in wanted.items())
 
 
-def _longer(state: TableState, cut: cut_bounds.CutColumn) -> tuple[tuple[str, str], ...]:
+def _longer(state: TableState, cut: CutBounds) -> tuple[tuple[str, str], ...]:
     column = state.column(cut.column)
     return column.longer_bounds if column else ()
 
 
-def _cut_reason(cut: cut_bounds.CutColumn) -> str:
-    equal = f" and equal in {cut.equal:,} of {cut.of:,} files" if cut.same else ""
-    return f"bounds of {cut.column} are cut at {cut.length} characters{equal}"
-
-
-def _cut_notes(spec: LayoutSpec, state: TableState, short: tuple[cut_bounds.CutColumn, ...]) -> tuple[Diagnostic, ...]:
+def _cut_notes(spec: LayoutSpec, state: TableState, short: tuple[CutBounds, ...]) -> tuple[Diagnostic, ...]:
     """ZL406 for each column that no layout can skip by, and what apply does about it."""
     place = spec.mark("zorder.columns")
     notes = [
@@ -248,16 +268,15 @@ def _cut_notes(spec: LayoutSpec, state: TableState, short: tuple[cut_bounds.CutC
     hint = "the table keeps long bounds already: unset that property and apply again if these files are older than it"
     notes += [(cut, hint) for cut in cut_bounds.hopeless(spec, state)]
     return tuple(
-        Diagnostic("ZL406", f"{_cut_reason(cut)}: no layout can skip by them", "note", hint, place)
-        for cut, hint in notes
+        Diagnostic("ZL406", f"{cut_text(cut)}: no layout can skip by them", "note", hint, place) for cut, hint in notes
     )
 
 
 def _partition_change(
     spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], full: bool
-) -> PartitionChange:
+) -> ChangePartitioning:
     before = tuple(map(str, state.partition_fields))
-    return PartitionChange(before, tuple(map(str, fields)), full, spec.mark("partition_by"))
+    return ChangePartitioning(before, tuple(map(str, fields)), full, spec.mark("partition_by"))
 
 
 def _refusals(spec: LayoutSpec, state: TableState, full: bool, options: PlanOptions) -> tuple[Diagnostic, ...]:

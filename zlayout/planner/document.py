@@ -12,6 +12,7 @@ from zlayout.errors import Location, Refused, SpecError
 from zlayout.message_text import escaped
 from zlayout.planner.coherent import incoherence
 from zlayout.planner.model import FORMAT_VERSION, Plan, summary
+from zlayout.planner.run_report import RunReport
 from zlayout.planner.typed import MismatchError, typed
 from zlayout.reading import parse_json, read_at_most
 
@@ -22,9 +23,10 @@ FREE_VALUES, CHARACTERS_A_VALUE = 180_000, 5
 HINT = "a plan file is what `zlayout plan --out FILE` writes; do not edit it"
 
 
-def to_json(plan: Plan) -> str:
-    """The plan as indented JSON with a `summary`; stable order, ASCII, ends with a newline."""
-    body = dataclasses.asdict(plan)
+def to_json(shown: Plan | RunReport) -> str:
+    """The plan, results and pictures as indented JSON with a `summary`; stable order, ASCII, ends with a newline."""
+    report = RunReport.of(shown)
+    plan, body = report.plan, dataclasses.asdict(report.plan)
     document = {
         "format_version": body.pop("format_version"),
         "zlayout_version": body.pop("zlayout_version"),
@@ -32,6 +34,8 @@ def to_json(plan: Plan) -> str:
         "has_changes": plan.has_changes,
         "summary": dataclasses.asdict(summary(plan.tables)),
         **body,
+        "results": {name: dataclasses.asdict(result) for name, result in report.results.items()},
+        "pictures": {name: dataclasses.asdict(picture) for name, picture in report.pictures.items()},
     }
     text = json.dumps(document, indent=2, allow_nan=False)
     # Lists of numbers on one line each. No string of JSON holds a newline, so that none can look like such a list.
@@ -40,8 +44,8 @@ def to_json(plan: Plan) -> str:
     )
 
 
-def from_json(text: str, path: str) -> Plan:
-    """The plan that `to_json` wrote. Raises SpecError ZL040 or ZL041 for what is not one, naming the place.
+def from_json(text: str, path: str) -> RunReport:
+    """The report that `to_json` wrote. Raises SpecError ZL040 or ZL041 for what is not one, naming the place.
 
     Raises Refused ZL206 for a plan of another version of the format.
     """
@@ -59,16 +63,17 @@ def from_json(text: str, path: str) -> Plan:
     for derived in ("summary", "exit_code", "has_changes"):
         document.pop(derived, None)
     try:
-        plan: Plan = typed(document, Plan)
+        parts = {"results": document.pop("results", {}), "pictures": document.pop("pictures", {})}
+        report: RunReport = typed({"plan": document, **parts}, RunReport)
     except MismatchError as error:
         message = f"not a plan file: {escaped(str(error))}"
         raise SpecError.of("ZL041", message, hint=HINT, location=Location(path)) from None
-    if wrong := incoherence(plan):
+    if wrong := incoherence(report):
         raise SpecError.of("ZL041", f"not a plan file: {escaped(wrong)}", hint=HINT, location=Location(path))
-    return plan
+    return report
 
 
-def read(path: Path) -> Plan:
+def read(path: Path) -> RunReport:
     """The plan in the file at `path`. Raises SpecError ZL040 when it cannot be read."""
     try:
         content = read_at_most(path, MAX_BYTES + 1)

@@ -1,27 +1,38 @@
 """The plan as plain data. Every report reads this; the plan file is its JSON (`zlayout.planner.document`).
 
-Nothing here holds a file path of a table: `apply` finds the files anew and compares their digest with `Requires`.
+Nothing here holds a path of a data file: `apply` selects the files again and compares their digests with `FilesAre`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.picture import Picture
-from zlayout.planner.result import TableResult
+from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
+from zlayout.planner.requirements import Requirement, VersionIs
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
-# The reason of a group in a partition that zlayout never laid out.
-FIRST = "not laid out yet"
-BLIND = "bounds cut short"
-DELETED = "deleted rows"
 
-Status = Literal["unchanged", "changes", "refused", "error"]
-Measure = Literal["unclustered", "touched", "small_files", "deleted_rows"]
+class Status(StrEnum):
+    """What the plan says about a table as a whole."""
+
+    UNCHANGED = "unchanged"
+    CHANGES = "changes"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+class Measure(StrEnum):
+    """A measure of decay, under its name in the spec's `tolerance`."""
+
+    UNCLUSTERED = "unclustered"
+    TOUCHED = "touched"
+    SMALL_FILES = "small_files"
+    DELETED_ROWS = "deleted_rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +42,6 @@ class SettingDrift:
     key: str
     before: Any
     after: Any
-    location: Location | None
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyChange:
-    """A table property that apply will set, and why."""
-
-    name: str
-    before: str | None
-    after: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
-    """A change of the partitioning. full_rewrite: every file of the table is replaced (Delta)."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    full_rewrite: bool
     location: Location | None
 
 
@@ -69,23 +60,6 @@ class Decay:
     @property
     def exceeded(self) -> bool:
         return self.value > self.tolerance
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
-    """One rewrite: its files inside one partition. `partition` is for reading (`l_month=2026-01`), '' if none.
-
-    partitions: how many its files are in; more than one where they are to be partitioned anew.
-    """
-
-    id: str
-    partition: str
-    files: int
-    bytes: int
-    rows: int
-    target_files: int
-    reason: str
-    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,35 +96,21 @@ class ColumnForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Requires:
-    """What must still hold when the plan is applied. `files` is the digest of the groups' files."""
-
-    table_id: str
-    version: int
-    layout_id: str
-    schema: str
-    partitioning: str
-    files: str
-
-
-@dataclass(frozen=True, slots=True)
 class TablePlan:
-    """All that the plan says about one table. `settings` is the declared layout under the spec's own keys.
+    """All that the plan says about one table.
 
-    picture: for the HTML report, where one was asked for. result: what apply did, in the report of an apply; None in
-    every plan.
+    actions: what apply does, in this order. requirements: what must still hold then. settings: the declared layout
+    under the keys of the spec.
     """
 
     table: str
     format: str
     location: Location
     status: Status
-    requires: Requires | None = None
+    actions: tuple[Action, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
     settings: tuple[tuple[str, Any], ...] = ()
     drift: tuple[SettingDrift, ...] = ()
-    properties: tuple[PropertyChange, ...] = ()
-    partitioning: PartitionChange | None = None
-    groups: tuple[GroupPlan, ...] = ()
     left_over: LeftOver | None = None
     decay: tuple[Decay, ...] = ()
     columns: tuple[ColumnForecast, ...] = ()
@@ -160,28 +120,43 @@ class TablePlan:
     partitions: int = 0
     size_histogram: tuple[tuple[str, int], ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    picture: Picture | None = None
-    result: TableResult | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether the table is not as declared, or not known to be, after an apply if there was one."""
-        if self.result is not None:
-            return self.result.outcome not in ("as_declared", "within_budget")
-        return self.status != "unchanged"
+    def properties(self) -> tuple[PropertyChange, ...]:
+        """The table properties to set."""
+        return tuple(
+            change for action in self.actions if isinstance(action, SetProperties) for change in action.changes
+        )
+
+    @property
+    def partitioning(self) -> ChangePartitioning | None:
+        """The change of the partitioning, if there is one."""
+        return next((action for action in self.actions if isinstance(action, ChangePartitioning)), None)
+
+    @property
+    def groups(self) -> tuple[RewriteGroup, ...]:
+        """The groups of files to rewrite."""
+        return tuple(action for action in self.actions if isinstance(action, RewriteGroup))
+
+    @property
+    def version(self) -> int | None:
+        """The version or snapshot that was planned from (-1: a table without one), None where none was read."""
+        return next((r.version for r in self.requirements if isinstance(r, VersionIs)), None)
 
     @property
     def is_first(self) -> bool:
         """Whether all that is planned is a first layout."""
-        return not self.drift and bool(self.groups) and all(g.reason == FIRST for g in self.groups)
+        groups = self.groups
+        return not self.drift and bool(groups) and all(g.reason is Reason.NOT_LAID_OUT for g in groups)
 
     @property
     def rewrite_bytes(self) -> int:
-        return sum(g.bytes for g in self.groups)
+        return sum(group.bytes for group in self.groups)
 
     @property
     def alters(self) -> bool:
-        return bool(self.properties) or self.partitioning is not None
+        """Whether table properties or the partitioning change."""
+        return any(not isinstance(action, RewriteGroup) for action in self.actions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +172,14 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        return any(t.status == "changes" for t in self.tables)
+        return any(t.status is Status.CHANGES for t in self.tables)
 
     @property
     def exit_code(self) -> int:
         """1 when a table could not be planned, 3 when one is refused, else 0."""
-        if self.with_status("error"):
+        if self.with_status(Status.ERROR):
             return 1
-        return 3 if self.with_status("refused") else 0
+        return 3 if self.with_status(Status.REFUSED) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +197,13 @@ class Summary:
 
 def summary(tables: Iterable[TablePlan]) -> Summary:
     tables = tuple(tables)
-    changing = [t for t in tables if t.status == "changes"]
+    changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(
         alter=sum(t.alters for t in changing),
         rewrite=sum(bool(t.groups) for t in changing),
-        unchanged=sum(t.status == "unchanged" for t in tables),
-        refused=sum(t.status == "refused" for t in tables),
-        failed=sum(t.status == "error" for t in tables),
+        unchanged=sum(t.status is Status.UNCHANGED for t in tables),
+        refused=sum(t.status is Status.REFUSED for t in tables),
+        failed=sum(t.status is Status.ERROR for t in tables),
         rewrite_bytes=sum(t.rewrite_bytes for t in changing),
         rewrite_files=sum(g.files for t in changing for g in t.groups),
     )

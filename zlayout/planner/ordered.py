@@ -40,9 +40,9 @@ def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ..
     mine, several = facts.in_scope, facts.files > 1
     tolerance = spec.tolerance
     measures: tuple[tuple[Measure, Floats, float], ...] = (
-        ("touched", now.ratio[mine & several], tolerance.touched),
-        ("small_files", facts.small[mine & (now.targets < facts.files)], tolerance.small_files),
-        ("deleted_rows", facts.deleted[mine], tolerance.deleted_rows),
+        (Measure.TOUCHED, now.ratio[mine & several], tolerance.touched),
+        (Measure.SMALL_FILES, facts.small[mine & (now.targets < facts.files)], tolerance.small_files),
+        (Measure.DELETED_ROWS, facts.deleted[mine], tolerance.deleted_rows),
     )
     worst = (Decay(name, float(v.max(initial=0.0)), limit, int((v > limit).sum())) for name, v, limit in measures)
     return tuple(measure for measure in worst if measure.value > 0)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.picture import Boxes, StripCell
 
-Outcome = Literal["as_declared", "within_budget", "not_yet", "failed", "unknown", "interrupted"]
+
+class Outcome(StrEnum):
+    """How an apply left a table."""
+
+    AS_DECLARED = "as_declared"
+    WITHIN_BUDGET = "within_budget"
+    NOT_YET = "not_yet"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +52,8 @@ class TableResult:
     size_histogram: tuple[tuple[str, int], ...] = ()
     boxes: Boxes | None = None
     strip: tuple[StripCell, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the table is as declared, or as far as a byte budget allows."""
+        return self.outcome in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)

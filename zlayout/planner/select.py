@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zlayout.planner.actions import Reason
 from zlayout.planner.classes import classes_of
 from zlayout.planner.forecast import Measured
 from zlayout.planner.merge import Decayed, measure_decayed, merge, saved
-from zlayout.planner.model import BLIND, DELETED, FIRST, Decay, Measure
+from zlayout.planner.model import Decay, Measure
 from zlayout.planner.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.spec.model import LayoutSpec
@@ -29,15 +30,14 @@ from zlayout.table.sums import counts, sums
 # reason to rewrite again. It is off by more where files are few: by SETTLED / sqrt(files) of the tolerance, and never
 # by less than SETTLED_LEAST.
 SETTLED, SETTLED_LEAST = 0.8, 0.1
-CHANGED = "partitioned otherwise"
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Files (int64 index into the FileTable) that one rewrite should replace, and the reason in plain words."""
+    """Files (int64 index into the FileTable) that one rewrite should replace, and the reason."""
 
     files: Index
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def select(
 
 def moved(files: FileTable, index: Index) -> Selected:
     """Files that are to be partitioned anew."""
-    return Selected(index, CHANGED if (files.layout[index] >= 0).any() else FIRST)
+    return Selected(index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT)
 
 
 def _choose(
@@ -262,24 +262,24 @@ def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence
     return np.where(several[:, None], now.touched - saves, touched)
 
 
-def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> str:
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> Reason:
     if facts.stale[partition]:
-        return "laid out otherwise"
+        return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
-        return FIRST
+        return Reason.NOT_LAID_OUT
     if cut[partition]:
-        return BLIND
-    return DELETED if facts.deleted[partition] > spec.tolerance.deleted_rows else "decayed"
+        return Reason.BOUNDS_CUT
+    return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
     """The worst partition of each measure, where it counts: in a partition that zlayout laid out at least in part."""
     tolerance = spec.tolerance
     measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
-        "unclustered": (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),
-        "touched": (touched, known & facts.mixed, tolerance.touched),
-        "small_files": (facts.small, known & facts.mixed, tolerance.small_files),
-        "deleted_rows": (facts.deleted, known, tolerance.deleted_rows),
+        Measure.UNCLUSTERED: (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),
+        Measure.TOUCHED: (touched, known & facts.mixed, tolerance.touched),
+        Measure.SMALL_FILES: (facts.small, known & facts.mixed, tolerance.small_files),
+        Measure.DELETED_ROWS: (facts.deleted, known, tolerance.deleted_rows),
     }
     worst = []
     for name, (values, counted, limit) in measures.items():

@@ -1,73 +1,124 @@
-"""May a saved plan still be applied? Compares what it requires with the table as it is now."""
+"""Decides whether a saved plan may still be applied: compares its requirements with the table as it is now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
+from zlayout.planner.actions import Action, ChangePartitioning, RewriteGroup
 from zlayout.planner.decision import Decision
-from zlayout.planner.model import PartitionChange, Requires, TablePlan
+from zlayout.planner.model import TablePlan
+from zlayout.planner.requirements import (
+    FilesAre,
+    LayoutIs,
+    Observed,
+    PartitioningIs,
+    PropertyIs,
+    Requirement,
+    SchemaIs,
+    TableIs,
+    VersionIs,
+    violated,
+)
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import TableState, identities
+from zlayout.table.state import FileTable, TableState, identities
 
 Staleness = Literal["compatible", "strict"]
+
+_CHANGED = {
+    TableIs: "the table was dropped and created again",
+    SchemaIs: "the table's schema changed",
+    LayoutIs: "the layout spec changed",
+    PartitioningIs: "the table's partitioning changed",
+}
 
 
 def staleness(
     saved: TablePlan, spec: LayoutSpec, again: Decision, now: TableState, mode: Staleness
 ) -> tuple[Diagnostic, ...]:
-    """Why the saved plan may not be applied; empty when it may.
+    """Find why the saved plan may not be applied.
 
-    again: the decision made anew from the saved version of the table. now: the table at this moment. Appends since
-    then are fine unless mode is `strict`; a changed spec, schema, partitioning or pinned file never is.
+    Args:
+        saved: the plan from the file.
+        spec: the declared layout now.
+        again: the decision made again from the saved version of the table.
+        now: the table at this moment.
+        mode: `compatible` accepts appends since the plan, `strict` does not. Neither accepts another spec, schema or
+            partitioning, or a change of the files to rewrite.
+
+    Returns:
+        One ZL203 for each reason; empty where the plan may be applied.
     """
-    old, new = saved.requires, again.plan.requires
-    if old is None or new is None:
-        return (_refusal(spec, "the plan names no table version", "make the plan again"),)
-    reasons = _reasons(old, new, again, now, mode) or _changed_settings(saved, again.plan, now)
+    if saved.version is None:
+        return (_refusal(spec, "the plan names no table version", "plan again"),)
+    observed = _observed(spec, now, again, mode)
+    broken = violated(saved.requirements, observed)
+    reasons = (
+        [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
+        or _other_selection(saved.requirements, again.plan.requirements)
+        or _moved_on(broken, now)
+        or _changed_files([group.files for group in again.groups], now)
+        or _other_settings(saved.actions, again.plan.actions)
+        or _changed_properties(violated((*saved.requirements, *again.plan.requirements), observed))
+    )
     return tuple(_refusal(spec, reason, "run `zlayout plan` again and review it") for reason in reasons)
 
 
-def _reasons(old: Requires, new: Requires, again: Decision, now: TableState, mode: Staleness) -> list[str]:
-    reasons = []
-    if old.table_id != now.table_id:
-        reasons.append("the table was dropped and made again")
-    if old.layout_id != new.layout_id:
-        reasons.append("the layout spec changed")
-    if old.schema != now.schema_digest:
-        reasons.append("the table's schema changed")
-    if old.partitioning != ", ".join(map(str, now.partition_fields)):
-        reasons.append("the table's partitioning changed")
-    if reasons:
-        return reasons
-    if old.files != new.files:
-        return ["the plan's files are not the ones this spec selects"]
-    if mode == "strict" and old.version != now.version:
-        return [f"the table is at version {now.version}, the plan was made at {old.version}"]
-    changed = _changed_files(again, now)
+def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Staleness) -> Observed:
+    return Observed(
+        table_id=now.table_id,
+        version=now.version if mode == "strict" else None,
+        schema=now.schema_digest,
+        layout_id=spec.layout.layout_id,
+        partitioning=tuple(map(str, now.partition_fields)),
+        properties=now.properties,
+        files={r.group: r.digest for r in again.plan.requirements if isinstance(r, FilesAre)},
+    )
+
+
+def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> list[str]:
+    """Whether the saved plan's groups or kinds of requirements are not those of the plan that is made again."""
+    saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
+    missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
+    if saved_files != again_files or missing:
+        return ["the plan's files are not the ones that this spec selects"]
+    return []
+
+
+def _moved_on(broken: Iterable[Requirement], now: TableState) -> list[str]:
+    planned = [r.version for r in broken if isinstance(r, VersionIs)]
+    return [f"the table is at version {now.version}, the plan was made at {version}" for version in planned]
+
+
+def _changed_files(pinned: Sequence[FileTable], now: TableState) -> list[str]:
+    """Files to rewrite, by (path, version_key), that are no longer live."""
+    keys = identities(pinned)
+    changed = len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
     return [f"{changed} of the plan's files were changed or removed"] if changed else []
 
 
-def _changed_settings(saved: TablePlan, again: TablePlan, now: TableState) -> list[str]:
+def _other_settings(saved: Sequence[Action], again: Sequence[Action]) -> list[str]:
     """Settings are not always versioned with the table: what was reviewed must be what would be done now."""
-    if saved.properties != again.properties or _change(saved) != _change(again):
-        return ["the settings to change are not the ones in the plan"]
-    changed = [p.name for p in saved.properties if now.properties.get(p.name) != p.before]
-    return [f"the table's properties changed: {', '.join(changed)}"] if changed else []
+    same = _settings(saved) == _settings(again)
+    return [] if same else ["the settings to change are not the ones in the plan"]
 
 
-def _change(plan: TablePlan) -> PartitionChange | None:
-    """The change of the partitioning, wherever it stands in the spec, and from wherever that is read."""
-    return plan.partitioning and replace(plan.partitioning, location=None)
+def _settings(actions: Iterable[Action]) -> list[Action]:
+    """The changes of settings, without where in the spec they are declared."""
+    return [
+        replace(action, location=None) if isinstance(action, ChangePartitioning) else action
+        for action in actions
+        if not isinstance(action, RewriteGroup)
+    ]
 
 
-def _changed_files(again: Decision, now: TableState) -> int:
-    """How many pinned (path, version_key) are no longer live."""
-    keys = identities([group.files for group in again.groups])
-    return len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
+def _changed_properties(broken: Iterable[Requirement]) -> list[str]:
+    names = dict.fromkeys(r.name for r in broken if isinstance(r, PropertyIs))
+    return [f"the table's properties changed: {', '.join(names)}"] if names else []
 
 
 def _refusal(spec: LayoutSpec, reason: str, hint: str) -> Diagnostic:

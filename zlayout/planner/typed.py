@@ -6,6 +6,8 @@ It ends at the first mistake, so that a file of nothing but mistakes costs no mo
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -38,7 +40,15 @@ def typed(value: Any, kind: Any, path: str = "") -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
-        return typed(value, next(a for a in arguments if a is not NoneType), path)
+        return _alternative(value, [a for a in arguments if a is not NoneType], path)
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise MismatchError(path, _NAMES[dict], value)
+        return {key: typed(item, arguments[1], f"{path}.{key[:60]}") for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if not isinstance(value, str) or value not in list(kind):
+            raise MismatchError(path, f"one of {', '.join(kind)}", value)
+        return kind(value)
     if origin is tuple:
         return _items(value, arguments, path)
     if origin is Literal:
@@ -50,6 +60,19 @@ def typed(value: Any, kind: Any, path: str = "") -> Any:
     if type(value) is not kind:
         raise MismatchError(path, _NAMES[kind], value)
     return value
+
+
+def _alternative(value: Any, kinds: Sequence[Any], path: str) -> Any:
+    """One of several types; records are told apart by their `kind`."""
+    if len(kinds) == 1:
+        return typed(value, kinds[0], path)
+    if not isinstance(value, dict):
+        raise MismatchError(path, _NAMES[dict], value)
+    tags = {kind.__dataclass_fields__["kind"].default: kind for kind in kinds}
+    tag = value.get("kind")
+    if not isinstance(tag, str) or tag not in tags:
+        raise MismatchError(f"{path}.kind", f"one of {', '.join(tags)}", tag)
+    return _record(value, tags[tag], path)
 
 
 def _record(value: Any, kind: Any, path: str) -> Any:

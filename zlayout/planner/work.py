@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import CommitConflict
+from zlayout.planner.requirements import (
+    Observed,
+    PartitioningIs,
+    PropertyIs,
+    Requirement,
+    TableIs,
+    same_subject,
+    violated,
+)
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import FileTable, PartitionField
 
@@ -29,9 +38,7 @@ class Work:
 
     version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
     covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
-    verify `full` reads the written files back before the commit. table_id: of the table that was planned, None where
-    any of the name will do. partition_before: the partition keys that `partition_by` was planned to replace, None where
-    any will do. properties_before: the same of `properties`; any value will do of those that are not named.
+    verify `full` reads the written files back before the commit. requirements: those of the plan.
     """
 
     table: TableName
@@ -43,25 +50,24 @@ class Work:
     groups: tuple[Group, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
-    table_id: str | None = None
-    partition_before: tuple[str, ...] | None = None
-    properties_before: tuple[tuple[str, str | None], ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def table_id(self) -> str | None:
+        """The id of the table that was planned, None where any table of the name will do."""
+        return next((r.table_id for r in self.requirements if isinstance(r, TableIs)), None)
 
     def require_planned(self, properties: Mapping[str, str], partition_by: Sequence[PartitionField]) -> None:
-        """Raise CommitConflict ZL320 where somebody else changed what is to be changed, to something else.
+        """Raise CommitConflict ZL320 where another writer changed a setting that this work changes.
 
-        properties, partition_by: what the table has now.
+        properties, partition_by: of the table now. A setting that already is as this work leaves it is accepted.
         """
-        wanted, keys = dict(self.properties), tuple(map(str, partition_by))
-        found = [
-            f"has {name} = {properties[name]}" if name in properties else f"has no {name}"
-            for name, before in self.properties_before
-            if name in wanted and properties.get(name) not in (before, wanted[name])
-        ]
-        known = (self.partition_before, tuple(map(str, self.partition_by or ())))
-        if self.partition_by is not None and self.partition_before is not None and keys not in known:
-            found.append(f"is partitioned by {', '.join(keys) or 'nothing'}")
-        if found:
+        observed = Observed(properties=properties, partitioning=tuple(map(str, partition_by)))
+        reached: list[Requirement] = [PropertyIs(*pair) for pair in self.properties]
+        if self.partition_by is not None:
+            reached.append(PartitioningIs(tuple(map(str, self.partition_by))))
+        broken = violated(self.requirements, observed, reached)
+        if found := [_found(requirement, observed) for requirement in broken if _concerns(requirement, reached)]:
             message = f"{self.table} {' and '.join(found)} since the plan"
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
@@ -90,6 +96,17 @@ class Work:
             )
             for number, part in enumerate(parts)
         )
+
+
+def _concerns(requirement: Requirement, reached: Iterable[Requirement]) -> bool:
+    return any(same_subject(requirement, result) for result in reached)
+
+
+def _found(requirement: Requirement, observed: Observed) -> str:
+    if isinstance(requirement, PropertyIs) and observed.properties is not None:
+        value = observed.properties.get(requirement.name)
+        return f"has no {requirement.name}" if value is None else f"has {requirement.name} = {value}"
+    return f"is partitioned by {', '.join(observed.partitioning or ()) or 'nothing'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.run_report import RunReport
 from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
-from zlayout.report.words import OUTCOMES, printable, setting
+from zlayout.report.words import OUTCOMES, printable, property_reason, setting
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
@@ -43,10 +44,11 @@ class Finding:
     location: Location
 
 
-def findings(plan: Plan) -> tuple[Finding, ...]:
+def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
     """All findings, worst first: by level, then by bytes to rewrite, then by table."""
-    tables = sorted(plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
-    found = [f for table in tables for f in of_table(table)]
+    report = RunReport.of(shown)
+    tables = sorted(report.plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
+    found = [f for table in tables for f in of_table(table, report)]
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
@@ -57,21 +59,22 @@ def _safe(finding: Finding) -> Finding:
     return Finding(rule, finding.level, table, subject, message, place)
 
 
-def of_table(table: TablePlan) -> tuple[Finding, ...]:
+def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
     """The findings of one table; no more than notes for one that is as declared.
 
     After an apply, only what is still open: its problems, or that the table is not as declared yet.
     """
-    return tuple(map(_safe, _of_table(table)))
+    return tuple(map(_safe, _of_table(table, report)))
 
 
-def _of_table(table: TablePlan) -> Iterator[Finding]:
-    if table.result is None:
+def _of_table(table: TablePlan, report: RunReport) -> Iterator[Finding]:
+    result = report.results.get(table.table)
+    if result is None:
         yield from _diagnostics(table, table.diagnostics)
         yield from _changes(table)
-    elif table.is_open:
-        problems = tuple(_diagnostics(table, table.result.problems))
-        text = f"run {table.result.run_id}: {OUTCOMES[table.result.outcome]}"
+    elif report.is_open(table):
+        problems = tuple(_diagnostics(table, result.problems))
+        text = f"run {result.run_id}: {OUTCOMES[result.outcome]}"
         yield from problems or (Finding("not-applied", "error", table.table, "run", text, table.location),)
 
 
@@ -79,9 +82,10 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
     def finding(rule: str, subject: str, message: str, location: Location | None) -> Finding:
         return Finding(rule, "warning", table.table, subject, f"{message}{cost}", location or table.location)
 
-    if table.status not in ("changes", "refused"):
+    if table.status not in (Status.CHANGES, Status.REFUSED):
         return
-    cost = f" (rewrites {rewrite_text(table)})" if table.groups else ""
+    groups = table.groups
+    cost = f" (rewrites {rewrite_text(table)})" if groups else ""
     told = False
     if table.partitioning:
         before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
@@ -91,17 +95,17 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
     for drift in table.drift:
         yield finding("layout-drift", drift.key, f"declared {drift.key} differs: {drift_text(drift)}", drift.location)
         told = True
-    for decay in table.decay if table.groups else ():
+    for decay in table.decay if groups else ():
         if decay.exceeded:
             yield finding("layout-decay", decay.measure, decay_text(decay), None)
             told = True
     for change in table.properties:
         text = f"{change.name} must be {setting(change.after)}, is {setting(change.before)}: "
-        yield finding("table-property", change.name, text + change.reason, None)
+        yield finding("table-property", change.name, text + property_reason(change), None)
         told = True
-    if table.groups and not told:
+    if groups and not told:
         rule = "not-laid-out" if table.is_first else "layout-drift"
-        yield finding(rule, "files", f"files are {reasons_text(table.groups)}", None)
+        yield finding(rule, "files", f"files are {reasons_text(groups)}", None)
 
 
 def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from zlayout.planner import document
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report import github, html, junit, markdown, sarif, text
 
-REPORTERS: Mapping[str, Callable[[Plan], str]] = {
+REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "text": text.render,
     "json": document.to_json,
     "markdown": markdown.render,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import Finding, findings
 from zlayout.report.words import printable
 
@@ -11,12 +12,12 @@ MOST = 10
 _COMMANDS = {"error": "error", "warning": "error", "note": "notice"}
 
 
-def render(plan: Plan) -> str:
+def render(shown: Plan | RunReport) -> str:
     """One command a line, at most MOST of them; what is left out is counted in a notice without a place.
 
     Drift and decay are `::error`, as they fail the check that `zlayout drift` is; notes are `::notice`.
     """
-    found = findings(plan)
+    found = findings(shown)
     lines = [_command(f) for f in found[:MOST]]
     if (rest := len(found) - MOST) > 0:
         lines.append(f"::notice title=zlayout::{rest} more in the full report")

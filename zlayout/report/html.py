@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from zlayout.errors import SpecError
 from zlayout.planner.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.picture import Boxes, Picture
+from zlayout.planner.result import Outcome, TableResult
+from zlayout.planner.run_report import RunReport
 from zlayout.report import charts
 from zlayout.report.pages import environment, source_hash
 from zlayout.report.text import (
@@ -22,7 +24,18 @@ from zlayout.report.text import (
     result_text,
     rewrite_text,
 )
-from zlayout.report.words import OUTCOMES, STATES, number, plural, setting, share, size, version_word
+from zlayout.report.words import (
+    OUTCOMES,
+    REASONS,
+    STATES,
+    number,
+    plural,
+    property_reason,
+    setting,
+    share,
+    size,
+    version_word,
+)
 
 if TYPE_CHECKING:
     import markupsafe
@@ -40,6 +53,8 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "declared": declared,
     "share": share,
     "decay": decay_text,
+    "reason": REASONS.__getitem__,
+    "property_reason": property_reason,
 }
 
 
@@ -56,18 +71,20 @@ def check_available() -> None:
         ) from error
 
 
-def render(plan: Plan) -> str:
-    """The whole page. Pictures are drawn for the tables whose plan has one. Raises SpecError ZL062."""
+def render(shown: Plan | RunReport) -> str:
+    """The whole page. Pictures are drawn for the tables that have one. Raises SpecError ZL062."""
     check_available()
+    report = RunReport.of(shown)
+    plan = report.plan
     page = files("zlayout.report").joinpath("page")
     style, script = (page.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = environment(_FILTERS).from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
     return template.render(
         plan=plan,
-        title="zlayout: what apply did" if any(t.result for t in plan.tables) else "zlayout: plan",
-        headline=last_line(plan),
-        counts=_counts(plan),
-        tables=[_table(n, t) for n, t in enumerate(plan.tables, 1)],
+        title="zlayout: what apply did" if report.results else "zlayout: plan",
+        headline=last_line(report),
+        counts=_counts(report),
+        tables=[_table(n, t, report) for n, t in enumerate(plan.tables, 1)],
         style=style,
         script=script,
         style_hash=source_hash(style),
@@ -76,13 +93,14 @@ def render(plan: Plan) -> str:
     )
 
 
-def _counts(plan: Plan) -> list[tuple[str, int, str]]:
+def _counts(report: RunReport) -> list[tuple[str, int, str]]:
     """(kind, number, label) of the figures under the headline: what is planned, or how tables ended."""
+    plan = report.plan
     tables = [("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")]
-    if outcomes := [t.result.outcome for t in plan.tables if t.result]:
-        kinds = {o: "unchanged" if o in ("as_declared", "within_budget") else "error" for o in OUTCOMES}
+    if outcomes := [result.outcome for result in report.results.values()]:
+        kinds = {o: "unchanged" if o in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET) else "error" for o in OUTCOMES}
         ended = [(kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes]
-        return [*tables, *ended, *not_reached(plan)]
+        return [*tables, *ended, *not_reached(report)]
     counts = summary(plan.tables)
     return [
         *tables,
@@ -94,51 +112,52 @@ def _counts(plan: Plan) -> list[tuple[str, int, str]]:
     ]
 
 
-def _table(index: int, table: TablePlan) -> dict[str, Any]:
-    result = table.result
-    strip = (result.strip if result else ()) or (table.picture.strip if table.picture else ())
+def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
+    result, picture = report.results.get(table.table), report.pictures.get(table.table)
+    groups = table.groups
+    strip = (result.strip if result else ()) or (picture.strip if picture else ())
     return {
         "id": f"table-{index}",
         "plan": table,
         "state": OUTCOMES[result.outcome] if result else STATES[table.status],
-        "kind": "unchanged" if not table.is_open else "error" if result else table.status,
+        "kind": "unchanged" if not report.is_open(table) else "error" if result else table.status,
         "first": layout_text(table) if table.is_first else "",
-        "rewrite": rewrite_text(table) if table.groups else "",
-        "reasons": reasons_text(table.groups) if table.groups else "",
+        "rewrite": rewrite_text(table) if groups else "",
+        "reasons": reasons_text(groups) if groups else "",
         "left_over": left_over_text(table.left_over) if table.left_over else "",
         "result": result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
         "worst": max((c.touched for c in table.columns), default=None),
-        "after": _after(table),
+        "after": _after(table, result),
         "measured": bool(result and result.columns),
-        "columns": [_column(c, table) for c in table.columns],
-        "charts": _charts(table),
+        "columns": [_column(c, result) for c in table.columns],
+        "charts": _charts(table, result, picture),
         "strip": strip,
         "strip_svg": _safe(charts.partition_strip(strip)),
     }
 
 
-def _after(table: TablePlan) -> dict[str, float | str | None]:
+def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str | None]:
     """files and touched (of the worst column) after the rewrite, None where there is none; sign `~` for predictions."""
-    result = table.result
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
         return {"files": files, "touched": max(c.touched for c in result.columns), "sign": ""}
-    if not table.groups:
+    groups = table.groups
+    if not groups:
         return {"files": None, "touched": None, "sign": ""}
-    files = table.files + sum(g.target_files - g.files for g in table.groups)
+    files = table.files + sum(g.target_files - g.files for g in groups)
     touched = max((c.predicted for c in table.columns if c.predicted is not None), default=None)
     return {"files": files, "touched": touched, "sign": "~"}
 
 
-def _column(column: ColumnForecast, table: TablePlan) -> dict[str, Any]:
-    measured = {c.column: c for c in table.result.columns} if table.result else {}
+def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any]:
+    measured = {c.column: c for c in result.columns} if result else {}
     return {"now": column, "after": measured.get(column.column)}
 
 
-def _charts(table: TablePlan) -> list[dict[str, Any]]:
+def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
     """Figures in the order of the page: svg as safe markup, alt and caption as text."""
-    figures = [*_maps(table), *_histograms(table)]
+    figures = [*_maps(result, picture), *_histograms(table, result, picture)]
     return [{**figure, "svg": _safe(figure["svg"])} for figure in figures if figure["svg"]]
 
 
@@ -149,11 +168,10 @@ def _safe(svg: str) -> markupsafe.Markup:
     return markupsafe.Markup(svg)
 
 
-def _maps(table: TablePlan) -> list[dict[str, str]]:
-    picture = table.picture
+def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
     if picture is None:
         return []
-    real = table.result.boxes if table.result else None
+    real = result.boxes if result else None
     after = real or picture.after
     where = f" of {picture.partition}" if picture.partition else ""
     shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
@@ -182,10 +200,9 @@ def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> 
     }
 
 
-def _histograms(table: TablePlan) -> list[dict[str, str]]:
+def _histograms(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
     figures = []
-    result = table.result
-    predicted = table.picture.sizes_after if table.picture else ()
+    predicted = picture.sizes_after if picture else ()
     after = result.size_histogram if result else predicted
     measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
     if table.size_histogram:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.result import Outcome
+from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable
@@ -14,38 +16,42 @@ from zlayout.report.words import printable
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(plan: Plan) -> str:
+def render(shown: Plan | RunReport) -> str:
     """One suite named `zlayout` in the form that Jenkins and GitLab read (junit-10.xsd)."""
+    report = RunReport.of(shown)
+    plan = report.plan
+    broken = [t for t in plan.tables if report.is_open(t) and _broken(t, report)]
     counts = {
         "tests": str(len(plan.tables)),
-        "failures": str(sum(t.is_open and not _broken(t) for t in plan.tables)),
-        "errors": str(sum(t.is_open and _broken(t) for t in plan.tables)),
+        "failures": str(sum(map(report.is_open, plan.tables)) - len(broken)),
+        "errors": str(len(broken)),
     }
     root = ElementTree.Element("testsuites", {"name": "zlayout", **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": "zlayout", **counts})
     for table in plan.tables:
-        _case(suite, table)
+        _case(suite, table, report)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _case(suite: ElementTree.Element, table: TablePlan) -> None:
+def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> None:
     attributes = {"name": table.table, "classname": table.location.path}
     case = ElementTree.SubElement(suite, "testcase", {k: _xml(printable(v)) for k, v in attributes.items()})
-    if not table.is_open:
+    if not report.is_open(table):
         return
-    found = of_table(table)
+    found = of_table(table, report)
     problem = ElementTree.SubElement(
         case,
-        "error" if _broken(table) else "failure",
+        "error" if _broken(table, report) else "failure",
         {"type": _xml(found[0].rule if found else table.status), "message": _xml(found[0].message if found else "")},
     )
-    problem.text = _xml(render_table(table, TextOptions(verbose=True)))
+    problem.text = _xml(render_table(table, report.results.get(table.table), TextOptions(verbose=True)))
 
 
-def _broken(table: TablePlan) -> bool:
+def _broken(table: TablePlan, report: RunReport) -> bool:
     """Not merely otherwise than declared: it could not be read, or its run failed."""
-    return table.status == "error" or (table.result is not None and table.result.outcome in ("failed", "unknown"))
+    result = report.results.get(table.table)
+    return table.status is Status.ERROR or (result is not None and result.outcome in (Outcome.FAILED, Outcome.UNKNOWN))
 
 
 def _xml(text: str) -> str:

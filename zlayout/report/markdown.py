@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.result import TableResult
+from zlayout.planner.run_report import RunReport
 from zlayout.report.text import TextOptions, last_line, render_table
 from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, size
 
@@ -14,16 +16,18 @@ MARKER = "<!-- zlayout-report -->"
 MOST_BYTES = 60_000
 
 
-def render(plan: Plan, most_bytes: int = MOST_BYTES) -> str:
+def render(shown: Plan | RunReport, most_bytes: int = MOST_BYTES) -> str:
     """A headline, a table of what is not as declared, and the plan screen of each such table, folded.
 
     Whole tables are left out, and counted, where the text would be longer than `most_bytes`.
     """
-    shown = sorted((t for t in plan.tables if t.status != "unchanged"), key=_worst_first)
-    head = [MARKER, f"### {_headline(plan)}", "", last_line(plan), ""]
+    report = RunReport.of(shown)
+    tables = sorted((t for t in report.plan.tables if t.status is not Status.UNCHANGED), key=_worst_first)
+    head = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
     rows, details, used = [], [], len("\n".join(head).encode()) + 600
-    for table in shown:
-        row, detail = _row(table), _details(table)
+    for table in tables:
+        result = report.results.get(table.table)
+        row, detail = _row(table, result), _details(table, result)
         used += len(row.encode()) + len(detail.encode()) + 2
         if used > most_bytes:
             break
@@ -33,14 +37,14 @@ def render(plan: Plan, most_bytes: int = MOST_BYTES) -> str:
     if rows:
         lines += ["| table | | rewrites | files | touched | declared in |", "|---|---|---|---|---|---|", *rows, ""]
         lines += details
-    if left := len(shown) - len(rows):
+    if left := len(tables) - len(rows):
         lines += [f"{plural(left, 'table')} more: too long for one comment; see the full report.", ""]
     return "\n".join(lines)
 
 
-def _headline(plan: Plan) -> str:
-    broken = len(plan.with_status("error"))
-    changing = sum(t.is_open for t in plan.tables) - broken
+def _headline(report: RunReport) -> str:
+    broken = len(report.plan.with_status(Status.ERROR))
+    changing = sum(map(report.is_open, report.plan.tables)) - broken
     if not changing and not broken:
         return "zlayout: all tables are laid out as declared"
     parts = [f"{plural(changing, 'table')} not as declared"] if changing else []
@@ -49,12 +53,13 @@ def _headline(plan: Plan) -> str:
 
 
 def _worst_first(table: TablePlan) -> tuple[int, int, str]:
-    return (("error", "refused", "changes").index(table.status), -table.rewrite_bytes, table.table)
+    return ((Status.ERROR, Status.REFUSED, Status.CHANGES).index(table.status), -table.rewrite_bytes, table.table)
 
 
-def _row(table: TablePlan) -> str:
-    files = sum(g.files for g in table.groups)
-    after = sum(g.target_files for g in table.groups)
+def _row(table: TablePlan, result: TableResult | None) -> str:
+    groups = table.groups
+    files = sum(g.files for g in groups)
+    after = sum(g.target_files for g in groups)
     touched = ", ".join(
         f"{_code(c.column)} {number(c.touched)} → ~{number(c.predicted)}"
         for c in table.columns
@@ -62,17 +67,17 @@ def _row(table: TablePlan) -> str:
     )
     cells = [
         _code(table.table),
-        OUTCOMES[table.result.outcome] if table.result else STATES[table.status],
-        size(table.rewrite_bytes) if table.groups else "",
-        f"{files:,} → ~{after:,}" if table.groups else "",
+        OUTCOMES[result.outcome] if result else STATES[table.status],
+        size(table.rewrite_bytes) if groups else "",
+        f"{files:,} → ~{after:,}" if groups else "",
         touched,
         _code(str(table.location)),
     ]
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
-def _details(table: TablePlan) -> str:
-    body = render_table(table, TextOptions(width=96))
+def _details(table: TablePlan, result: TableResult | None) -> str:
+    body = render_table(table, result, TextOptions(width=96))
     fence = _fence(body, 3)
     title = re.sub(r"[&<>]", lambda m: f"&#{ord(m[0])};", printable(table.table))
     return f"<details><summary>{title}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"

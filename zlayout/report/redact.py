@@ -5,26 +5,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic
+from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import StripCell
+from zlayout.planner.picture import Picture, StripCell
+from zlayout.planner.result import TableResult
+from zlayout.planner.run_report import RunReport
 
 
-def without_values(plan: Plan) -> Plan:
-    """The same plan with partitions numbered instead of named; still a plan that `apply` takes."""
-    return replace(plan, tables=tuple(_table(t) for t in plan.tables))
+def without_values(shown: Plan | RunReport) -> RunReport:
+    """The same report with partitions numbered instead of named; still a plan that `apply` takes."""
+    report = RunReport.of(shown)
+    pictures, results = dict(report.pictures), dict(report.results)
+    tables = []
+    for table in report.plan.tables:
+        picture = pictures.get(table.table)
+        number = _numbers(table, picture)
+        if picture is not None:
+            numbered = replace(picture, partition=number[picture.partition], strip=_numbered(picture.strip))
+            pictures[table.table] = numbered
+        tables.append(_table(table, number))
+    return RunReport(
+        replace(report.plan, tables=tuple(tables)), {name: _result(r) for name, r in results.items()}, pictures
+    )
 
 
-def _table(table: TablePlan) -> TablePlan:
-    picture, result = table.picture, table.result
+def _numbers(table: TablePlan, picture: Picture | None) -> dict[str, str]:
     names = {g.partition for g in table.groups} | ({picture.partition} if picture else set())
-    number = {name: f"partition {n}" for n, name in enumerate(sorted(names - {""}), 1)} | {"": ""}
-    if picture is not None:
-        picture = replace(picture, partition=number[picture.partition], strip=_numbered(picture.strip))
-    if result is not None:
-        result = replace(result, strip=_numbered(result.strip), problems=_without_details(result.problems))
-    groups = tuple(replace(g, partition=number[g.partition]) for g in table.groups)
-    told = _without_details(table.diagnostics)
-    return replace(table, groups=groups, picture=picture, result=result, diagnostics=told)
+    return {name: f"partition {n}" for n, name in enumerate(sorted(names - {""}), 1)} | {"": ""}
+
+
+def _table(table: TablePlan, number: dict[str, str]) -> TablePlan:
+    actions = tuple(
+        replace(action, partition=number[action.partition]) if isinstance(action, RewriteGroup) else action
+        for action in table.actions
+    )
+    return replace(table, actions=actions, diagnostics=_without_details(table.diagnostics))
+
+
+def _result(result: TableResult) -> TableResult:
+    return replace(result, strip=_numbered(result.strip), problems=_without_details(result.problems))
 
 
 def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:

@@ -6,32 +6,37 @@ import posixpath
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic, Location
+from zlayout.planner.actions import ChangePartitioning
 from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.run_report import RunReport
 
 
-def seen_from(plan: Plan, below: str) -> Plan:
-    """The same plan, its relative paths put below the folder `below` ('' leaves them as they are)."""
+def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
+    """The same report, its relative paths put below the folder `below` ('' leaves them as they are)."""
+    report = RunReport.of(shown)
     if below in ("", "."):
-        return plan
-    return replace(plan, tables=tuple(_table(t, below) for t in plan.tables))
+        return report
+    results = {
+        name: replace(result, problems=_diagnostics(result.problems, below)) for name, result in report.results.items()
+    }
+    plan = replace(report.plan, tables=tuple(_table(t, below) for t in report.plan.tables))
+    return replace(report, plan=plan, results=results)
 
 
 def _table(table: TablePlan, below: str) -> TablePlan:
-    result = table.result
-    if result is not None:
-        result = replace(result, problems=_diagnostics(result.problems, below))
-    partitioning = table.partitioning
-    if partitioning is not None:
-        partitioning = replace(partitioning, location=_place(partitioning.location, below))
     moved = _place(table.location, below)
     assert moved is not None
     return replace(
         table,
         location=moved,
         drift=tuple(replace(d, location=_place(d.location, below)) for d in table.drift),
-        partitioning=partitioning,
+        actions=tuple(
+            replace(action, location=_place(action.location, below))
+            if isinstance(action, ChangePartitioning)
+            else action
+            for action in table.actions
+        ),
         diagnostics=_diagnostics(table.diagnostics, below),
-        result=result,
     )
 
 

@@ -8,19 +8,21 @@ from typing import Any
 from urllib.parse import quote
 
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import RULES, Finding, findings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(plan: Plan) -> str:
+def render(shown: Plan | RunReport) -> str:
     """One run; a result for each finding, with a fingerprint that stays while the finding stays."""
-    found = findings(plan)
+    report = RunReport.of(shown)
+    found = findings(report)
     codes = sorted({f.rule for f in found} - set(RULES))
     rules = [*RULES, *codes]
     driver = {
         "name": "zlayout",
-        "semanticVersion": plan.zlayout_version,
+        "semanticVersion": report.plan.zlayout_version,
         "rules": [_rule(rule) for rule in rules],
     }
     run = {

@@ -7,9 +7,32 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zlayout.planner.model import ColumnForecast, Decay, GroupPlan, LeftOver, Plan, SettingDrift, TablePlan, summary
+from zlayout.planner.actions import Reason, RewriteGroup
+from zlayout.planner.model import (
+    ColumnForecast,
+    Decay,
+    LeftOver,
+    Measure,
+    Plan,
+    SettingDrift,
+    Status,
+    TablePlan,
+    summary,
+)
 from zlayout.planner.result import TableResult
-from zlayout.report.words import OUTCOMES, number, plural, printable, setting, share, size, version_word
+from zlayout.planner.run_report import RunReport
+from zlayout.report.words import (
+    OUTCOMES,
+    REASONS,
+    number,
+    plural,
+    printable,
+    property_reason,
+    setting,
+    share,
+    size,
+    version_word,
+)
 
 Style = Callable[[str, str], str]
 
@@ -32,29 +55,32 @@ class TextOptions:
     style: Style = lambda _kind, text: text
 
 
-def render(plan: Plan, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
+def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
     """The whole plan screen, newline at the end. closing: the last line, that of a plan by default."""
     options = options or TextOptions()
+    report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
-    shown = [t for t in plan.tables if options.verbose or t.status != "unchanged" or t.diagnostics]
-    if any(t.status == "changes" for t in shown):
-        first = _FIRST if any(t.is_first for t in shown) else ""
+    tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
+    if any(t.status is Status.CHANGES for t in tables):
+        first = _FIRST if any(t.is_first for t in tables) else ""
         lines += [f"  {first}{_LEGEND}", ""]
-    for table in shown:
-        lines += [*_table(table, options), ""]
-    lines += [options.style("title", piece) for piece in wrapped(closing or last_line(plan), options.width, 0)]
+    for table in tables:
+        lines += [*_table(table, report.results.get(table.table), options), ""]
+    lines += [options.style("title", piece) for piece in wrapped(closing or last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
 
 
-def render_table(table: TablePlan, options: TextOptions) -> str:
+def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
     """One table as it stands on the plan screen, without a newline at the end."""
-    return "\n".join(_table(table, options))
+    return "\n".join(_table(table, result, options))
 
 
-def last_line(plan: Plan) -> str:
+def last_line(shown: Plan | RunReport) -> str:
     """Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB."""
-    if results := [t.result for t in plan.tables if t.result]:
-        return _applied(results, not_reached(plan))
+    report = RunReport.of(shown)
+    if report.results:
+        return _applied(list(report.results.values()), not_reached(report))
+    plan = report.plan
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
         return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared."
@@ -69,7 +95,7 @@ def drift_line(plan: Plan) -> str:
     """Drift: 2 of 14 tables are not as declared. `zlayout apply` would rewrite 1.2 TiB."""
     counts = summary(plan.tables)
     broken = f" {plural(counts.failed, 'table')} could not be looked at." if counts.failed else ""
-    other = len(plan.with_status("changes", "refused"))
+    other = len(plan.with_status(Status.CHANGES, Status.REFUSED))
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
@@ -77,13 +103,14 @@ def drift_line(plan: Plan) -> str:
     return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
 
 
-def not_reached(plan: Plan) -> tuple[tuple[str, int, str], ...]:
+def not_reached(report: RunReport) -> tuple[tuple[str, int, str], ...]:
     """(kind, number, words) of the tables that an apply did nothing to though they are not as declared, if any."""
-    left = len([t for t in plan.with_status("changes") if t.result is None])
+    plan = report.plan
+    left = len([t for t in plan.with_status(Status.CHANGES) if t.table not in report.results])
     counts = (
         ("changes", left, "not begun"),
-        ("refused", len(plan.with_status("refused")), "refused"),
-        ("error", len(plan.with_status("error")), "with errors"),
+        ("refused", len(plan.with_status(Status.REFUSED)), "refused"),
+        ("error", len(plan.with_status(Status.ERROR)), "with errors"),
     )
     return tuple(count for count in counts if count[1])
 
@@ -95,52 +122,50 @@ def _applied(results: list[TableResult], others: Sequence[tuple[str, int, str]])
     return f"Applied: {', '.join(counts)}. Wrote {size(sum(r.bytes_added for r in results))}."
 
 
-def _table(table: TablePlan, options: TextOptions) -> Iterator[str]:
+def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[str]:
     style = options.style
-    version = (
-        f", {version_word(table.format)} {table.requires.version}"
-        if table.requires and table.requires.version >= 0
-        else ""
-    )
-    title = printable(f"{table.table} ({table.format}{version})")
+    version = table.version
+    at = "" if version is None or version < 0 else f", {version_word(table.format)} {version}"
+    title = printable(f"{table.table} ({table.format}{at})")
     place = printable(str(table.location))
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
-    for kind, line, indent in _parts(table, options):
+    for kind, line, indent in _parts(table, result, options):
         # A plan file may say anything anywhere; what has no place on a terminal ends here.
         for piece in wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
 
 
-def _parts(table: TablePlan, options: TextOptions) -> Iterator[tuple[str, str, int]]:
+def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str, int]]:
     """(style, line, how far its continuation is indented) for each line of a table below its title."""
-    if table.status == "unchanged":
+    if table.status is Status.UNCHANGED:
         yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}"), _TEXT
     for drift in table.drift:
         yield "alter", _labelled("~", drift.key, drift_text(drift)), _TEXT
     if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
         yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)", _TEXT
     for change in table.properties:
-        text = f"{setting(change.before)} -> {setting(change.after)}  ({printable(change.reason)})"
+        text = f"{setting(change.before)} -> {setting(change.after)}  ({property_reason(change)})"
         yield "alter", _labelled("~", printable(change.name), text), _TEXT
     if table.partitioning:
         before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
         yield "alter", _labelled("~", "partition_by", f"{before} -> {after}"), _TEXT
     if table.is_first:
         yield "first", _labelled("+", "layout", layout_text(table)), _TEXT
-    if table.groups:
+    groups = table.groups
+    if groups:
         yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table)), _TEXT
-        yield "", _labelled("", "because", reasons_text(table.groups)), _TEXT
+        yield "", _labelled("", "because", reasons_text(groups)), _TEXT
     if table.left_over:
         yield "", _labelled("", "left over", left_over_text(table.left_over)), _TEXT
     for decay in table.decay:
-        if options.verbose or (decay.exceeded and table.groups):
+        if options.verbose or (decay.exceeded and groups):
             yield "", _labelled("", "decay", decay_text(decay)), _TEXT
     for line in _touched(table.columns, options.width):
         yield "", line, _TEXT
-    if table.result:
-        yield "", _labelled("", "result", result_text(table.result)), _TEXT
-    for d in (*table.diagnostics, *(table.result.problems if table.result else ())):
+    if result:
+        yield "", _labelled("", "result", result_text(result)), _TEXT
+    for d in (*table.diagnostics, *(result.problems if result else ())):
         start = f"      {d.severity}: "
         yield d.severity, f"{start}{printable(str(replace(d, hint='')))}", len(start)
         if d.hint:
@@ -184,20 +209,21 @@ def layout_text(table: TablePlan) -> str:
 
 def rewrite_text(table: TablePlan) -> str:
     """How much a table's groups rewrite: partitions, bytes, files before and after."""
-    files, targets = sum(g.files for g in table.groups), sum(g.target_files for g in table.groups)
-    parts = max([len({g.partition for g in table.groups}), *(g.partitions for g in table.groups)])
+    groups = table.groups
+    files, targets = sum(g.files for g in groups), sum(g.target_files for g in groups)
+    parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
     return f"{of}{size(table.rewrite_bytes)}, {files:,} -> ~{targets:,} files"
 
 
-def reasons_text(groups: tuple[GroupPlan, ...]) -> str:
+def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
     """Why groups are rewritten, with counts where the reasons differ."""
-    counts: dict[str, int] = {}
+    counts: dict[Reason, int] = {}
     for group in groups:
         counts[group.reason] = counts.get(group.reason, 0) + 1
     if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{reason} ({plural(n, 'partition')})" for reason, n in counts.items())
+        return REASONS[next(iter(counts))]
+    return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
 def left_over_text(left: LeftOver) -> str:
@@ -208,7 +234,7 @@ def left_over_text(left: LeftOver) -> str:
 
 def decay_text(decay: Decay) -> str:
     """One measure beside its tolerance."""
-    times = decay.measure == "touched"
+    times = decay.measure is Measure.TOUCHED
     value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
     return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")

@@ -6,16 +6,34 @@ import re
 import unicodedata
 from typing import Any
 
-# How the state of a table in a plan reads.
-STATES = {"changes": "change", "refused": "refused", "error": "error", "unchanged": "as declared"}
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, cut_text
+from zlayout.planner.model import Status
+from zlayout.planner.result import Outcome
+
+# How the status of a table in a plan reads.
+STATES = {
+    Status.CHANGES: "change",
+    Status.REFUSED: "refused",
+    Status.ERROR: "error",
+    Status.UNCHANGED: "as declared",
+}
+# How the reason of a rewrite reads.
+REASONS = {
+    Reason.NOT_LAID_OUT: "not laid out yet",
+    Reason.LAYOUT_CHANGED: "layout changed",
+    Reason.PARTITIONING_CHANGED: "partitioning changed",
+    Reason.BOUNDS_CUT: "bounds truncated",
+    Reason.DELETED_ROWS: "deleted rows",
+    Reason.DECAYED: "decayed",
+}
 # How each outcome of an apply reads.
 OUTCOMES = {
-    "as_declared": "as declared",
-    "within_budget": "as far as --max-rewrite-bytes allows",
-    "not_yet": "not yet as declared",
-    "failed": "failed: not as declared",
-    "unknown": "in an unknown state",
-    "interrupted": "interrupted: not as declared",
+    Outcome.AS_DECLARED: "as declared",
+    Outcome.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
+    Outcome.NOT_YET: "not yet as declared",
+    Outcome.FAILED: "failed: not as declared",
+    Outcome.UNKNOWN: "in an unknown state",
+    Outcome.INTERRUPTED: "interrupted: not as declared",
 }
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -42,6 +60,13 @@ def share(value: float) -> str:
 def version_word(format: str) -> str:
     """What the format calls a state of a table."""
     return "snapshot" if format == "iceberg" else "version"
+
+
+def property_reason(change: PropertyChange) -> str:
+    """Why a table property is set."""
+    if change.reason is PropertyReason.BOUNDS_CUT and change.cut is not None:
+        return printable(cut_text(change.cut))
+    return printable(f"no min/max statistics on {change.column}")
 
 
 def plural(count: int, noun: str) -> str:

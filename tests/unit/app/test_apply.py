@@ -18,8 +18,10 @@ from zlayout.app.results import result_of
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.diff import Decision, PlanOptions
-from zlayout.planner.model import BLIND, PropertyChange, Status, TablePlan
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.requirements import PropertyIs
 from zlayout.spec.model import ZorderColumn
 
 SPEC = make_spec(make_layout("a", target_size=2000), "mem.db.t")
@@ -89,15 +91,16 @@ def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) 
 
 
 def test_a_refusal_afterwards_exits_with_3() -> None:
-    after = TablePlan("mem.db.t", "memory", Location("x"), "refused")
+    after = TablePlan("mem.db.t", "memory", Location("x"), Status.REFUSED)
     assert Applied("mem.db.t", "run", after=after).exit_code == 3
 
 
 def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTable) -> None:
     backend = Disturbed(table)
     planned = plan_table(SPEC, backend, OPTIONS)
-    change = PropertyChange("p", None, "full", "no statistics")
-    saved = replace(planned.decision.plan, properties=(change,))
+    change = SetProperties((PropertyChange("p", None, "full", PropertyReason.NO_STATISTICS, "a"),))
+    plan = planned.decision.plan
+    saved = replace(plan, actions=(change, *plan.actions), requirements=(*plan.requirements, PropertyIs("p", None)))
     with pytest.raises(Refused, match="settings to change are not the ones"):
         check_saved(saved, planned, backend, OPTIONS, "compatible")
     again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.groups))
@@ -126,7 +129,7 @@ def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTabl
     backend = Disturbed(table)
     size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
     options = PlanOptions(max_rewrite_bytes=size)
-    saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").tables[0]
+    saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").plan.tables[0]
     assert saved.left_over is not None
     table.append(make_rows(10, start=10_000))
     checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
@@ -186,7 +189,7 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     backend = Conflicting(table)
     now = plan_table(SPEC, backend, OPTIONS)
     assert now.state is not None
-    plan = replace(first.plan, groups=tuple(replace(g, reason=BLIND) for g in first.plan.groups))
+    plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_CUT) for g in first.plan.groups))
     blind = replace(first, plan=plan, groups=(replace(first.groups[0], files=now.state.files),))
     applied = new_run(now)
     apply_table(replace(now, decision=blind), backend, OPTIONS, applied, lambda _: None, lambda *_: None)
@@ -209,11 +212,11 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     ],
 )
 def test_exit_code_3_says_that_nothing_was_written(ends: str, code: int) -> None:
-    after: dict[str, Status] = {"done": "unchanged", "nothing": "unchanged", "failed": "changes"}
+    after: dict[str, Status] = {"done": Status.UNCHANGED, "nothing": Status.UNCHANGED, "failed": Status.CHANGES}
     applied = []
     for end in ends.split():
         one = Applied(
-            "mem.db.t", "run", after=TablePlan("mem.db.t", "memory", SPEC.location, after.get(end, "refused"))
+            "mem.db.t", "run", after=TablePlan("mem.db.t", "memory", SPEC.location, after.get(end, Status.REFUSED))
         )
         if end in ("done", "part-refused"):
             one.commits.append(Commit("rewrite", 1))

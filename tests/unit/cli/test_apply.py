@@ -34,7 +34,7 @@ class TestEvents:
         told = [e for e in events(capsys.readouterr().out) if e["type"] != "apply_progress"]
         kinds = ["version", "planned_change", "apply_start", "commit", "apply_complete", "change_summary"]
         assert [e["type"] for e in told] == kinds
-        assert (told[1]["table"], told[1]["files"], told[1]["reasons"]) == ("lake.db.orders", 4, ["not laid out yet"])
+        assert (told[1]["table"], told[1]["files"], told[1]["reasons"]) == ("lake.db.orders", 4, ["not_laid_out"])
         assert told[2]["run_id"] == told[4]["run_id"]
         assert (told[4]["outcome"], told[4]["files_removed"]) == ("as_declared", 4)
         assert told[5] == {"type": "change_summary", "tables": 1, "outcomes": {"as_declared": 1}, "exit_code": 0}
@@ -133,8 +133,8 @@ class TestInterrupts:
         out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
         assert "Ctrl-C again stops at once" in err
         assert "1 commit, 4 -> " in out
-        (table,) = json.loads(Path("done.json").read_text())["tables"]
-        assert (table["result"]["outcome"], table["result"]["commits"]) == ("interrupted", 1)
+        (result,) = json.loads(Path("done.json").read_text())["results"].values()
+        assert (result["outcome"], result["commits"]) == ("interrupted", 1)
         assert signal.getsignal(signal.SIGINT) is before
 
     def test_tables_after_it_are_left_alone(self, memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_a_plan_file_holds_pictures_for_later_pages() -> None:
     assert run(["show", "plan.json", "--report", "html=later.html"]) == 0
     assert "Files after, predicted" in Path("later.html").read_text()
     assert run(["plan", "--report", "json=bare.json"]) == 0
-    assert json.loads(Path("bare.json").read_text())["tables"][0]["picture"] is None
+    assert json.loads(Path("bare.json").read_text())["pictures"] == {}
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,11 @@ def test_partitions_have_names_only_with_show_values(root: Path) -> None:
 def test_apply_reports_what_it_did(memory: Scripted, cli: Cli) -> None:
     out = cli("apply", "--auto-approve", "--report", "json=done.json", "--report", "junit=done.xml").out
     assert "as declared; 1 commit, 4 -> " in out
-    (table,) = json.loads(Path("done.json").read_text())["tables"]
+    done = json.loads(Path("done.json").read_text())
+    (table,), (result,) = done["tables"], done["results"].values()
     assert table["status"] == "changes"
-    assert (table["result"]["outcome"], table["result"]["files_removed"]) == ("as_declared", 4)
-    assert table["result"]["columns"][0]["column"] == "a"
+    assert (result["outcome"], result["files_removed"]) == ("as_declared", 4)
+    assert result["columns"][0]["column"] == "a"
     assert 'failures="0"' in Path("done.xml").read_text()
     memory.breaks = ZeroDivisionError("odd")
     Path("layouts/orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))

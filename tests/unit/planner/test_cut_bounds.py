@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
+from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.budget import spend, take
 from zlayout.planner.cut_bounds import blind_partitions, examine
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import Decision, decide
+from zlayout.report.words import property_reason
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
 
@@ -93,8 +95,10 @@ def test_files_of_one_long_value_are_not_cut() -> None:
 
 def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
     decision = decide(SPEC, table(shuffled_files(URLS)), DELTA)
-    assert outcome(decision) == ("changes", [("prefix", "256")], {"not laid out yet"}, ["ZL406"])
-    assert decision.plan.properties[0].reason == "bounds of a are cut at 16 characters and equal in 8 of 8 files"
+    assert outcome(decision) == ("changes", [("prefix", "256")], {Reason.NOT_LAID_OUT}, ["ZL406"])
+    change = decision.plan.properties[0]
+    assert change.reason is PropertyReason.BOUNDS_CUT
+    assert property_reason(change) == "bounds of a are cut at 16 characters and equal in 8 of 8 files"
     (note,) = decision.plan.diagnostics
     assert note.severity == "note"
     assert note.hint == "apply sets prefix to 256"
@@ -104,16 +108,16 @@ def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
 def test_values_that_begin_alike_get_longer_bounds_even_where_the_ends_differ() -> None:
     # Eight characters of a host are all that 16 leave; what lies between the ends may well need more.
     ends = [(f"https://{n}.org/index", f"https://zz{n}.org/index") for n in range(8)]
-    assert outcome(decide(SPEC, table(ends), DELTA)) == ("changes", [("prefix", "256")], {"not laid out yet"}, [])
+    assert outcome(decide(SPEC, table(ends), DELTA)) == ("changes", [("prefix", "256")], {Reason.NOT_LAID_OUT}, [])
 
 
 def test_hashes_are_rewritten_with_the_bounds_they_have() -> None:
-    assert outcome(decide(SPEC, table(shuffled_files(HASHES)), DELTA)) == ("changes", [], {"not laid out yet"}, [])
+    assert outcome(decide(SPEC, table(shuffled_files(HASHES)), DELTA)) == ("changes", [], {Reason.NOT_LAID_OUT}, [])
 
 
 def test_a_laid_out_table_is_rewritten_once_for_its_bounds() -> None:
     before = decide(SPEC, table(sorted_files(URLS), laid_out=True), DELTA)
-    assert outcome(before) == ("changes", [("prefix", "256")], {"bounds cut short"}, ["ZL406"])
+    assert outcome(before) == ("changes", [("prefix", "256")], {Reason.BOUNDS_CUT}, ["ZL406"])
     after = table(sorted_files(URLS), 256, laid_out=True, longer=())
     assert outcome(decide(SPEC, after, DELTA)) == ("unchanged", [], set(), [])
 
@@ -144,7 +148,7 @@ def test_only_the_partitions_that_suffer_are_rewritten() -> None:
     ]
     regions = ["east"] * 4 + ["north"] * 4 + ["west"]
     decision = decide(SPEC, table(ends, laid_out=True, regions=regions), DELTA)
-    assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": "bounds cut short"}
+    assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": Reason.BOUNDS_CUT}
     assert len(decision.groups[0].files) == 4
 
 
@@ -189,7 +193,7 @@ def test_partitions_with_more_files_do_not_outvote_one_whose_bounds_are_cut_shor
     observed = replace(observed, files=replace(observed.files, layout=layout, group=layout))
     status, properties, reasons, _ = outcome(decide(SPEC, observed, DELTA))
     assert (status, properties) == ("changes", [("prefix", "256")])
-    assert reasons == {"bounds cut short", "not laid out yet"}
+    assert reasons == {Reason.BOUNDS_CUT, Reason.NOT_LAID_OUT}
 
 
 def test_binary_keys() -> None:

@@ -13,6 +13,7 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 from zlayout.errors import Diagnostic
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.planner.actions import Reason
 from zlayout.planner.diff import Decision, PlanOptions, decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
@@ -24,7 +25,7 @@ from zlayout.table.state import Column, ColumnBounds, PartitionField, TableState
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
 
 
-def reasons(decision: Decision) -> dict[str, str]:
+def reasons(decision: Decision) -> dict[str, Reason]:
     return {g.partition: g.reason for g in decision.plan.groups}
 
 
@@ -40,14 +41,14 @@ def test_all_laid_out_by_one_rewrite_is_done_however_it_overlaps() -> None:
 
 def test_partitions_are_chosen_apart() -> None:
     decision = decide(SPEC, state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west")), DELTA)
-    assert reasons(decision) == {"region=west": "not laid out yet"}
+    assert reasons(decision) == {"region=west": Reason.NOT_LAID_OUT}
     assert decision.groups[0].files.path.to_pylist() == ["f2", "f3"]
     assert decision.plan.groups[0].bytes == 2 * TARGET
 
 
 def test_another_layout_takes_every_file_that_has_it() -> None:
     decision = decide(SPEC, state(File(0, 9, layout=1, group=0), done(20, 24, group=1), File(0, 9)), DELTA)
-    assert reasons(decision) == {"region=east": "laid out otherwise"}
+    assert reasons(decision) == {"region=east": Reason.LAYOUT_CHANGED}
     assert decision.groups[0].files.path.to_pylist() == ["f0", "f2"]
     assert [(d.key, d.before, d.after) for d in decision.plan.drift] == [("zorder.columns", ["b"], ["a"])]
 
@@ -79,13 +80,13 @@ def test_overlap_of_two_rewrites_counts_past_its_tolerance() -> None:
     assert decide(SPEC, state(*apart), DELTA).plan.status == "unchanged"
     over = [done(20 * (n // 2), 20 * (n // 2) + 19, group=n % 2) for n in range(8)]
     decision = decide(SPEC, state(*over), DELTA)
-    assert reasons(decision) == {"region=east": "decayed"}
+    assert reasons(decision) == {"region=east": Reason.DECAYED}
     assert [d.measure for d in decision.plan.decay if d.exceeded] == ["touched"]
 
 
 def test_deleted_rows_count_past_their_tolerance_even_in_one_file() -> None:
     assert decide(SPEC, state(done(0, 9, deleted=10)), DELTA).plan.status == "unchanged"
-    assert reasons(decide(SPEC, state(done(0, 9, deleted=11)), DELTA)) == {"region=east": "deleted rows"}
+    assert reasons(decide(SPEC, state(done(0, 9, deleted=11)), DELTA)) == {"region=east": Reason.DELETED_ROWS}
 
 
 def test_a_single_file_is_left_alone_unless_it_is_far_too_large() -> None:
@@ -104,7 +105,7 @@ def test_target_files_follow_the_live_rows() -> None:
 def test_where_limits_what_is_touched() -> None:
     spec = replace(SPEC, where=Compare("region", "=", "west"))
     files = [File(0, 9, r) for r in ("east", "east", "west", "west")]
-    assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": "not laid out yet"}
+    assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": Reason.NOT_LAID_OUT}
 
 
 def test_a_where_that_selects_nothing_is_told() -> None:
@@ -147,7 +148,7 @@ def test_files_of_an_older_partitioning_that_nobody_laid_out_are_a_first_layout(
     assert [(g.partition, g.partitions) for g in plan.groups] == [("region=east and 1 more", 2)]
     assert rewrite_text(plan).startswith("2 of 2 partitions, ")
     laid = replace(state(done(0, 9), done(0, 9)), partition_fields=(PartitionField("b"),))
-    assert set(reasons(decide(SPEC, laid, ICEBERG)).values()) == {"partitioned otherwise"}
+    assert set(reasons(decide(SPEC, laid, ICEBERG)).values()) == {Reason.PARTITIONING_CHANGED}
 
 
 @pytest.mark.parametrize("capabilities", [DELTA, ICEBERG])

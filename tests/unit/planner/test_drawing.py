@@ -136,20 +136,20 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
         spec = replace(SPEC, table=replace(SPEC.table, name=f"t{n:03}"))
         given = flat_state(*(File(0, 9) for _ in range(n + 2)))
         planned.append(Planned(spec, given, decide(spec, given, DELTA)))
-    plan = with_pictures(as_plan(planned), planned)
-    bare = [t.table for t in plan.tables if t.picture is None]
-    assert bare == ["lake.db.t000", "lake.db.t001"]
+    report = with_pictures(as_plan(planned), planned)
+    bare = {t.table for t in report.plan.tables} - set(report.pictures)
+    assert bare == {"lake.db.t000", "lake.db.t001"}
     small = with_pictures(as_plan(planned), planned, most_files=10)
-    assert {t.files for t in small.tables if t.picture} == set(range(2, 11))
-    text = document.to_json(plan)
-    assert document.from_json(text, "plan.json") == plan
+    assert {t.files for t in small.plan.tables if t.table in small.pictures} == set(range(2, 11))
+    text = document.to_json(report)
+    assert document.from_json(text, "plan.json") == report
     assert '"positions": [0, ' in text
 
 
 def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> None:
     given = state(File(0, 9, "a"), File(0, 9, "b"))
     planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
-    (before,) = with_pictures(as_plan([planned]), [planned]).tables
+    (before,) = with_pictures(as_plan([planned]), [planned]).pictures.values()
     assert all(looked_again(before, planned))
     column_gone = replace(given, columns=given.columns[1:], files=replace(given.files, bounds={}))
     again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
@@ -160,4 +160,4 @@ def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> Non
 def test_an_empty_table_has_no_picture() -> None:
     given = flat_state()
     planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
-    assert with_pictures(Plan("0", (planned.decision.plan,)), [planned]).tables[0].picture is None
+    assert with_pictures(Plan("0", (planned.decision.plan,)), [planned]).pictures == {}

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
+from zlayout.planner.actions import Reason
 from zlayout.planner.diff import Decision, decide
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import ColumnBounds, LayoutRecord
@@ -80,7 +81,7 @@ def test_only_files_with_many_deleted_rows_are_rewritten() -> None:
     files = [*base(8), *[done(80 + 10 * n, 89 + 10 * n, deleted=60) for n in range(2)]]
     decision = decide(SPEC, state(*files), DELTA)
     assert chosen(decision) == ["f8", "f9"]
-    assert decision.plan.groups[0].reason == "deleted rows"
+    assert decision.plan.groups[0].reason == Reason.DELETED_ROWS
     assert decision.plan.groups[0].target_files == 1
 
 

@@ -10,9 +10,10 @@ import pytest
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import Location
+from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, RewriteGroup
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
-from zlayout.planner.model import PropertyChange
+from zlayout.planner.requirements import FilesAre
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.spec.model import LayoutSpec, ZorderColumn
 from zlayout.table.state import Column, FileTable, PartitionField, TableState
@@ -39,7 +40,7 @@ def without_first(files: FileTable) -> FileTable:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda t: replace(t, table_id="id-2"), "the table was dropped and made again"),
+        (lambda t: replace(t, table_id="id-2"), "the table was dropped and created again"),
         (lambda t: replace(t, schema_digest="s2"), "the table's schema changed"),
         (lambda t: replace(t, partition_fields=(PartitionField("b"),)), "the table's partitioning changed"),
         (lambda t: replace(t, files=without_first(t.files)), "1 of the plan's files were changed or removed"),
@@ -60,25 +61,27 @@ def test_another_spec_is_said() -> None:
 
 def test_other_files_than_the_spec_selects_are_refused() -> None:
     saved = decide(SPEC, THEN, DELTA).plan
-    assert saved.requires is not None
-    forged = replace(saved, requires=replace(saved.requires, files="0" * 64))
+    forged = replace(
+        saved,
+        requirements=tuple(replace(r, digest="0" * 64) if isinstance(r, FilesAre) else r for r in saved.requirements),
+    )
     (refusal,) = staleness(forged, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
-    assert "are not the ones this spec selects" in refusal.message
+    assert "are not the ones that this spec selects" in refusal.message
 
 
 def test_properties_must_be_as_they_were() -> None:
     column = Column("a", THEN.columns[0].type, True, stats=False, enable_stats=(("stats.a", "full"),))
     then = replace(THEN, columns=(column, *THEN.columns[1:]))
     again = decide(SPEC, then, DELTA)
-    assert again.plan.properties == (PropertyChange("stats.a", None, "full", "no min/max statistics on a"),)
+    assert again.plan.properties == (PropertyChange("stats.a", None, "full", PropertyReason.NO_STATISTICS, "a"),)
     now = replace(then, properties={"stats.a": "counts"})
     (refusal,) = staleness(again.plan, SPEC, again, now, "compatible")
     assert "properties changed: stats.a" in refusal.message
 
 
 def test_a_plan_without_a_version_is_refused() -> None:
-    saved = replace(decide(SPEC, THEN, DELTA).plan, requires=None)
+    saved = replace(decide(SPEC, THEN, DELTA).plan, requirements=())
     (refusal,) = staleness(saved, SPEC, decide(SPEC, THEN, DELTA), THEN, "compatible")
     assert "names no table version" in refusal.message
 
@@ -87,9 +90,11 @@ def test_a_partitioning_is_the_same_on_another_line_or_from_another_folder() -> 
     spec = replace(SPEC, partition_by=(PartitionField("b"),))
     allowed = PlanOptions(allow_full_rewrite=True)
     saved, again = decide(spec, THEN, DELTA, options=allowed).plan, decide(spec, THEN, DELTA, options=allowed)
-    assert saved.partitioning is not None
-    elsewhere = replace(saved, partitioning=replace(saved.partitioning, location=Location("../layouts/t.yaml", 9)))
+    change, *groups = saved.actions
+    assert isinstance(change, ChangePartitioning)
+    assert all(isinstance(group, RewriteGroup) for group in groups)
+    elsewhere = replace(saved, actions=(replace(change, location=Location("../layouts/t.yaml", 9)), *groups))
     assert staleness(elsewhere, spec, again, THEN, "compatible") == ()
-    other = replace(saved, partitioning=replace(saved.partitioning, after=("a",)))
+    other = replace(saved, actions=(replace(change, after=("a",)), *groups))
     (refusal,) = staleness(other, spec, again, THEN, "compatible")
     assert "the settings to change are not the ones in the plan" in refusal.message

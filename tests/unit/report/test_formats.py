@@ -13,10 +13,13 @@ import pytest
 from lxml import etree
 from markdown_it import MarkdownIt
 from unit.report import golden
-from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED
+from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED, applied
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.model import GroupPlan, Plan
+from zlayout.planner.actions import Reason, RewriteGroup
+from zlayout.planner.model import Plan
+from zlayout.planner.result import Outcome
+from zlayout.planner.run_report import RunReport
 from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
@@ -40,7 +43,7 @@ def test_the_report_is_as_last_seen(name: str, format: str) -> None:
 
 
 @EVERY
-def test_sarif_fits_the_official_schema(plan: Plan) -> None:
+def test_sarif_fits_the_official_schema(plan: Plan | RunReport) -> None:
     log = json.loads(sarif.render(plan))
     jsonschema.Draft4Validator(SARIF_SCHEMA, format_checker=jsonschema.FormatChecker()).validate(log)
     (run,) = log["runs"]
@@ -51,7 +54,7 @@ def test_sarif_fits_the_official_schema(plan: Plan) -> None:
 
 
 def test_a_fingerprint_stays_when_numbers_and_lines_move_and_goes_with_its_subject() -> None:
-    moved = replace(ORDERS, location=replace(ORDERS.location, line=9), groups=ORDERS.groups[:1])
+    moved = replace(ORDERS, location=replace(ORDERS.location, line=9), actions=ORDERS.groups[:1])
     other = replace(ORDERS, drift=(replace(ORDERS.drift[0], key="zorder.curve"),))
     before, after, elsewhere = (
         {sarif.fingerprint(f) for f in findings(Plan("0.1.0", (t,)))} for t in (ORDERS, moved, other)
@@ -72,12 +75,12 @@ def test_fingerprints_of_two_notes_with_one_code_differ_and_stay_when_their_numb
 
 
 @EVERY
-def test_junit_fits_its_schema_and_counts_right(plan: Plan) -> None:
+def test_junit_fits_its_schema_and_counts_right(plan: Plan | RunReport) -> None:
     tree = etree.fromstring(junit.render(plan).encode())
     JUNIT_SCHEMA.assertValid(tree)
     suite = tree.find("testsuite")
     assert suite is not None
-    assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == len(plan.tables)
+    assert int(suite.get("tests", "")) == len(suite.findall("testcase")) == len(RunReport.of(plan).plan.tables)
     assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
     assert int(suite.get("errors", "")) == len(suite.findall("testcase/error"))
 
@@ -105,7 +108,7 @@ def test_annotations_are_at_most_ten_worst_first_and_one_line_each() -> None:
 
 
 def test_among_equals_the_table_with_most_to_rewrite_comes_first() -> None:
-    small = replace(ORDERS, table="aaa", groups=ORDERS.groups[:1])
+    small = replace(ORDERS, table="aaa", actions=ORDERS.groups[:1])
     assert [f.table for f in findings(Plan("0.1.0", (small, ORDERS)))] == ["bronze.orders", "aaa"]
 
 
@@ -147,7 +150,9 @@ def test_no_control_or_bidi_character_comes_through(format: str) -> None:
 
 @pytest.mark.parametrize("format", sorted(REPORTERS))
 def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
-    secret = replace(EVENTS, groups=(GroupPlan("g", "name=Secret Person", 1, 1, 1, 1, "decayed"),), partitions=2)
+    secret = replace(
+        EVENTS, actions=(RewriteGroup("g", "name=Secret Person", 1, 1, 1, 1, Reason.DECAYED),), partitions=2
+    )
     plan = Plan("0.1.0", (secret, UNCHANGED))
     assert "Secret" not in REPORTERS[format](without_values(plan))
     if format == "json":
@@ -156,32 +161,30 @@ def test_values_of_rows_are_in_no_report_unless_asked_for(format: str) -> None:
 
 def test_every_place_moves_below_the_folder_and_absolute_ones_stay() -> None:
     told = (Diagnostic("ZL403", "a note", "note", location=ORDERS.location),)
-    assert DONE.result is not None
-    failed = replace(DONE, result=replace(DONE.result, problems=told))
-    moved = seen_from(Plan("0.1.0", (EVENTS, replace(ORDERS, diagnostics=told), failed)), "data/lake")
+    failed = replace(ORDERS, table="failed")
+    plan = Plan("0.1.0", (EVENTS, replace(ORDERS, diagnostics=told), failed))
+    moved = seen_from(RunReport(plan, {"failed": replace(DONE, problems=told)}), "data/lake")
     paths = re.findall(r'"path": "([^"]*)"', REPORTERS["json"](moved))
     assert len(paths) == 7
     assert all(path.startswith("data/lake/layouts/") for path in paths)
     elsewhere = replace(UNCHANGED, location=replace(UNCHANGED.location, path="/x/y.yaml"))
-    assert seen_from(Plan("0.1.0", (elsewhere,)), "data").tables == (elsewhere,)
+    assert seen_from(Plan("0.1.0", (elsewhere,)), "data").plan.tables == (elsewhere,)
     up = replace(UNCHANGED, location=replace(UNCHANGED.location, path="../y.yaml"))
-    assert seen_from(Plan("0.1.0", (up,)), "data").tables[0].location.path == "y.yaml"
-    assert seen_from(PLAN, "") is PLAN
+    assert seen_from(Plan("0.1.0", (up,)), "data").plan.tables[0].location.path == "y.yaml"
+    assert seen_from(APPLIED, "") is APPLIED
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: str) -> None:
-    assert DONE.result is not None
-    done = replace(DONE, result=replace(DONE.result, outcome=outcome))  # type: ignore[arg-type]
-    plan = Plan("0.1.0", (done,))
+def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: Outcome) -> None:
+    plan = applied(replace(DONE, outcome=outcome))
     jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
-    fine = outcome in ("as_declared", "within_budget")
+    fine = outcome in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
     assert ("<failure" in junit.render(plan) or "<error" in junit.render(plan)) is not fine
     assert bool(github.render(plan)) is not fine
 
 
 @EVERY
-def test_the_json_report_fits_the_schema_without_values_too(plan: Plan) -> None:
+def test_the_json_report_fits_the_schema_without_values_too(plan: Plan | RunReport) -> None:
     jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](without_values(plan))))
 
 
@@ -189,9 +192,8 @@ def test_the_json_report_fits_the_schema_without_values_too(plan: Plan) -> None:
 def test_what_an_engine_said_of_partitions_is_told_only_with_values(form: str) -> None:
     """A conflict of Delta's names the partition that another commit changed."""
     problem = Diagnostic("ZL321", "another commit won", detail="deleted data in the partition [email=ann@example.com]")
-    assert DONE.result is not None
-    result = replace(DONE.result, outcome="failed", problems=(problem,))
-    plan = Plan("0.1.0", (replace(DONE, result=result, diagnostics=(problem,)),))
+    result = replace(DONE, outcome=Outcome.FAILED, problems=(problem,))
+    plan = applied(result, replace(ORDERS, diagnostics=(problem,)))
     told, shown = (REPORTERS[form](p) for p in (without_values(plan), plan))
     assert "ann@example.com" not in told
     assert "ann@example.com" in shown

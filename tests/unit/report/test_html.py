@@ -13,8 +13,10 @@ from lxml import html as parser
 from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
 
 from zlayout.errors import SpecError
-from zlayout.planner.model import FIRST, Plan
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values
@@ -29,10 +31,15 @@ PICTURE = Picture(
     strip=STRIP,
     sizes_after=(("<= 1", 1230),),
 )
-DRAWN = replace(ORDERS, picture=PICTURE, size_histogram=(("<= 1/16", 9610), ("<= 1", 0)))
+DRAWN = replace(ORDERS, size_histogram=(("<= 1/16", 9610), ("<= 1", 0)))
 
 
-def page(plan: Plan) -> parser.HtmlElement:
+def drawn(*tables: TablePlan, picture: Picture = PICTURE) -> RunReport:
+    """A plan of these tables, the first one drawn."""
+    return RunReport(Plan("0.1.0", tables), pictures={tables[0].table: picture})
+
+
+def page(plan: Plan | RunReport) -> parser.HtmlElement:
     return parser.document_fromstring(render(plan))
 
 
@@ -61,14 +68,13 @@ def test_the_policy_allows_just_the_style_and_the_script_of_the_page() -> None:
 
 
 def test_it_names_nothing_to_load() -> None:
-    text = render(Plan("0.1.0", (DRAWN, HOSTILE)))
+    text = render(drawn(DRAWN, HOSTILE))
     assert not parser.document_fromstring(text).xpath("//link | //img | //iframe | //object | //@src")
     assert set(re.findall(r"https?://[^\s\"'<]+", text)) == {"http://www.w3.org/2000/svg"}
 
 
 def test_a_name_is_text_wherever_it_stands() -> None:
-    hostile = replace(HOSTILE, picture=replace(PICTURE, columns=(EVIL, EVIL), partition=EVIL))
-    text = render(Plan("0.1.0", (hostile,)))
+    text = render(drawn(HOSTILE, picture=replace(PICTURE, columns=(EVIL, EVIL), partition=EVIL)))
     tree = parser.document_fromstring(text)
     assert len(tree.xpath("//script")) == 1
     assert "<script>alert" not in text
@@ -76,14 +82,14 @@ def test_a_name_is_text_wherever_it_stands() -> None:
 
 
 def test_what_was_sampled_is_said() -> None:
-    captions = [f.text_content() for f in page(Plan("0.1.0", (DRAWN,))).xpath("//figcaption")]
+    captions = [f.text_content() for f in page(drawn(DRAWN)).xpath("//figcaption")]
     assert captions[0].startswith("a sample of 2 of 9,610 files of day=1; ")
     assert captions[1].startswith("2 boxes that stand for ~1,230 files of day=1; ")
     assert "about 615 neighbouring files" in captions[1]
 
 
 def test_partitions_are_numbered_unless_values_are_shown() -> None:
-    plan = Plan("0.1.0", (DRAWN,))
+    plan = drawn(DRAWN)
     assert "day=2 to day=9" in render(plan)
     hidden = render(without_values(plan))
     assert "day=" not in hidden
@@ -91,13 +97,12 @@ def test_partitions_are_numbered_unless_values_are_shown() -> None:
 
 
 def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> None:
-    assert DONE.result is not None
-    done = replace(DRAWN, result=replace(DONE.result, boxes=Boxes((0, 10, 0, 10), 1)))
-    titles = [h.text for h in page(Plan("0.1.0", (done,))).xpath("//figure/h3")]
+    done = replace(drawn(DRAWN), results={DRAWN.table: replace(DONE, boxes=Boxes((0, 10, 0, 10), 1))})
+    titles = [h.text for h in page(done).xpath("//figure/h3")]
     assert titles[:2] == ["Files before", "Files after, measured"]
-    cells = page(Plan("0.1.0", (done,))).xpath("//table[@id='overview']/tbody/tr/td")
+    cells = page(done).xpath("//table[@id='overview']/tbody/tr/td")
     assert [c.text_content() for c in cells[2:6]] == ["9,610", "1,228", "9,610", "35.2"]
-    planned = page(Plan("0.1.0", (DRAWN,))).xpath("//table[@id='overview']/tbody/tr/td")
+    planned = page(drawn(DRAWN)).xpath("//table[@id='overview']/tbody/tr/td")
     assert [c.text_content() for c in planned[2:6]] == ["9,610", "~1,230", "9,610", "~35.4"]
     tree = page(APPLIED)
     assert [li.text_content() for li in tree.xpath("//header//li")] == ["3 tables", "1 as declared", "1 failed"]
@@ -113,11 +118,11 @@ def test_without_its_packages_the_way_out_is_said(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_histogram_has_its_labels() -> None:
-    texts = page(Plan("0.1.0", (DRAWN,))).xpath("//*[local-name()='svg']//*[local-name()='text']/text()")
+    texts = page(drawn(DRAWN)).xpath("//*[local-name()='svg']//*[local-name()='text']/text()")
     assert {"≤1"} <= set(texts)
     assert not [t for t in texts if "?" in t]
 
 
 def test_a_first_layout_says_how() -> None:
-    first = replace(DRAWN, drift=(), groups=tuple(replace(g, reason=FIRST) for g in DRAWN.groups))
+    first = replace(DRAWN, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in DRAWN.groups))
     assert "First layout kd by [a]." in page(Plan("0.1.0", (first,))).text_content()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.model import FIRST, Plan, TablePlan
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
 from zlayout.report.text import TextOptions, drift_line, last_line, render
 
@@ -20,7 +21,7 @@ bronze.orders (delta, version 1843)                                             
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
       # (3 unchanged settings hidden)
   -/+ rewrite         2 of 412 partitions, 1.17 TiB, 9,610 -> ~1,230 files
-      because         laid out otherwise
+      because         layout changed
       touched         customer_id 9,610 -> ~35.4 (floor 35.1)   order_date 9,610 -> ~35.4 (floor 35.1)
 
 Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
@@ -62,7 +63,7 @@ def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
 
 def test_long_messages_are_wrapped_below_their_own_beginning_and_keep_their_words() -> None:
     message = "expected a table at /a/very/long/path/" + "x" * 90 + " and found none, as one can see"
-    long = TablePlan("a.b", "delta", Location("x.yaml"), "error", diagnostics=(Diagnostic("ZL110", message),))
+    long = TablePlan("a.b", "delta", Location("x.yaml"), Status.ERROR, diagnostics=(Diagnostic("ZL110", message),))
     lines = render(Plan("0.1.0", (long,)), TextOptions(width=80)).splitlines()[1:-2]
     assert lines[0] == "      error: ZL110 expected a table at"
     assert lines[1].strip() == "/a/very/long/path/" + "x" * 90
@@ -87,7 +88,7 @@ def test_refused_tables_are_shown_and_counted() -> None:
 
 
 def test_names_cannot_carry_escapes_or_turn_the_text_round() -> None:
-    nasty = TablePlan("a\x1b[31m.b\u202e.c\nd", "delta", Location("x\x07.yaml"), "unchanged")
+    nasty = TablePlan("a\x1b[31m.b\u202e.c\nd", "delta", Location("x\x07.yaml"), Status.UNCHANGED)
     text = render(Plan("0.1.0", (nasty,)), TextOptions(verbose=True))
     assert not set(text) & {"\x1b", "\u202e", "\x07"}
     assert len(text.splitlines()) == 4
@@ -116,15 +117,15 @@ def test_drift_closes_with_a_line_of_its_own() -> None:
 
 
 def test_a_first_layout_says_how() -> None:
-    first = replace(ORDERS, drift=(), groups=tuple(replace(g, reason=FIRST) for g in ORDERS.groups))
+    first = replace(ORDERS, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in ORDERS.groups))
     lines = render(Plan("0.1.0", (first,))).splitlines()
     assert lines[0] == "  + first layout    ~ alter settings    -/+ rewrite files"
     assert "  +   layout          kd by [a]" in lines
 
 
 def test_tables_that_apply_could_not_do_are_in_its_last_line() -> None:
-    planned = replace(ORDERS, table="lake.sales.later", status="changes")
-    plan = replace(APPLIED, tables=(*APPLIED.tables, BROKEN, REFUSED, planned))
+    planned = replace(ORDERS, table="lake.sales.later", status=Status.CHANGES)
+    plan = replace(APPLIED, plan=replace(APPLIED.plan, tables=(*APPLIED.plan.tables, BROKEN, REFUSED, planned)))
     last = last_line(plan)
     assert last.startswith("Applied: 1 as declared, 1 failed, 1 not begun, 1 refused, 1 with errors. Wrote ")
     figures = html.render(plan).partition('<ul class="counts">')[2].partition("</ul>")[0]

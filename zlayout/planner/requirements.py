@@ -1,0 +1,132 @@
+"""What must hold for a plan to be applied: a tagged union of requirements, and the one function that checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TableIs:
+    """The table has this id: it was not dropped and created again."""
+
+    table_id: str
+    kind: Literal["table_is"] = "table_is"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionIs:
+    """The table is at this Delta version or Iceberg snapshot (-1: none). Later appends are accepted unless strict."""
+
+    version: int
+    kind: Literal["version_is"] = "version_is"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIs:
+    """The schema of the table has this digest."""
+
+    digest: str
+    kind: Literal["schema_is"] = "schema_is"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutIs:
+    """The spec declares the layout with this id."""
+
+    layout_id: str
+    kind: Literal["layout_is"] = "layout_is"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitioningIs:
+    """The table is partitioned by these keys, as text."""
+
+    fields: tuple[str, ...]
+    kind: Literal["partitioning_is"] = "partitioning_is"
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyIs:
+    """The table property has this value; None: it is not set."""
+
+    name: str
+    value: str | None
+    kind: Literal["property_is"] = "property_is"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAre:
+    """The group to rewrite consists of the files with this digest. group: the id of its RewriteGroup."""
+
+    group: str
+    digest: str
+    kind: Literal["files_are"] = "files_are"
+
+
+Requirement = TableIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The facts that requirements are compared with. A fact that is None is not known, and not checked.
+
+    files: the digest of each group's files, by the id of the group.
+    """
+
+    table_id: str | None = None
+    version: int | None = None
+    schema: str | None = None
+    layout_id: str | None = None
+    partitioning: tuple[str, ...] | None = None
+    properties: Mapping[str, str] | None = None
+    files: Mapping[str, str] | None = None
+
+
+def violated(
+    requirements: Iterable[Requirement], observed: Observed, reached: Iterable[Requirement] = ()
+) -> tuple[Requirement, ...]:
+    """Check requirements against what was observed.
+
+    Args:
+        requirements: what must hold.
+        observed: the facts as they are now.
+        reached: what holds once the plan is carried out. A requirement is also met where the fact that it is about is
+            as one of these says: whoever did it, nothing is left to do.
+
+    Returns:
+        The requirements that are not met, in their order; empty where all are.
+    """
+    reached = tuple(reached)
+    return tuple(
+        requirement
+        for requirement in requirements
+        if not _holds(requirement, observed)
+        and not any(same_subject(requirement, result) and _holds(result, observed) for result in reached)
+    )
+
+
+def same_subject(one: Requirement, other: Requirement) -> bool:
+    """Whether two requirements are about the same fact."""
+    if isinstance(one, PropertyIs) and isinstance(other, PropertyIs):
+        return one.name == other.name
+    return one.kind == other.kind
+
+
+def _holds(requirement: Requirement, observed: Observed) -> bool:
+    match requirement:
+        case TableIs(table_id):
+            return observed.table_id in (None, table_id)
+        case VersionIs(version):
+            return observed.version in (None, version)
+        case SchemaIs(digest):
+            return observed.schema in (None, digest)
+        case LayoutIs(layout_id):
+            return observed.layout_id in (None, layout_id)
+        case PartitioningIs(fields):
+            return observed.partitioning in (None, fields)
+        case PropertyIs(name, value):
+            return observed.properties is None or observed.properties.get(name) == value
+        case FilesAre(group, digest):
+            return observed.files is None or observed.files.get(group) == digest
