@@ -1,4 +1,4 @@
-"""The one place that starts Spark: Java check, jars, extensions, catalogs, and where its log goes."""
+"""Start Spark: check Java, set jars, extensions and catalogs, and keep its log. The only module that does."""
 
 from __future__ import annotations
 
@@ -11,33 +11,47 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.catalogs import spark_catalog_conf
 from zlayout.formats.kernel.engine_check import refuse_connect
 from zlayout.spark import versions
 from zlayout.spark.jvm import jvm_of
-from zlayout.spec.model import Project
+from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 TIME_ZONE = "spark.sql.session.timeZone"
+# What zlayout needs in every session: partition values of timestamps are read and written in UTC.
+SESSION_CONF = {
+    TIME_ZONE: "UTC",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+    # Finding out where in the code a column was made takes a tenth of a second per rewrite.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
 
 class SparkRuntime:
-    """Starts the Spark session of a project when it is first asked for, and not before.
+    """The Spark session of a project, started when it is first asked for. As a context manager it stops the session.
 
-    log_path: what the JVM said, None where it has not started or was there before us (spark-submit).
+    log_path: the log of the JVM; None if it was not started by zlayout (spark-submit), or not yet.
     """
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._session: SparkSession | None = None
         self.log_path: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
 
     @property
     def started(self) -> bool:
@@ -51,7 +65,7 @@ class SparkRuntime:
         return self._session
 
     def stop(self) -> None:
-        """Stop the session; one whose JVM has died is simply forgotten."""
+        """Stop the session, also if its JVM has died."""
         if self._session is None:
             return
         from py4j.protocol import Py4JError
@@ -60,8 +74,11 @@ class SparkRuntime:
             self._session.stop()
         self._session = None
 
+    def committed(self, table: TableName) -> None:
+        """Take note that a table was changed."""
+
     def discard_log(self) -> None:
-        """Remove Spark's log, which is of use only where something failed."""
+        """Remove Spark's log, which is only needed after a failure."""
         if self.log_path is not None:
             self.log_path.unlink(missing_ok=True)
             self.log_path = None
@@ -97,20 +114,16 @@ class SparkRuntime:
 
 
 def names_jars(environ: Mapping[str, str]) -> bool:
-    """Whether PYSPARK_SUBMIT_ARGS brings jars, so that none are asked of Maven."""
+    """Whether PYSPARK_SUBMIT_ARGS names jars, so that none have to be downloaded from Maven."""
     return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
 
 
 def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -> dict[str, str]:
-    """The whole Spark conf of a project. Under spark-submit the master and the jars are the cluster's own."""
+    """The Spark settings of a project. Under spark-submit the master and the jars are those of the cluster."""
     conf = {
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        TIME_ZONE: "UTC",
-        "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
-        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-        # where in our code a column was made is no help to a user, and finding that takes a tenth of a second
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **SESSION_CONF,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -130,7 +143,7 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
 
 
 def set_time_zone(session: SparkSession, zone: str) -> None:
-    """Raise EngineError ZL304 for a zone that is none: set unchecked, the error itself never ends (pyspark 4.1.4)."""
+    """Set the time zone. Raises EngineError ZL304 if it does not exist: setting it unchecked hangs in pyspark 4.1.4."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -143,7 +156,7 @@ def set_time_zone(session: SparkSession, zone: str) -> None:
 
 
 def check_java() -> None:
-    """Raise EngineError when there is no Java, or one too old for Spark 4."""
+    """Raise EngineError ZL301 if there is no Java, ZL302 if it is too old for Spark 4."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not java or not Path(java).exists():
@@ -158,7 +171,7 @@ def check_java() -> None:
 
 @contextmanager
 def _jvm_log() -> Iterator[Path]:
-    """Send what the JVM writes to stderr into a file for as long as it lives; it inherits ours at its start."""
+    """Redirect stderr to a file while the JVM starts; the JVM inherits it and goes on writing there."""
     handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
     sys.stderr.flush()
     kept = os.dup(2)

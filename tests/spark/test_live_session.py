@@ -1,0 +1,193 @@
+"""apply and advise in a session that somebody else uses: it does the work and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import zlayout
+from zlayout.errors import Location, Refused
+from zlayout.spark.session import TIME_ZONE
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 64 * 1024, True, "zlayout")
+ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Left:
+    """Everything of a session that zlayout could leave changed."""
+
+    conf: dict[str, str]
+    catalogs: list[str]
+    views: list[str]
+    persistent: set[int]
+    listeners: list[str]
+    query_listeners: int
+    active: bool
+    properties: tuple[Any, ...]
+
+
+def left(spark: SparkSession) -> Left:
+    context: Any = spark.sparkContext
+    java: Any = spark._jsparkSession
+    sessions = getattr(context._jvm.org.apache.spark.sql.classic, "SparkSession$").__getattr__("MODULE$")
+    names = ("spark.jobGroup.id", "spark.job.description", "spark.sql.execution.id", "spark.job.tags")
+    return Left(
+        spark.conf.getAll,
+        sorted(c.name for c in spark.catalog.listCatalogs()),
+        sorted(t.name for t in spark.catalog.listTables() if t.isTemporary),
+        set(dict(context._jsc.getPersistentRDDs())),
+        sorted(str(listener) for listener in context._jsc.sc().listenerBus().listeners()),
+        len(java.listenerManager().listListeners()),
+        sessions.getActiveSession().get().equals(java),
+        tuple(context.getLocalProperty(name) for name in names),
+    )
+
+
+@pytest.fixture
+def live(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of the caller's own, with settings of its own."""
+    session = spark.newSession()
+    session.conf.set(TIME_ZONE, "Asia/Tokyo")
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.adaptive.enabled", "true")
+    session.range(3).createOrReplaceTempView("mine")
+    sessions = getattr(spark.sparkContext._jvm.org.apache.spark.sql.classic, "SparkSession$").__getattr__("MODULE$")
+    sessions.setActiveSession(session._jsparkSession)
+    yield session
+    sessions.setActiveSession(spark._jsparkSession)
+
+
+@pytest.fixture
+def tables(live: SparkSession, project: Project, delta_table: TableName, iceberg_table: TableName) -> Project:
+    """A project with one layout for a Delta and one for an Iceberg table, four files each."""
+    rows = live.range(0, ROWS, 1, 4).selectExpr("id", "hash(id) AS a", "hash(id, 1) AS b", "uuid() AS padding")
+    rows.write.format("delta").save(path_of(project, delta_table))
+    rows.writeTo(str(iceberg_table)).using("iceberg").create()
+    specs = (LayoutSpec(name, LAYOUT, Location("layouts/x.yaml")) for name in (delta_table, iceberg_table))
+    return replace(project, layouts=tuple(sorted(specs, key=lambda s: str(s.table))))
+
+
+def path_of(project: Project, table: TableName) -> str:
+    return str(project.root / "delta" / "db" / table.name)
+
+
+def frame(live: SparkSession, project: Project, table: TableName) -> Any:
+    if project.catalogs[table.catalog].format == "delta":
+        return live.read.format("delta").load(path_of(project, table))
+    return live.table(str(table))
+
+
+def test_both_formats_are_applied_and_nothing_is_left_behind(live: SparkSession, tables: Project) -> None:
+    cached = live.range(5).cache()
+    cached.count()
+    before = left(live)
+    events: list[Any] = []
+    report = zlayout.apply(zlayout.plan(tables), live, events.append)
+    assert {table: result.outcome for table, result in report.results.items()} == dict.fromkeys(
+        (str(s.table) for s in tables.layouts), "as_declared"
+    )
+    assert left(live) == before
+    assert not zlayout.plan(tables).has_changes
+    assert [type(e) for e in events if not isinstance(e, zlayout.Progress)] == [
+        zlayout.TableStarted,
+        zlayout.TableEvent,
+        zlayout.TableFinished,
+    ] * 2
+    assert cached.storageLevel.useMemory
+    cached.unpersist()
+
+
+def test_the_session_reads_and_deletes_afterwards(live: SparkSession, tables: Project) -> None:
+    """Iceberg's catalog caches tables by default: the session must not go on with the old files."""
+    (ice,) = (s.table for s in tables.layouts if s.table.catalog == "ice")
+    live.conf.set("spark.sql.catalog.ice.cache-enabled", "true")
+    assert {frame(live, tables, s.table).count() for s in tables.layouts} == {ROWS}
+    zlayout.apply(zlayout.plan(tables), live)
+    live.sql(f"DELETE FROM {ice} WHERE id < 100")
+    live.sql(f"DELETE FROM delta.`{path_of(tables, tables.layouts[1].table)}` WHERE id < 100")
+    assert {frame(live, tables, s.table).count() for s in tables.layouts} == {ROWS - 100}
+
+
+def test_a_frame_planned_before_can_be_planned_and_explained_afterwards(live: SparkSession, tables: Project) -> None:
+    frames = [frame(live, tables, s.table).where("a > 0") for s in tables.layouts]
+    counts = [f.count() for f in frames]
+    zlayout.apply(zlayout.plan(tables), live)
+    assert [f.count() for f in frames] == counts
+    for f in frames:
+        plan = f._jdf.queryExecution().analyzed()
+        serializer = live.sparkContext._jvm.org.apache.spark.SparkEnv.get().closureSerializer().newInstance()
+        assert plan.toJSON()
+        assert serializer is not None
+
+
+def test_a_failing_apply_leaves_nothing_behind_either(
+    live: SparkSession, tables: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr("zlayout.rewrite.gate.Gate.check", broken)
+    before = left(live)
+    report = zlayout.apply(zlayout.plan(tables), live)
+    assert {result.outcome for result in report.results.values()} == {"failed"}
+    assert left(live) == before
+
+
+def test_an_interrupted_apply_leaves_nothing_behind_either(live: SparkSession, tables: Project) -> None:
+    def interrupt(event: object) -> None:
+        if isinstance(event, zlayout.Progress):
+            raise KeyboardInterrupt
+
+    before = left(live)
+    with pytest.raises(KeyboardInterrupt):
+        zlayout.apply(zlayout.plan(tables), live, interrupt)
+    assert left(live) == before
+
+
+def test_advise_draws_its_sample_in_the_session(live: SparkSession, tables: Project, tmp_path: Path) -> None:
+    table = tables.layouts[0].table
+    workload = tmp_path / "q.sql"
+    workload.write_text(f"SELECT * FROM {table.name} WHERE a = 5;")
+    before = left(live)
+    study = zlayout.advise(tables, str(table), [workload], spark=live)
+    assert study.choices
+    assert left(live) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"warehouse": "/elsewhere"}, r"ZL208 catalog ice .*expected spark\.sql\.catalog\.ice\.warehouse=/elsewhere"),
+        ({"uri": "sqlite:////elsewhere.db"}, r"ZL208 .*spark\.sql\.catalog\.ice\.uri="),
+    ],
+)
+def test_a_catalog_that_points_elsewhere_is_refused(
+    live: SparkSession, tables: Project, change: dict[str, str], found: str
+) -> None:
+    plan = zlayout.plan(tables)
+    ice = tables.catalogs["ice"]
+    moved = replace(tables, catalogs={**tables.catalogs, "ice": replace(ice, options={**ice.options, **change})})
+    with pytest.raises(Refused, match=found):
+        zlayout.apply(replace(plan, project=moved), live)
+
+
+def test_a_catalog_that_the_session_lacks_is_refused(live: SparkSession, tables: Project) -> None:
+    plan = zlayout.plan(tables)
+
+    catalogs = {**tables.catalogs, "other": replace(tables.catalogs["ice"], name="other")}
+    planned = tuple(
+        replace(p, spec=replace(p.spec, table=replace(p.spec.table, catalog="other")))
+        if p.spec.table.catalog == "ice"
+        else p
+        for p in plan.planned
+    )
+
+    with pytest.raises(Refused, match=r"ZL207 the Spark session lacks spark\.sql\.catalog\.other="):
+        zlayout.apply(replace(plan, project=replace(tables, catalogs=catalogs), planned=planned), live)

@@ -1,0 +1,186 @@
+"""Work in a Spark session that is already running, and leave nothing behind in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from zlayout.errors import Diagnostic, Refused
+from zlayout.formats.catalogs import spark_catalog_conf
+from zlayout.formats.kernel.engine_check import _connect as connect_refused
+from zlayout.spark.jvm import jvm_of
+from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
+from zlayout.spec.model import CatalogConfig, Project, TableName
+from zlayout.sql_text import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EXTENSIONS = "spark.sql.extensions"
+_CATALOG = "spark.sql.catalog"
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_DELTA_STATE = "Delta Table State"
+
+
+class LiveRuntime(SparkRuntime):
+    """A runtime on a session that the caller started and goes on to use.
+
+    The work is done in a clone of the session, which has its settings and catalogs and shares its SparkContext.
+    Whatever zlayout sets is set in the clone, so that the caller's session has the same settings at every moment.
+    """
+
+    def __init__(self, project: Project, session: SparkSession) -> None:
+        super().__init__(project)
+        self._given = session
+        self._active: Any = None
+        self._persisted: frozenset[int] = frozenset()
+        self._changed: set[TableName] = set()
+
+    def require(self, catalogs: Iterable[CatalogConfig]) -> None:
+        """Check that the session can write to tables of these catalogs.
+
+        Raises:
+            Refused: ZL204 (Spark Connect), ZL207 (settings are missing), ZL208 (a catalog points elsewhere).
+        """
+        if type(self._given).__module__.startswith("pyspark.sql.connect"):
+            raise connect_refused("the session is one")
+        problems = [problem for catalog in catalogs for problem in _problems(self._given, catalog)]
+        if problems:
+            raise Refused(*dict.fromkeys(problems))
+
+    def committed(self, table: TableName) -> None:
+        self._changed.add(table)
+
+    def stop(self) -> None:
+        """Take the clone out of the caller's SparkContext; the caller's session goes on."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        clone, self._session = self._session, None
+        with suppress(OSError, Py4JError):  # a JVM that has died holds nothing any more
+            self._activate(self._active)
+            _remove_listeners(clone)
+            for number, cached in _persistent(clone):
+                if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
+                    cached.unpersist(False)
+        for table in sorted(self._changed, key=str):
+            self._refresh(table)
+
+    def _start(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        given: Any = self._given
+        zone = self._project.spark.conf.get(TIME_ZONE, SESSION_CONF[TIME_ZONE])
+        clone = SparkSession(given.sparkContext, given._jsparkSession.cloneSession())
+        self._persisted = frozenset(number for number, _ in _persistent(clone))
+        for key, value in SESSION_CONF.items():
+            clone.conf.set(key, value)
+        for catalog in self._project.catalogs.values():
+            if spark_catalog_conf(catalog):  # a cache of tables would hide what others commit
+                clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
+        set_time_zone(clone, zone)
+        active = self._sessions().getActiveSession()
+        self._active = active.get() if active.isDefined() else None
+        self._activate(clone._jsparkSession)
+        return clone
+
+    def _refresh(self, table: TableName) -> None:
+        """Drop what the caller's session has cached of an Iceberg table, so that it reads the new files."""
+        if not spark_catalog_conf(self._project.catalogs[table.catalog]):
+            return  # Delta tables go by path, and Delta itself notices commits in this JVM
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        with suppress(OSError, Py4JError, PySparkException):  # the commit stands, and the cache expires
+            self._given.sql(f"REFRESH TABLE {quoted_name((table.catalog, *table.identifier))}")
+
+    def _activate(self, java_session: Any) -> None:
+        """Make a session the one that Delta finds in this thread; None for none."""
+        sessions = self._sessions()
+        if java_session is None:
+            sessions.clearActiveSession()
+        else:
+            sessions.setActiveSession(java_session)
+
+    def _sessions(self) -> Any:
+        return getattr(getattr(jvm_of(self._given).org.apache.spark.sql.classic, "SparkSession$"), "MODULE$")
+
+
+def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
+    """A runtime on the given session, which is checked for what the catalogs need; without one, on a new session.
+
+    Raises:
+        Refused: ZL204, ZL207, ZL208, as `LiveRuntime.require`.
+    """
+    if session is None:
+        return SparkRuntime(project)
+    runtime = LiveRuntime(project, session)
+    runtime.require(catalogs)
+    return runtime
+
+
+def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
+    """Ids and handles of all RDDs that the SparkContext caches."""
+    context: Any = session.sparkContext
+    yield from dict(context._jsc.getPersistentRDDs()).items()
+
+
+def _remove_listeners(clone: SparkSession) -> None:
+    """Remove the listener bus that Spark adds for each session with listeners; without this it waits for the GC."""
+    context: Any = clone.sparkContext
+    scala = context._jsc.sc()
+    java_clone: Any = clone._jsparkSession
+    for listener in list(scala.listenerBus().listeners()):
+        kind = listener.getClass()
+        if kind.getSimpleName() == "ExecutionListenerBus":
+            field = kind.getDeclaredField("sessionUUID")
+            field.setAccessible(True)
+            if field.get(listener) == java_clone.sessionUUID():
+                scala.removeSparkListener(listener)
+
+
+def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
+    """What the session lacks to write to tables of the catalog."""
+    wanted = spark_catalog_conf(catalog)
+    if not wanted:
+        if _DELTA_EXTENSION not in str(session.conf.get(_EXTENSIONS, "")):
+            yield _missing(_EXTENSIONS, _DELTA_EXTENSION, "start the session with it")
+        if session.conf.get(f"{_CATALOG}.spark_catalog", None) is None:
+            delta = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+            yield _missing(f"{_CATALOG}.spark_catalog", delta, "start the session with it")
+        return
+    prefix = f"{_CATALOG}.{catalog.name}"
+    if session.conf.get(prefix, None) is None:
+        settings = ", ".join(f"{key}={value}" for key, value in wanted.items() if "password" not in key)
+        yield _missing(prefix, wanted[prefix], f"set {settings}")
+        return
+    compared = ("warehouse", "uri") if f"{prefix}.catalog-impl" in _keys(session) else ("type", "warehouse", "uri")
+    for key in (f"{prefix}.{part}" for part in compared):
+        found = session.conf.get(key, None)
+        if key in wanted and (found is None or _location(found) != _location(wanted[key])):
+            yield Diagnostic(
+                "ZL208",
+                f"catalog {catalog.name} of the Spark session is another one: expected {key}={wanted[key]}, "
+                f"found {'nothing' if found is None else found}",
+                "refused",
+                "use the same catalog in zlayout.yaml and in the session",
+                catalog.location,
+            )
+
+
+def _keys(session: SparkSession) -> Iterable[str]:
+    return session.conf.getAll
+
+
+def _missing(key: str, value: str, hint: str) -> Diagnostic:
+    return Diagnostic("ZL207", f"the Spark session lacks {key}={value}", "refused", hint)
+
+
+def _location(text: str) -> str:
+    """A URL in the form that both sides can be compared in: file:///a/, file:/a and /a are the same folder."""
+    scheme, sign, rest = text.rstrip("/").partition(":")
+    if sign and scheme == "file":
+        return "/" + rest.lstrip("/")
+    return f"s3:{rest}" if sign and scheme in ("s3a", "s3n") else text.rstrip("/")
