@@ -9,8 +9,9 @@ from lineitem import DELTA, ICEBERG, Bench, create_iceberg
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn

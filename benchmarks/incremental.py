@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.curve.layout import build
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend

@@ -24,8 +24,9 @@ from deltalake import DeltaTable, QueryBuilder
 from peak import peak_mb
 from pyspark.sql import SparkSession
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.state_property import PROPERTY

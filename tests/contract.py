@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 from support.builders import make_layout, make_spec
 
-from zlayout.app.apply import Applied, apply_table, check_saved, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, as_plan, plan_table
+from zlayout.app.plan_file import check_saved
+from zlayout.app.results import Applied, new_run
 from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.builders import make_layout, make_spec
 
-from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, plan_table
+from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import TableName, Tolerance, ZorderColumn

@@ -9,8 +9,9 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.curve.layout import build
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance

@@ -19,8 +19,9 @@ from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import table_queries
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.planner.diff import PlanOptions
 from zlayout.planner.forecast import promises
 from zlayout.spec.model import Layout, LayoutSpec

@@ -10,8 +10,9 @@ from contract import OPTIONS, Contract, make_rows
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, SparkArena
 
-from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, plan_table
+from zlayout.app.results import Applied, new_run
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.kernel import engine_check
 from zlayout.formats.kernel.engine_check import INTERNALS, fallback_reason, refuse_connect

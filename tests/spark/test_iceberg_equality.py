@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from spark.iceberg_runs import ids, lineage, race
 from support.builders import make_layout, make_spec
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import new_run
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.formats.iceberg.write.jvm import IcebergJvm

@@ -35,6 +35,13 @@ def test_nothing_private_of_other_packages_is_imported() -> None:
     assert reached == set()
 
 
+def test_the_application_layer_knows_no_command_line_and_prints_nothing() -> None:
+    for path in (PACKAGE / "app").rglob("*.py"):
+        assert not [name for name in _imports(path) if name.startswith(("zlayout.cli", "typer", "rich"))], path.name
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not names & {"print", "input", "sys"}, path.name
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "layout"], ["validate", "--help"]])
 def test_quick_commands_load_no_engine(arguments: list[str]) -> None:
     assert _loaded_by(arguments) & {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy"} == set()

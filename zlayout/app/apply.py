@@ -1,58 +1,166 @@
-"""Carry out decisions, table by table, and look again afterwards: the half of zlayout that writes."""
+"""Apply: carry out a plan, table by table, and observe each table again. The use case that writes."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-from zlayout.app.plan import Planned, look, plan_table
-from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
-from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notice, Notify, Outcome
+from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
+from zlayout.app.results import Applied, new_run, result_of, with_results
+from zlayout.errors import EngineError, Refused, ZlayoutError
+from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notice, Notify, Outcome, Progress
 from zlayout.planner.actions import Reason
-from zlayout.planner.budget import take
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.stale import Staleness, staleness
+from zlayout.planner.model import Status
+from zlayout.planner.result import TableResult
+from zlayout.planner.run_report import RunReport
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import TableName
 from zlayout.tuning import give_back_freed_memory
 
-# A group that met a concurrent change is planned anew and run again; one run does so until it tried this often.
-ATTEMPTS = 3
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How often one run tries a group that meets concurrent changes; before each try it plans again.
+MAX_ATTEMPTS = 3
 
 Announce = Callable[[str, Outcome], None]
+Verify = Literal["gate", "full"]
 
 
-@dataclass(slots=True)
-class Applied:
-    """What was done to one table. `after` is the plan made afresh afterwards, None when that was not reached.
-
-    again: what was read for it. within_budget: all that a byte budget allowed is done.
-    interrupted: a person stopped the run at this table. forgotten: a dropped group had only its bounds to gain, and
-    they look as declared now that the table's property makes bounds longer (docs/adr/0004-cut-bounds.md).
-    """
+@dataclass(frozen=True, slots=True)
+class TableStarted:
+    """`apply` begins with a table. The run id is stored with each commit."""
 
     table: str
     run_id: str
-    commits: list[Commit] = field(default_factory=list)
-    failures: list[GroupFailed] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    error: ZlayoutError | None = None
-    after: TablePlan | None = None
-    again: Planned | None = None
-    within_budget: bool = False
-    interrupted: bool = False
-    forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableEvent:
+    """Something happened to a table: a commit, a dropped group, or a notice."""
+
+    table: str
+    event: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TableFinished:
+    """`apply` is done with a table, successfully or not."""
+
+    applied: Applied
 
     @property
-    def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        if self.after is None or self.forgotten:
-            return 1
-        if self.within_budget and self.after.status is Status.CHANGES:
-            return 0
-        return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
+    def table(self) -> str:
+        return self.applied.table
+
+    @property
+    def result(self) -> TableResult:
+        """What was done, and the table's metrics afterwards."""
+        return result_of(self.applied)
+
+
+ApplyEvent = TableStarted | Progress | TableEvent | TableFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What `carry_out` did: one entry for each table that it began with. interrupted: it did not reach the end."""
+
+    done: tuple[Applied, ...]
+    interrupted: bool = False
+
+
+def apply(
+    plan: ProjectPlan,
+    spark: SparkSession | None = None,
+    on_event: Callable[[ApplyEvent], None] | None = None,
+    *,
+    verify: Verify = "gate",
+) -> RunReport:
+    """Carry out a plan on Spark and observe the tables again.
+
+    Exactly the files that the plan has pinned are rewritten. Every commit checks that they still are as they were; a
+    group that meets a concurrent change is planned again, up to three times, unless the plan was read from a file.
+    A table that fails does not stop the others. Spark is only used if there is something to do.
+
+    Args:
+        plan: From `plan`, or from `read_plan`.
+        spark: A running session. Its catalogs, master and settings are used as they are, except for the time zone
+            (UTC, or the project's `spark.sql.session.timeZone`) and settings that the rewrite needs; these are made in
+            a clone of the session, which itself stays as it is and is not stopped. Default: a new session as the
+            project configures it, stopped at the end.
+        on_event: Called with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and `TableFinished`, in
+            this thread. If it raises, the table fails with ZL307; KeyboardInterrupt ends the run.
+        verify: "gate" compares row count and content hash before each commit; "full" also reads written files back.
+
+    Returns:
+        The plan with a `TableResult` for each table that it changes, by table name; `succeeded` says whether the table
+        is as declared now.
+
+    Raises:
+        Refused: A table of the plan is refused, or `spark` is a session that zlayout cannot work in. Nothing was
+            written.
+        KeyboardInterrupt: The run was interrupted. What was committed stays committed.
+    """
+    if refused := plan.document.with_status(Status.REFUSED):
+        raise Refused(*(diagnostic for table in refused for diagnostic in table.diagnostics))
+    report = RunReport(plan.document)
+    changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
+    if not changing:
+        return report
+    names = sorted({spec.table.catalog for spec in changing})
+    runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
+    with runtime:
+        run = carry_out(plan, runtime, on_event or (lambda _event: None), verify)
+    if run.interrupted:
+        raise KeyboardInterrupt
+    if all(result_of(applied).succeeded for applied in run.done):
+        runtime.discard_log()
+    return with_results(report, run.done)
+
+
+def carry_out(
+    plan: ProjectPlan,
+    runtime: SparkRuntime,
+    on_event: Callable[[ApplyEvent], None],
+    verify: Verify = "gate",
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Apply the plan's changes on a runtime, which the caller stops.
+
+    A KeyboardInterrupt ends the run and is not raised again. stop_requested: whether a person wants the run to end;
+    asked after each table.
+    """
+    changing = [p for p in plan.planned if p.decision.plan.status is Status.CHANGES]
+    backends = backends_of(plan.project, runtime, [p.spec for p in changing])
+    attempts = 1 if plan.reviewed else MAX_ATTEMPTS
+    done: list[Applied] = []
+
+    try:
+        for planned in changing:
+            applied = new_run(planned)
+            done.append(applied)
+            on_event(TableStarted(applied.table, applied.run_id))
+
+            def announce(table: str, event: Outcome, name: TableName = planned.spec.table) -> None:
+                if isinstance(event, Commit):
+                    runtime.committed(name)
+                on_event(TableEvent(table, event))
+
+            backend = backends[planned.spec.table.catalog]
+            apply_table(planned, backend, plan.options, applied, on_event, announce, verify, attempts)
+            applied.interrupted = stop_requested() and applied.exit_code != 0
+            on_event(TableFinished(applied))
+            if stop_requested():
+                return Run(tuple(done), interrupted=True)
+    except KeyboardInterrupt:
+        for applied in done[-1:]:
+            applied.interrupted = applied.interrupted or applied.after is None
+        return Run(tuple(done), interrupted=True)
+    return Run(tuple(done))
 
 
 def apply_table(
@@ -62,13 +170,13 @@ def apply_table(
     applied: Applied,
     notify: Notify,
     announce: Announce,
-    verify: Literal["gate", "full"] = "gate",
-    attempts: int = ATTEMPTS,
+    verify: Verify = "gate",
+    attempts: int = MAX_ATTEMPTS,
 ) -> None:
-    """Execute one decision, planning again what met a concurrent change; fills `applied` as it goes.
+    """Carry out one decision and record in `applied` what was done; plan again after a concurrent change.
 
-    attempts: 1 for a reviewed plan file, since another plan would be one that nobody saw.
-    An error ends this table and is kept in `applied.error`; what was committed before it stays listed.
+    attempts: 1 for a reviewed plan, since nobody has reviewed another one. An error ends this table and is kept in
+    `applied.error`; commits before it stay listed.
     """
     current = planned
     try:
@@ -89,29 +197,17 @@ def apply_table(
     except ZlayoutError as error:
         applied.error = error
     except Exception as error:
-        # What this and other tables committed must still be reported, whatever an engine throws.
+        # Whatever an engine raises, the commits of this and other tables must still be reported.
         applied.error = EngineError.of(
             "ZL307",
             f"{applied.table}: unexpected {type(error).__name__}: {error}",
-            hint=f"look for run {applied.run_id} in the table's history, and report this",
+            hint=f"look for run {applied.run_id} in the table's history, and report this error",
             location=planned.spec.location,
         )
 
 
-def exit_code(done: Sequence[Applied]) -> int:
-    """Of a whole run: 3 only if nothing was written and nothing else failed, as it promises."""
-    codes = {applied.exit_code for applied in done} - {0}
-    if codes == {Refused.exit_code} and not any(applied.commits for applied in done):
-        return Refused.exit_code
-    return 1 if codes else 0
-
-
-def new_run(planned: Planned) -> Applied:
-    return Applied(str(planned.spec.table), uuid.uuid4().hex)
-
-
 def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
-    """Whether a dropped group was for longer bounds and has files that live on and that no group takes now."""
+    """Whether a dropped group was to get longer bounds, and some of its files are still live but in no group now."""
     blind = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_CUT} & failed
     if not blind or after.state is None:
         return False
@@ -123,47 +219,19 @@ def _paths(groups: Iterable[Group]) -> set[str]:
     return {path for group in groups for path in group.files.path.to_pylist()}
 
 
-def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
-    """The decision behind a saved plan, pinned to the plan's version.
-
-    Raises Refused ZL203 when it is stale, TableError when the spec does not fit the table any more.
-    """
-    if planned.state is None:
-        raise TableError(*planned.decision.plan.diagnostics)
-    version = saved.version
-    again = planned
-    if saved.left_over is not None:
-        offered = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
-        again = replace(offered, decision=take(offered.decision, {group.id for group in saved.groups}))
-    elif version is not None and version != planned.state.version:
-        again = plan_table(planned.spec, backend, options, version)
-    if again.state is None:
-        raise Refused.of(
-            "ZL203",
-            f"{planned.spec.table}: the plan is stale: version {version} can no longer be read",
-            hint="run `zlayout plan` again and review it",
-            location=planned.spec.location,
-        )
-    if again.decision.plan.status is Status.ERROR:
-        raise TableError(*again.decision.plan.diagnostics)
-    if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
-        raise Refused(*reasons)
-    return again
-
-
 def _execute(
     planned: Planned,
     backend: Backend,
     applied: Applied,
     notify: Notify,
     announce: Announce,
-    verify: Literal["gate", "full"],
+    verify: Verify,
 ) -> frozenset[str]:
-    """Run the decision; the ids of the groups that were dropped and are worth planning again."""
+    """Carry out the decision and return the ids of the groups that were dropped."""
     whole = planned.decision.work(planned.spec, applied.run_id, verify)
     failed: frozenset[str] = frozenset()
     works = whole.in_parts(planned.spec.max_group_size)
-    give_back_freed_memory()  # what planning left: Spark's JVM needs it from here on
+    give_back_freed_memory()  # Spark's JVM needs the memory from here on
     for outcome in (outcome for work in works for outcome in backend.execute(work, notify)):
         if isinstance(outcome, Notice):
             if outcome in applied.notices:

@@ -1,15 +1,28 @@
-"""A layout spec from a live table. Pure: a `TableState` in, YAML text out."""
+"""Make a layout spec from an existing table."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zlayout.spec.model import TableName
-from zlayout.spec.yaml import dump
+from zlayout.app.files import write_whole
+from zlayout.app.init import SCHEMAS
+from zlayout.app.project import known_table, layout_of
+from zlayout.errors import SpecError
+from zlayout.formats.registry import backend_for
+from zlayout.report.words import printable
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layouts import layout_spec
+from zlayout.spec.load import shown
+from zlayout.spec.model import Project, TableName
+from zlayout.spec.validation import validate
+from zlayout.spec.yaml import dump, parse
 from zlayout.sql_text import quoted
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Ordering, TableState
@@ -17,6 +30,118 @@ from zlayout.table.state import Ordering, TableState
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
 _SIZE_PROPERTIES = ("delta.targetFileSize", "write.target-file-size-bytes")
+_RECORDED = "what zlayout recorded in the table"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLayout:
+    """A layout spec made from a table.
+
+    Attributes:
+        table: The table.
+        text: The spec as YAML.
+        source: Where the order of the files was found; None if zlayout itself recorded it.
+    """
+
+    table: TableName
+    text: str
+    source: str | None
+
+    def write(self, project: Project, path: Path | None = None) -> Path:
+        """Write the spec into the project, with a line by which editors find the schema; return the path.
+
+        Args:
+            project: The project that the layout was imported for.
+            path: The file. Default: `layouts/<namespace>_<table>.yaml` of the project.
+
+        Raises:
+            SpecError: ZL063 (the file exists), ZL066 (it cannot be written).
+        """
+        path = project.root / "layouts" / _file_name(self.table) if path is None else path
+        _require_new(path)
+        schema = project.root / SCHEMAS / "layout.schema.json"
+        modeline = ""
+        if schema.is_file():
+            relative = Path(os.path.relpath(schema, path.absolute().parent)).as_posix()
+            modeline = f"# yaml-language-server: $schema={relative}\n"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, modeline + self.text)
+        except OSError as error:
+            raise SpecError.of(
+                "ZL066", f"cannot write {shown(path)}: {error.strerror}", hint="check the folder and its permissions"
+            ) from error
+        return path
+
+
+def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> ImportedLayout:
+    """Make a layout spec that describes a table as it is. Reads metadata only.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; the project must not declare a layout for it.
+        columns: The z-order columns. Default: the order that zlayout recorded, or that the table reports.
+
+    Raises:
+        SpecError: ZL020, ZL021, ZL064 (the table has a layout), ZL012, ZL034, ZL035 (columns that a layout cannot
+            have), ZL065 (nothing is known of an order), and others if a name in the table cannot be in a layout.
+        TableError: The table cannot be read.
+    """
+    name = known_table(project, table)
+    if (spec := layout_of(project, name)) is not None:
+        hint = "change that layout, or remove it first"
+        raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
+    state = backend_for(project.catalogs[name.catalog], SparkRuntime(project)).observe(name, ())
+    settings, source = None if columns else recorded_settings(state), _RECORDED
+    if settings is None:
+        ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else state.ordering
+        if ordering is None:
+            raise SpecError.of(
+                "ZL065",
+                f"{name} does not state how its files are ordered",
+                hint="name the columns that queries filter on: --columns a,b",
+            )
+        _require_usable(ordering.columns, name, state)
+        settings, source = settings_from(state, ordering), ordering.source
+    text = spec_text(name, state.partition_fields, settings, source)
+    _validate(text)
+    return ImportedLayout(name, text, None if source is _RECORDED else source)
+
+
+def check_target(project: Project, table: str, path: Path | None) -> None:
+    """Raise SpecError ZL063 if the file that `ImportedLayout.write` would write exists, before any table is read."""
+    _require_new(project.root / "layouts" / _file_name(known_table(project, table)) if path is None else path)
+
+
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="choose another file with --out")
+
+
+def _require_usable(columns: Sequence[str], table: TableName, state: TableState) -> None:
+    """Raise SpecError ZL012, ZL034 or ZL035 for columns that cannot be z-order columns of the table."""
+    known = {column.name: column for column in state.columns}
+    partitioned = {str(field): field.source for field in state.partition_fields}
+    for column in columns:
+        if column not in known:
+            raise SpecError.of("ZL012", f"unknown column {column!r}", hint=f"known columns: {', '.join(known):.300}")
+        if not known[column].orderable:
+            raise SpecError.of("ZL034", f"column {column!r} has no order", hint="name other columns with --columns")
+        if column in partitioned:
+            message = f"{table} is already partitioned by {partitioned[column]!r}"
+            raise SpecError.of("ZL035", message, hint="name other columns with --columns")
+
+
+def _validate(text: str) -> None:
+    """Raise SpecError if the text is not a valid layout spec, because of a name that a spec cannot hold."""
+    document = parse(text.encode(), "the imported layout")
+    if problems := validate(document, "layout"):
+        raise SpecError(*problems)
+    layout_spec(document, {}, {}, None)
+
+
+def _file_name(table: TableName) -> str:
+    return re.sub(r"[^\w-]+", "_", printable("_".join(table.identifier))) + ".yaml"
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:

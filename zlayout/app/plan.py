@@ -1,19 +1,23 @@
-"""Observe many tables side by side and decide on each: the read-only half of zlayout. No JVM."""
+"""Plan: observe tables and decide what to do to each. Reads metadata only and starts no JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import zlayout
+from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
+from zlayout.formats.registry import backend_for
 from zlayout.planner.budget import spend
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide, partitioning
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.spec.model import LayoutSpec
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
 
 PARALLELISM = 8
@@ -28,16 +32,92 @@ class Planned:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectPlan:
+    """The plan of a project's tables, with everything that `apply` needs to carry it out.
+
+    Attributes:
+        document: The plan as data: what reports, the plan file and `apply` read.
+        project: The project that was planned.
+        options: The options that it was planned with.
+        planned: The observation and the pinned files of each table.
+        seconds: How long planning took.
+        reviewed: Whether it was read from a plan file. `apply` then does not plan again after a conflict, since nobody
+            has reviewed another plan.
+    """
+
+    document: Plan
+    project: Project
+    options: PlanOptions
+    planned: tuple[Planned, ...]
+    seconds: float
+    reviewed: bool = False
+
+    @property
+    def tables(self) -> tuple[TablePlan, ...]:
+        """The plan of each table, in the order of their names."""
+        return self.document.tables
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `apply` would change a table."""
+        return self.document.has_changes
+
+
+def plan(
+    project: Project,
+    select: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    *,
+    allow_full_rewrite: bool = False,
+    max_rewrite_bytes: int | None = None,
+    parallelism: int = PARALLELISM,
+) -> ProjectPlan:
+    """Plan what must be done so that tables are laid out as declared.
+
+    A table that cannot be read or must not be changed does not stop the others: its `TablePlan` has the status ERROR
+    or REFUSED, and diagnostics.
+
+    Args:
+        project: The project, from `load_project`.
+        select: Tables to plan: names or globs of tables, `path:GLOB` of their layout files, `tag:NAME`. Default: all.
+        exclude: Tables to leave out, in the same notation.
+        allow_full_rewrite: Whether a new `partition_by` may rewrite every file of a Delta table.
+        max_rewrite_bytes: Budget in bytes of files to rewrite, over all tables; the best groups come first.
+        parallelism: Number of tables to read at a time.
+
+    Returns:
+        The plan. It can be applied with `apply`, or saved with `write_plan`.
+
+    Raises:
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has none.
+    """
+    specs = select_layouts(project.layouts, tuple(select), tuple(exclude))
+    return plan_specs(project, specs, PlanOptions(allow_full_rewrite, max_rewrite_bytes), parallelism)
+
+
+def plan_specs(
+    project: Project, specs: Sequence[LayoutSpec], options: PlanOptions, parallelism: int = PARALLELISM
+) -> ProjectPlan:
+    """Plan these layouts of the project."""
+    start = time.monotonic()
+    planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, parallelism)
+    return ProjectPlan(as_plan(planned), project, options, planned, time.monotonic() - start)
+
+
+def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
+    """The backends of the catalogs that the layouts' tables are in, by name of the catalog."""
+    names = sorted({spec.table.catalog for spec in specs})
+    return {name: backend_for(project.catalogs[name], runtime) for name in names}
+
+
 def plan_tables(
     specs: Sequence[LayoutSpec],
     backends: Mapping[str, Backend],
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
     parallelism: int = PARALLELISM,
 ) -> tuple[Planned, ...]:
-    """Plan every table, in the order of `specs`; one that cannot be read does not stop the others.
-
-    A byte budget is spent on all of them together.
-    """
+    """Plan each table, in the order of `specs`. A byte budget is spent on all of them together."""
     with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
         planned = tuple(pool.map(lambda spec: look(spec, backends[spec.table.catalog], options), specs))
     return _within_budget(planned, options)

@@ -1,17 +1,52 @@
-"""The plan document of a finished apply: what was planned, and beside it what was done."""
+"""What apply did to each table, as it happens and as a result."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from zlayout.app.apply import Applied
 from zlayout.app.pictures import looked_again
-from zlayout.errors import CommitUnknown, Diagnostic
-from zlayout.planner.model import Plan, Status
+from zlayout.app.plan import Planned
+from zlayout.errors import CommitUnknown, Diagnostic, Refused, ZlayoutError
+from zlayout.formats.base import Commit, GroupFailed, Notice
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import MeasuredColumn, Outcome, TableResult
 from zlayout.planner.run_report import RunReport
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done to one table, filled in while it is done.
+
+    after: the plan made again afterwards, None if that was not reached. again: what was observed for it.
+    within_budget: everything that a byte budget allowed is done. interrupted: a person ended the run at this table.
+    forgotten: a dropped group was to get longer bounds, and the planner no longer sees that it needs them, since the
+    property that makes bounds longer is set (docs/adr/0004-cut-bounds.md).
+    """
+
+    table: str
+    run_id: str
+    commits: list[Commit] = field(default_factory=list)
+    failures: list[GroupFailed] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    error: ZlayoutError | None = None
+    after: TablePlan | None = None
+    again: Planned | None = None
+    within_budget: bool = False
+    interrupted: bool = False
+    forgotten: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        if self.after is None or self.forgotten:
+            return 1
+        if self.within_budget and self.after.status is Status.CHANGES:
+            return 0
+        return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
 
 
 def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
@@ -74,3 +109,15 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
     if applied.after is None or _outcome(applied) not in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET):
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     return tuple(problems)
+
+
+def exit_code(done: Sequence[Applied]) -> int:
+    """The exit code of a run: 3 only if nothing was written and nothing else failed."""
+    codes = {applied.exit_code for applied in done} - {0}
+    if codes == {Refused.exit_code} and not any(applied.commits for applied in done):
+        return Refused.exit_code
+    return 1 if codes else 0
+
+
+def new_run(planned: Planned) -> Applied:
+    return Applied(str(planned.spec.table), uuid.uuid4().hex)

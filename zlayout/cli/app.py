@@ -1,6 +1,6 @@
-"""The Typer application: options and help. What the commands do is in the modules beside this one.
+"""The Typer application: the options of all commands and their help.
 
-Those are imported inside the commands, so that `--help` and `validate` stay fast.
+The modules that carry them out are imported inside the commands, so that `--help` and `validate` stay fast.
 """
 
 from __future__ import annotations
@@ -67,60 +67,62 @@ def _root(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it does not exist.")] = HERE,
+    folder: Annotated[Path, typer.Argument(help="Where to write; created if it does not exist.")] = HERE,
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
     table: Annotated[str, typer.Option("--table", help="The first table: catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="Its z-order columns, comma-separated.")] = "",
-    warehouse: Annotated[str, typer.Option("--warehouse", help="Where the tables are.")] = "",
+    warehouse: Annotated[str, typer.Option("--warehouse", help="The folder or URL below which the tables are.")] = "",
     uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///file or https://...")] = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing, also on a terminal.")] = False,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Do not ask, even on a terminal.")] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write zlayout.yaml, a first layout, schemas for editors and CI workflows. Asks for what no option says."""
-    from zlayout.cli.init import InitRequest, init_command
+    """Write zlayout.yaml, a first layout, schemas for editors and CI workflows. Asks for what no option gives."""
+    from zlayout.cli.init import init_command
 
     console = Console(color)
     given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse, "uri": uri}
-    return init_command(folder, InitRequest(given, workflows, ask=console.interactive and not no_input), console)
+    return init_command(folder, given, workflows, console.interactive and not no_input, console)
 
 
 @app.command(name="import")
 def import_(
     table: Annotated[str, typer.Argument(help="catalog.namespace.table; it must not have a layout yet.")],
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated z-order columns; default: what the table says.")
+        str | None, typer.Option("--columns", help="Comma-separated z-order columns. Default: the order of the table.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout.")] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write a layout of a live table as it is. Reads metadata only; never overwrites."""
-    from zlayout.cli.import_table import import_command
+    """Write a layout that describes an existing table. Reads metadata only; never overwrites a file."""
+    from zlayout.cli.import_ import import_command
 
     return import_command(project, table, columns, out, Console(color))
 
 
-@app.command()
-def validate(
+@app.command(name="validate")
+def validate_(
     paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Check zlayout.yaml and the layouts: YAML, schema, meaning. Reads no table."""
-    from zlayout.cli.validate import validate_project
+    """Check zlayout.yaml and the layouts: YAML, schema, semantics. Reads no table."""
+    from zlayout.app.validate import validate
+    from zlayout.report.words import plural
 
-    return validate_project(project, paths or [], Console(color))
+    Console(color).result(f"{plural(len(validate(project, paths or ())), 'layout')} valid\n")
+    return 0
 
 
 @app.command()
 def plan(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan file, for apply and show.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file for apply and show.")] = None,
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes.")
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
@@ -131,12 +133,12 @@ def plan(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Say how far the tables are from their layouts, and what apply would do. Reads metadata only."""
-    from zlayout.cli.plan import plan_command, plan_request
+    """Show how the tables differ from their layouts, and what apply would do. Reads metadata only."""
+    from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
     from zlayout.cli.reports import parse_reports
 
-    reports = parse_reports(report or (), show_values)
-    request = plan_request(project, select, exclude, allow_full_rewrite, parallelism, max_rewrite_bytes)
+    reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
+    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
     return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode, reports)
 
 
@@ -146,11 +148,12 @@ def apply(
     exclude: ExcludeOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
     stale: Annotated[
-        Stale, typer.Option("--stale", help="For a plan file: are appends since the plan fine?")
+        Stale,
+        typer.Option("--stale", help="For a plan file: compatible accepts appends since the plan, strict does not."),
     ] = Stale.COMPATIBLE,
-    verify: Annotated[Verify, typer.Option("--verify", help="full: read written files back.")] = Verify.GATE,
+    verify: Annotated[Verify, typer.Option("--verify", help="full: also read the written files back.")] = Verify.GATE,
     output: Annotated[
-        PlanFormat, typer.Option("--output", help="json: events on stdout, one a line, as they happen.")
+        PlanFormat, typer.Option("--output", help="json: events on stdout, one per line, as they happen.")
     ] = PlanFormat.TEXT,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
@@ -161,13 +164,13 @@ def apply(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Plan, ask, and rewrite on Spark. SELECT may be one plan file that `plan --out` wrote."""
+    """Plan, ask for approval, and rewrite on Spark. SELECT may be one plan file written by `plan --out`."""
     from zlayout.cli.apply import apply_command
-    from zlayout.cli.plan import plan_request
+    from zlayout.cli.plan import PlanRequest, parse_budget
     from zlayout.cli.reports import parse_reports
 
-    reports = parse_reports(report or (), show_values)
-    request = plan_request(project, select, exclude, allow_full_rewrite, parallelism, max_rewrite_bytes)
+    reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
+    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
     console = Console(color, verbose=verbose)
     return apply_command(request, console, auto_approve, stale.value, verify.value, reports, output.value)
 
@@ -183,14 +186,12 @@ def drift(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """For CI: exit with 2 when a table has drifted or decayed past its tolerance, 1 on errors. Reads metadata only."""
-    from zlayout.cli.drift import drift_command
-    from zlayout.cli.plan import plan_request
+    """For CI: exit with 2 if a table has drifted or decayed above its tolerance, 1 on errors. Reads metadata only."""
+    from zlayout.cli.plan import PlanRequest, drift_command
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    # A change of partitioning is told as such, not refused for what only apply may be asked.
-    request = plan_request(project, select, exclude, True, parallelism)
+    request = PlanRequest(project, select or (), exclude or (), parallelism)
     return drift_command(request, Console(color, verbose=verbose), reports)
 
 
@@ -203,7 +204,7 @@ def show(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show a plan file again, offline."""
+    """Show a plan file. Reads no table."""
     from zlayout.cli.plan import show_command
     from zlayout.cli.reports import parse_reports
 
@@ -215,16 +216,16 @@ def show(
 def inspect(
     table: TableArgument,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated columns; default: the layout's.")
+        str | None, typer.Option("--columns", help="Comma-separated columns. Default: those of the layout.")
     ] = None,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="List files in the table's folder that no version of it names.")
+        bool, typer.Option("--orphans", help="List files in the table's folder that no version refers to.")
     ] = False,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Facts of one table's layout: files, sizes, touched, depth and floor for each column."""
+    """Show the layout of one table: files, sizes, and touched, depth and floor of each column."""
     from zlayout.cli.inspect import inspect_command
 
     return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
@@ -235,7 +236,7 @@ def simulate(
     table: TableArgument,
     workload: WorkloadOption,
     columns: LayoutsOption = None,
-    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: the layout's, else kd.")] = None,
+    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: that of the layout, else kd.")] = None,
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
@@ -245,15 +246,14 @@ def simulate(
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """What given layouts would do for a workload's queries. Draws one sample on Spark; writes nothing."""
-    from zlayout.cli.advise import AdviseRequest, advise_command
+    """Show what layouts would do for the queries of a workload. Draws one sample on Spark; writes nothing."""
+    from zlayout.app.advise import StudyOptions
+    from zlayout.cli.advise import advise_command
 
     if not columns:
         raise typer.BadParameter("name at least one layout to simulate", param_hint="--columns")
-    request = AdviseRequest(
-        project, table, tuple(workload), tuple(columns), False, curve and curve.value, files, sample_rows, seed
-    )
-    return advise_command(request, Console(color, verbose=verbose), output.value, out)
+    options = StudyOptions(tuple(columns), curve and curve.value, files, sample_rows, seed, search=False)
+    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output.value, out)
 
 
 @app.command()
@@ -261,23 +261,24 @@ def advise(
     table: TableArgument,
     workload: WorkloadOption,
     columns: LayoutsOption = None,
-    curve: Annotated[Curve | None, typer.Option("--curve", help="Search this curve only.")] = None,
+    curve: Annotated[Curve | None, typer.Option("--curve", help="Search only this curve.")] = None,
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
-    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search and measure.")] = 60.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search and to measure.")] = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Which columns, weights and curve serve a workload best, and which queries get slower. Writes nothing."""
-    from zlayout.cli.advise import AdviseRequest, advise_command
+    """Find the columns, weights and curve that serve a workload best, and which queries get slower. Writes nothing."""
+    from zlayout.app.advise import StudyOptions
+    from zlayout.cli.advise import advise_command
 
     given, only = tuple(columns or ()), curve and curve.value
-    request = AdviseRequest(project, table, tuple(workload), given, True, only, files, sample_rows, seed, time_limit)
-    return advise_command(request, Console(color, verbose=verbose), output.value, out)
+    options = StudyOptions(given, only, files, sample_rows, seed, time_limit=time_limit)
+    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output.value, out)
 
 
 @app.command()

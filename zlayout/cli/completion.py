@@ -1,4 +1,4 @@
-"""What the shell completes for tables: names, tags and paths of the layouts, read from YAML alone."""
+"""Shell completion of tables: names and tags, read from the project's YAML files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zlayout.errors import ZlayoutError
 
 
 def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """(word, help) for each table whose name starts with `incomplete`, and `tag:NAME` likewise; none on any error."""
-    from zlayout.cli.project import open_project
+    """Yield (word, help) for table names and `tag:NAME` that start with `incomplete`; nothing if there is an error."""
+    from zlayout.app.project import load_project
 
     try:
-        layouts = open_project(context.params.get("project") or Path()).layouts
+        layouts = load_project(context.params.get("project") or Path()).layouts
     except ZlayoutError:
         return
     words = {str(spec.table): spec.description or spec.location.path for spec in layouts}

@@ -1,4 +1,4 @@
-"""Where output goes and how it looks: results to stdout, everything else to stderr, colour only where wanted."""
+"""The terminal: results go to stdout, everything else to stderr; colour only where it is wanted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import shutil
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from zlayout.errors import Diagnostic
 from zlayout.report.text import TextOptions, wrapped
 from zlayout.report.words import printable
+
+if TYPE_CHECKING:
+    from zlayout.spark.session import SparkRuntime
 
 _ANSI = {
     "title": "1",
@@ -41,7 +44,7 @@ class Console:
 
     @property
     def live(self) -> bool:
-        """Whether moving bars may be drawn on stderr."""
+        """Whether progress bars can be drawn on stderr."""
         return sys.stderr.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
 
     @property
@@ -49,23 +52,23 @@ class Console:
         return sys.stdin is not None and sys.stdin.isatty()
 
     def text_options(self) -> TextOptions:
-        """How plans are to be drawn on stdout: 80 to 120 columns."""
+        """Width (80 to 120 columns) and style of plans on stdout."""
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
         return TextOptions(width=width, verbose=self.verbose, style=_style if self._out_color else _plain)
 
     def result(self, text: str) -> None:
-        """The result of the command; the only thing that goes to stdout."""
+        """Write a part of the command's result, the only thing that goes to stdout."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def say(self, line: str, kind: str = "") -> None:
-        """A line for the person watching, on stderr, safe for a terminal; a path may be called anything."""
+        """Write a line to stderr, without characters that a terminal would act on: a path may contain any."""
         line = "\n".join(map(printable, line.split("\n")))
         sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
         sys.stderr.flush()
 
     def diagnose(self, diagnostic: Diagnostic) -> None:
-        """On a terminal broken between words, elsewhere one line."""
+        """Write a diagnostic to stderr, wrapped on a terminal and in one line elsewhere."""
         start = f"{diagnostic.severity}: "
         line = f"{start}{printable(str(diagnostic))}"
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(line)
@@ -73,14 +76,20 @@ class Console:
             self.say(piece, diagnostic.severity)
 
     def ask(self, question: str) -> str:
-        """The answer to a prompt on stderr; empty at end of input."""
+        """Write a question to stderr and return the answer; empty at the end of input."""
         sys.stderr.write(question)
         sys.stderr.flush()
         return sys.stdin.readline().strip()
 
 
+def name_log(runtime: SparkRuntime, console: Console) -> None:
+    """Write where the log of Spark is, if the runtime has kept one."""
+    if runtime.log_path is not None:
+        console.say(f"Spark's log: {runtime.log_path}")
+
+
 def wants_color(color: Color, stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """--color, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
+    """Decide by --color, then NO_COLOR, then FORCE_COLOR, then by whether the stream is a terminal."""
     if color is not Color.AUTO:
         return color is Color.ALWAYS
     if environ.get("NO_COLOR"):

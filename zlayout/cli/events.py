@@ -1,4 +1,4 @@
-"""`apply --output json`: one JSON object a line on stdout, as things happen. docs/reports.md lists the events."""
+"""Events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import threading
 from typing import Any
 
 import zlayout
-from zlayout.app.apply import Applied
-from zlayout.app.results import result_of
+from zlayout.app.results import Applied, result_of
 from zlayout.cli.console import Console
-from zlayout.cli.views import HEARTBEAT, Moment
+from zlayout.cli.views import HEARTBEAT, Moment, View
 from zlayout.formats.base import GroupFailed, Notice, Outcome
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 
 
-class Events:
-    """A view that writes events. `version` is always the first, `change_summary` the last."""
+class Events(View):
+    """Writes events. The first is always `version`, the last `change_summary`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -27,33 +26,30 @@ class Events:
         self._said = 0.0
 
     def emit(self, type: str, **fields: Any) -> None:
-        """Write one event; whole lines, from any thread."""
+        """Write one event as a whole line. May be called from any thread."""
         line = json.dumps({"type": type, **fields}, allow_nan=False)
         with self._lock:
             self._console.result(f"{line}\n")
 
     def planned(self, plan: Plan) -> None:
-        """`version`, then `planned_change` for each table that is not as declared."""
+        """Write `version`, then `planned_change` for each table that is not as declared."""
         self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
         for table in plan.tables:
             if table.status is not Status.UNCHANGED:
                 self.emit("planned_change", **_planned(table))
 
     def summary(self, report: RunReport, exit_code: int) -> None:
-        """`change_summary`: how many tables ended how, and the exit code of the command."""
+        """Write `change_summary`: the number of tables per outcome, and the exit code of the command."""
         outcomes = [result.outcome for result in report.results.values()]
         counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
         self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
-
-    def open(self) -> None:
-        pass
 
     def started(self, moment: Moment, run_id: str) -> None:
         self._stage, self._said = "", 0.0
         self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
 
     def moved(self, moment: Moment) -> None:
-        """`apply_progress` when the stage changes, and each minute."""
+        """Write `apply_progress` if the stage has changed or a minute has passed."""
         if moment.stage == self._stage and moment.seconds - self._said < HEARTBEAT:
             return
         self._stage, self._said = moment.stage, moment.seconds
@@ -82,9 +78,6 @@ class Events:
             body.pop(measured)
         kind = "apply_complete" if result.succeeded else "apply_errored"
         self.emit(kind, table=applied.table, seconds=round(seconds, 1), **body)
-
-    def close(self) -> None:
-        pass
 
 
 def _planned(table: TablePlan) -> dict[str, Any]:

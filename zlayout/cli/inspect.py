@@ -1,61 +1,37 @@
-"""`inspect`: one table's layout facts, with or without a spec."""
+"""The command `inspect`: print the layout facts of one table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlayout.app.inspect import Inspection, inspect
+from zlayout.app.project import load_project
 from zlayout.cli.console import Console
-from zlayout.cli.project import known_table, open_project
-from zlayout.errors import SpecError
-from zlayout.formats.orphans import Orphans, find_orphans
-from zlayout.formats.registry import backend_for
-from zlayout.planner.forecast import Promise, promises
+from zlayout.formats.orphans import Orphans
+from zlayout.planner.forecast import Promise
 from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
-from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import LayoutSpec
-from zlayout.table.histogram import size_histogram
-from zlayout.table.metrics import ColumnMetrics, layout_metrics
-from zlayout.table.state import TableState
+from zlayout.table.metrics import ColumnMetrics
 
-DEFAULT_TARGET = 128 * 1024 * 1024
-BAR = 30
-LISTED = 20
+MAX_BAR_CHARACTERS = 30
+MAX_LISTED_ORPHANS = 20
 
 
 def inspect_command(project: Path, table: str, columns: str | None, console: Console, *, orphans: bool = False) -> int:
-    """Print the facts. Raises SpecError for an unknown catalog or column, TableError for an unreadable table."""
-    loaded = open_project(project)
-    name = known_table(loaded, table)
-    spec = next((s for s in loaded.layouts if s.table == name), None)
-    backend = backend_for(loaded.catalogs[name.catalog], SparkRuntime(loaded))
-    wanted = _columns(columns, spec)
-    if wanted is None:
-        schema = backend.observe(name, ())
-        wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
-    state = backend.observe(name, wanted)
-    if missing := [c for c in wanted if c not in state.files.bounds]:
-        raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} that bounds could be read for")
-    weights = spec.layout.weights if spec and columns is None else dict.fromkeys(wanted, 1.0)
-    target = spec.layout.target_size if spec else DEFAULT_TARGET
-    lines = [*_facts(state, spec), "", *_sizes(state, target), "", *_metrics(layout_metrics(state.files, weights))]
-    if orphans:
-        lines += ["", *_orphans(find_orphans(loaded.catalogs[name.catalog], name), console.verbose)]
-    if spec is not None and columns is None and backend.capabilities.can_predict(spec.layout):
-        lines += _promises(*promises(state.files, spec), len(state.files.partitions))
+    """Print the facts. Raises what `zlayout.app.inspect.inspect` raises."""
+    wanted = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    found = inspect(load_project(project), table, wanted, orphans=orphans)
+    lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
+    if found.orphans is not None:
+        lines += ["", *_orphans(found.orphans, console.verbose)]
+    lines += _promises(found.predictions, found.predicted_partitions, len(found.state.files.partitions))
     console.result("\n".join(lines) + "\n")
     return 0
 
 
-def _columns(columns: str | None, spec: LayoutSpec | None) -> tuple[str, ...] | None:
-    if columns is not None:
-        return tuple(dict.fromkeys(c.strip() for c in columns.split(",") if c.strip()))
-    return spec.column_names if spec else None
-
-
-def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
-    files = state.files
+def _facts(found: Inspection) -> Iterator[str]:
+    state, spec, files = found.state, found.spec, found.state.files
     yield f"{printable(state.table)} ({state.format}, {version_word(state.format)} {state.version})"
     yield f"  location        {printable(without_secrets(state.location))}"
     yield f"  partitioned by  {setting([str(f) for f in state.partition_fields])}"
@@ -79,25 +55,24 @@ def _facts(state: TableState, spec: LayoutSpec | None) -> Iterator[str]:
 def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
     files = found.files
     if not files:
-        yield "  orphans         none: every file in the table's folder belongs to a version of it"
+        yield "  orphans         none: a version of the table refers to every file in its folder"
         return
     yield f"  orphans         {plural(len(files), 'file')}, {size(sum(o.bytes for o in files))}, oldest first"
-    for orphan in files if verbose else files[:LISTED]:
+    for orphan in files if verbose else files[:MAX_LISTED_ORPHANS]:
         when = f"{orphan.modified:%Y-%m-%d %H:%M}" if orphan.modified else "?"
         yield f"    {when:<16} {size(orphan.bytes):>9}  {printable(orphan.path)}"
-    if not verbose and len(files) > LISTED:
-        yield f"    and {len(files) - LISTED:,} more; -v lists them all"
-    yield "  No version that the table retains names them: a writer was stopped, or is still at work."
-    yield "  zlayout deletes none. What is old enough to be removed is listed, on Spark, by"
+    if not verbose and len(files) > MAX_LISTED_ORPHANS:
+        yield f"    and {len(files) - MAX_LISTED_ORPHANS:,} more; -v lists them all"
+    yield "  No retained version refers to them: a writer was stopped, or has not committed yet."
+    yield "  zlayout deletes none of them. This statement lists, on Spark, those old enough to be removed:"
     yield f"    {printable(without_secrets(found.remedy))}"
 
 
-def _sizes(state: TableState, target: int) -> Iterator[str]:
-    yield f"  file sizes, in multiples of the target {size(target)}"
-    buckets = size_histogram(state.files.bytes, target)
-    most = max((b.files for b in buckets), default=0)
-    for bucket in buckets:
-        bar = "#" * round(BAR * bucket.files / most) if most else ""
+def _sizes(found: Inspection) -> Iterator[str]:
+    yield f"  file sizes, in multiples of the target {size(found.target_size)}"
+    most = max((b.files for b in found.sizes), default=0)
+    for bucket in found.sizes:
+        bar = "#" * round(MAX_BAR_CHARACTERS * bucket.files / most) if most else ""
         yield f"    {bucket.label:<8} {bucket.files:>9,} files {size(bucket.bytes):>9}  {bar}".rstrip()
 
 
@@ -117,12 +92,12 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
 
 
 def _promises(kept: tuple[Promise, ...], partitions: int, of: int) -> Iterator[str]:
-    """Whether the rewrites left what plan says of such layouts; nothing before the first apply."""
+    """Predicted beside measured touched of the declared layout; no lines before the first apply."""
     if not kept:
         return
     where = f", in {partitions:,} of {of:,} partitions" if of > 1 else ""
     yield ""
-    yield f"  what plan predicts for the declared layout, beside what its rewrites left{where}"
+    yield f"  touched of the declared layout, predicted by plan and measured after its rewrites{where}"
     width = max(6, *(len(printable(p.column)) for p in kept))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for p in kept:

@@ -1,4 +1,4 @@
-"""Ctrl-C during apply: once stops cleanly, twice stops at once."""
+"""Ctrl-C during apply: the first stops cleanly, the second immediately."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-MESSAGE = "Stopping: a commit under way is finished, a rewrite is abandoned. Ctrl-C again stops at once."
+MESSAGE = "Stopping: a running commit is finished, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
 class Interrupts:
-    """Takes SIGINT while it is entered.
+    """Handles SIGINT while it is entered.
 
-    The first one calls `stop` and sets `requested`; `check` then ends the work at the next place where nothing is
-    half done, by KeyboardInterrupt. The second one raises KeyboardInterrupt wherever the program is.
+    The first one calls `stop` and sets `requested`; `check` then raises KeyboardInterrupt at the next point where it is
+    safe to end. The second one raises KeyboardInterrupt wherever the program is.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -37,16 +37,16 @@ class Interrupts:
             self._before = None
 
     def arm(self) -> None:
-        """Take SIGINT again: pyspark puts a handler of its own in place when a session starts."""
+        """Install the handler again: pyspark replaces it when a session starts."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._take)
+            signal.signal(signal.SIGINT, self._handle)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt when a stop was asked for."""
+        """Raise KeyboardInterrupt if a stop was requested."""
         if self.requested:
             raise KeyboardInterrupt
 
-    def _take(self, _number: int, _frame: FrameType | None) -> None:
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True

@@ -1,4 +1,4 @@
-"""What libraries log (a retry, a deprecation) as one line of ours: without secrets, nothing a terminal acts on."""
+"""Print what libraries log, such as a retry, in one line without secrets and control characters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zlayout.report.words import printable
 from zlayout.secrets import without_secrets
 
 
-class _Said(logging.Handler):
+class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         Console().say(
             f"warning: {record.name}: {printable(first_line(without_secrets(record.getMessage())))}", "warning"
         )
 
 
-def take_logs() -> None:
-    """Take warnings and worse of all libraries, unless somebody takes them already."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_Said()])
+def print_logs() -> None:
+    """Print warnings and errors of all libraries, unless another handler is installed already."""
+    logging.basicConfig(level=logging.WARNING, handlers=[_LogLines()])

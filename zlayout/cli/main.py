@@ -1,4 +1,4 @@
-"""The command line: `main` is the one boundary where errors become messages and exit codes."""
+"""The entry point of the command line: turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from zlayout.cli.logs import take_logs
+    from zlayout.cli.logs import print_logs
     from zlayout.tuning import tune_process
 
     tune_process()
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever runs this
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name that the terminal's encoding has not must not end the program.
+        # A character that the terminal's encoding lacks must not raise an error.
         sys.stdout.reconfigure(errors="backslashreplace")
-    take_logs()
+    print_logs()
     return run(arguments)
 
 
@@ -56,11 +56,11 @@ def run(arguments: Sequence[str]) -> int:
             console.diagnose(diagnostic)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of stdout has gone (`| head`); nothing more can be said there.
+        # The reader of stdout has ended (`| head`); nothing can be written there.
         sys.stderr.close()
         return 1
     except OSError as error:
-        # A path that was typed or configured and that this system will not even look at: too long, not allowed.
+        # A path in an option or a setting that the system does not accept, for example because it is too long.
         where = Location(str(error.filename)) if error.filename else None
         Console().diagnose(Diagnostic("ZL002", f"cannot be used: {error.strerror or error}", location=where))
         return 1

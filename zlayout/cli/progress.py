@@ -1,4 +1,4 @@
-"""The clock of a running apply: asks Spark several times a second how far it is, and tells a view."""
+"""Follow a running apply: ask Spark several times a second for its progress and pass it to a view."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from zlayout.app.apply import Applied
+from zlayout.app.results import Applied
 from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.views import Moment, View
 from zlayout.formats.base import Outcome, Progress
@@ -17,7 +17,7 @@ REFRESH = 0.5
 
 
 class ApplyProgress:
-    """Follows one apply over `tables`; entered while it runs. Ends it, where that is clean, when Ctrl-C was pressed."""
+    """Follows one apply of `tables` while it is entered, and ends it after Ctrl-C at points where that is safe."""
 
     def __init__(self, view: View, runtime: SparkRuntime, tables: list[str], interrupts: Interrupts) -> None:
         self._view = view
@@ -44,31 +44,31 @@ class ApplyProgress:
         self._view.close()
 
     def start(self, table: str, run_id: str) -> None:
-        """The next table begins."""
+        """A table begins."""
         self._started = time.monotonic()
         self._current = Progress(table, "starting Spark" if not self._runtime.started else "starting")
         self._view.started(self._moment(), run_id)
         self._running = True
 
     def notify(self, progress: Progress) -> None:
-        """A stage begins; nothing is half done here. Raises KeyboardInterrupt when a stop was asked for."""
+        """A stage begins; it is safe to end here. Raises KeyboardInterrupt if a stop was requested."""
         self._interrupts.arm()
         self._interrupts.check()
         self._current = progress
 
     def announce(self, table: str, outcome: Outcome) -> None:
-        """Something is settled. Raises KeyboardInterrupt when a stop was asked for."""
+        """An event happened; it is safe to end here. Raises KeyboardInterrupt if a stop was requested."""
         self._view.happened(table, outcome)
         self._interrupts.check()
 
     def finish(self, applied: Applied) -> None:
-        """The table is done with."""
+        """The table is done."""
         self._running = False
         self._view.finished(applied, time.monotonic() - self._started)
 
     @property
     def abandonable(self) -> bool:
-        """Whether a table is at work, and what runs may be cancelled: rewrites may, commits must come to their end."""
+        """Whether the running stage may be cancelled: a rewrite may, a commit must not."""
         return self._running and self._current.stage.startswith("rewriting")
 
     def _watch(self) -> None:
@@ -83,14 +83,13 @@ class ApplyProgress:
         return Moment(current.table, number, len(self._tables), current.stage, done, total, seconds)
 
     def _tasks(self) -> tuple[int, int]:
-        """Tasks done and all tasks of the stages that run now; (0, 0) where Spark does not say."""
+        """Finished tasks and all tasks of the running Spark stages; (0, 0) if unknown."""
         if self._current.total or not self._runtime.started:
             return self._current.done, self._current.total
         from py4j.protocol import Py4JError
 
         done = total = 0
-        # A session that is just stopping answers with an error of its own, one whose JVM has died with py4j's; the bar
-        # then simply does not move.
+        # A session that is stopping, or whose JVM has died, raises one of these; the bar then does not move.
         with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
             tracker = self._runtime.session.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():

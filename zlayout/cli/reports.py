@@ -1,4 +1,4 @@
-"""`--report FORMAT=PATH`, and what a GitHub step is told: the shell around the pure reporters."""
+"""Write the reports of `--report FORMAT=PATH`, and the summary and outputs of a GitHub step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zlayout.app.files import write_whole
 from zlayout.cli.console import Console
-from zlayout.cli.files import write_whole
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.planner.model import Plan, Status
 from zlayout.planner.run_report import RunReport
@@ -18,36 +18,36 @@ from zlayout.report.redact import without_values
 from zlayout.report.relocate import seen_from
 
 STDOUT = "-"
-# What GitHub reads knows files by their path in the repository.
+# Formats that GitHub reads: it identifies files by their path in the repository.
 FROM_CHECKOUT = ("github", "sarif", "markdown")
 # GitHub drops a step's summary of more than 1 MiB.
-MOST_SUMMARY_BYTES = 1_000_000
+MAX_SUMMARY_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The reports that were asked for: (format, path) pairs, path `-` for stdout."""
+    """The requested reports as (format, path) pairs; path `-` is stdout."""
 
     wanted: tuple[tuple[str, str], ...] = ()
     show_values: bool = False
 
     @property
     def take_stdout(self) -> bool:
-        """Whether a report is the command's result, so that the plan screen must not be."""
+        """Whether a report goes to stdout, and so nothing else may."""
         return any(path == STDOUT for _, path in self.wanted)
 
     @property
     def need_pictures(self) -> bool:
-        """Whether the plan should have pictures: they take time to draw."""
+        """Whether a report shows pictures, which take time to draw."""
         return any(name == "html" for name, _ in self.wanted)
 
     def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
-        """Write all reports, and GitHub's step summary and outputs where the environment names their files.
+        """Write all reports, and GitHub's step summary and outputs if the environment names their files.
 
-        exit_code: what the command will exit with. Raises SpecError ZL061.
+        exit_code: the exit code of the command. Raises SpecError ZL061.
         """
         self.write(report, console)
-        tell_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
+        report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
     def write(self, report: Plan | RunReport, console: Console) -> None:
         """Write all reports. Raises SpecError ZL061."""
@@ -68,7 +68,7 @@ class Reports:
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:
-    """Where zlayout runs below the checkout of a GitHub workflow; '' outside of one."""
+    """The working directory relative to the checkout of a GitHub workflow; '' outside of one."""
     workspace = environ.get("GITHUB_WORKSPACE")
     if not workspace:
         return ""
@@ -77,7 +77,7 @@ def _below_checkout(environ: Mapping[str, str]) -> str:
 
 
 def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
-    """The values of `--report`. Raises SpecError ZL060 to ZL062, before any table is read."""
+    """Parse the values of `--report`. Raises SpecError ZL060 to ZL062, before any table is read."""
     wanted = []
     for option in options:
         name, sign, path = option.partition("=")
@@ -90,15 +90,17 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
         check_available(name)
         folder = Path(path).parent
         if path != STDOUT and not folder.is_dir():
-            raise SpecError.of("ZL061", f"cannot write the report {path}: no folder {folder}", hint="make it first")
+            raise SpecError.of(
+                "ZL061", f"cannot write the report {path}: no folder {folder}", hint="create the folder first"
+            )
         wanted.append((name, path))
     return Reports(tuple(wanted), show_values)
 
 
-def tell_github(report: RunReport, exit_code: int, environ: Mapping[str, str]) -> None:
-    """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if any. Raises SpecError ZL061."""
+def report_to_github(report: RunReport, exit_code: int, environ: Mapping[str, str]) -> None:
+    """Append to the files named by GITHUB_STEP_SUMMARY and GITHUB_OUTPUT, if any. Raises SpecError ZL061."""
     if path := environ.get("GITHUB_STEP_SUMMARY"):
-        _append(path, markdown.render(report, MOST_SUMMARY_BYTES))
+        _append(path, markdown.render(report, MAX_SUMMARY_BYTES))
     if path := environ.get("GITHUB_OUTPUT"):
         changed = len(report.plan.with_status(Status.CHANGES))
         has_changes = str(report.plan.has_changes).lower()
@@ -115,4 +117,6 @@ def _append(path: str, text: str) -> None:
 
 def _unwritable(path: str, error: OSError) -> ZlayoutError:
     reason = error.strerror or str(error)
-    return SpecError.of("ZL061", f"cannot write the report {path}: {reason}", hint="check folder and permissions")
+    return SpecError.of(
+        "ZL061", f"cannot write the report {path}: {reason}", hint="check the folder and its permissions"
+    )

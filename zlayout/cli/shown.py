@@ -1,8 +1,6 @@
-"""What apply prints on stdout: the plan and the outcomes as text, or events as JSON."""
+"""What apply prints on stdout: the plan and the results as text, or events as JSON."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
@@ -13,68 +11,52 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report import text
 
 
-class Shown(Protocol):
-    """One apply, from its plan to its end."""
-
-    console: Console
-
-    def plan(self, report: RunReport, heading: str) -> None:
-        """What is going to be done, before anybody is asked."""
-        ...
-
-    def view(self) -> View:
-        """What is told of the work as it goes on."""
-        ...
-
-    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
-        """Write the reports and return `code`."""
-        ...
-
-
 class TextShown:
-    """For people. A report that goes to stdout takes the place of all other text there."""
+    """Text for people; nothing but the report if a report goes to stdout."""
 
     def __init__(self, console: Console, reports: Reports) -> None:
         self.console = console
         self._reports = reports
 
     def plan(self, report: RunReport, heading: str) -> None:
+        """Print the plan, before the question."""
         if not self._reports.take_stdout:
             self.console.result(text.render(report, self.console.text_options(), heading=heading))
 
     def view(self) -> View:
+        """The view of the progress."""
         return Bars() if self.console.live else Lines(self.console)
 
     def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
+        """Print the results, write the reports and return the exit code."""
         if not self._reports.take_stdout:
             self.console.result(outcomes)
         self._reports.finish(report, self.console, code)
         return code
 
 
-class JsonShown:
-    """For programs: events on stdout and nothing else there."""
+class JsonShown(TextShown):
+    """Events for programs, and nothing else on stdout."""
 
     def __init__(self, console: Console, reports: Reports) -> None:
-        self.console = console
+        super().__init__(console, reports)
         self._events = Events(console)
-        self._reports = reports
-        self._told = False
+        self._planned = False
 
-    def plan(self, report: RunReport, heading: str) -> None:  # noqa: ARG002 - events carry no headings
+    def plan(self, report: RunReport, heading: str) -> None:  # noqa: ARG002 - events have no heading
         self._events.planned(report.plan)
-        self._told = True
+        self._planned = True
 
     def view(self) -> View:
         return self._events
 
-    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - told as events
-        if not self._told:
+    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - there are events for it
+        if not self._planned:
             self._events.planned(report.plan)
         try:
             self._reports.finish(report, self.console, code)
         except SpecError:
-            self._events.summary(report, 1)  # which the command ends with then
+            self._events.summary(report, SpecError.exit_code)
             raise
         self._events.summary(report, code)
         return code

@@ -1,11 +1,11 @@
-"""How a running apply is shown: moving bars on a terminal, plain lines elsewhere. All of it on stderr."""
+"""Show a running apply on stderr: progress bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from zlayout.app.apply import Applied
+from zlayout.app.results import Applied
 from zlayout.cli.console import Console
 from zlayout.formats.base import GroupFailed, Notice, Outcome
 from zlayout.report.text import wrapped
@@ -19,7 +19,7 @@ HEARTBEAT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A table at work: its place among all, the stage, tasks done of total (0 where unknown), seconds since start."""
+    """The progress of a table: its number among all tables, the stage, tasks done of total (0: unknown), seconds."""
 
     table: str
     number: int
@@ -30,43 +30,34 @@ class Moment:
     seconds: float = 0.0
 
 
-class View(Protocol):
-    """What is told of a running apply. `moved` comes from another thread, several times a second."""
+class View:
+    """Shows a running apply. `moved` is called from another thread, several times a second."""
 
     def open(self) -> None:
-        """Before the first table."""
-        ...
+        """Called before the first table."""
 
     def started(self, moment: Moment, run_id: str) -> None:
-        """A table begins."""
-        ...
+        """Called when a table begins."""
 
     def moved(self, moment: Moment) -> None:
-        """How far it is now."""
-        ...
+        """Called with the current progress."""
 
     def happened(self, table: str, outcome: Outcome) -> None:
-        """A commit, a dropped group or a notice."""
-        ...
+        """Called for a commit, a dropped group or a notice."""
 
     def finished(self, applied: Applied, seconds: float) -> None:
-        """A table is done with, well or not."""
-        ...
+        """Called when a table is done, successfully or not."""
 
     def close(self) -> None:
-        """After the last table, also when it was interrupted."""
-        ...
+        """Called after the last table, also if the run was interrupted."""
 
 
-class Lines:
-    """A line at the start of a table, one each minute, one for each outcome and one at the end."""
+class Lines(View):
+    """Writes a line when a table starts, each minute, for each event and at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._said = 0.0
-
-    def open(self) -> None:
-        pass
 
     def started(self, moment: Moment, run_id: str) -> None:
         self._said = 0.0
@@ -88,19 +79,16 @@ class Lines:
     def finished(self, applied: Applied, seconds: float) -> None:
         self._console.say(f"      {printable(applied.table)}: {_state(applied)} in {seconds:.0f}s")
 
-    def close(self) -> None:
-        pass
 
-
-class Bars:
-    """One bar a table, moved by the tasks that Spark has done."""
+class Bars(View):
+    """Draws one progress bar per table, which shows the finished Spark tasks."""
 
     def __init__(self) -> None:
         import rich.console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        # Where the terminal is narrow it is the name that gives way, not the bar.
+        # On a narrow terminal the name is shortened, not the bar.
         what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
         columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
@@ -109,7 +97,7 @@ class Bars:
     def open(self) -> None:
         self._bars.start()
 
-    def started(self, moment: Moment, run_id: str) -> None:  # noqa: ARG002 - the run is named at the end
+    def started(self, moment: Moment, run_id: str) -> None:  # noqa: ARG002 - the result names the run
         self._task = self._bars.add_task(_described(moment), total=None)
 
     def moved(self, moment: Moment) -> None:
@@ -123,7 +111,7 @@ class Bars:
         for piece in wrapped(line, self._bars.console.width, 8):
             self._bars.console.print(piece, markup=False, highlight=False)
 
-    def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar has its own clock
+    def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar measures the time itself
         if self._task is not None:
             state, task = _state(applied), self._bars.tasks[self._task]
             self._bars.update(self._task, description=f"{state}: {printable(applied.table)}")
@@ -145,7 +133,7 @@ def _state(applied: Applied) -> str:
 
 
 def describe(outcome: Outcome) -> str:
-    """One outcome as a line of progress."""
+    """An event as a line of text."""
     if isinstance(outcome, Notice):
         return printable(f"{outcome.diagnostic.severity}: {outcome.diagnostic}")
     if isinstance(outcome, GroupFailed):

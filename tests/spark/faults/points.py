@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 from spark.faults.tables import Table
 
-from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import Applied, new_run
 from zlayout.formats.base import Commit, Outcome, Progress
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write.staging import Staged

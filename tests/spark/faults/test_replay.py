@@ -13,7 +13,7 @@ from spark.faults.disturbances import DISTURBANCES
 from spark.faults.points import POINTS, run_with
 from spark.faults.tables import DELTA, ICEBERG, Rows, Table, first_rows
 
-from zlayout.app.apply import Applied
+from zlayout.app.results import Applied
 from zlayout.errors import CommitConflict
 
 # On how many variants of a format `make test` tries each disturbance; a case takes three times as long on Delta.

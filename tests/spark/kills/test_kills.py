@@ -18,8 +18,9 @@ from spark.kills.killed_apply import POINTS
 from spark.kills.runs import ROWS, KilledRun, killed_run
 from spark.projects import DELTA, ICEBERG
 
-from zlayout.app.apply import Applied, apply_table, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
+from zlayout.app.results import Applied, new_run
 from zlayout.formats.orphans import find_orphans
 from zlayout.formats.registry import backend_for
 from zlayout.planner.decision import PlanOptions

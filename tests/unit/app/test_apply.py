@@ -12,9 +12,10 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.app.apply import Applied, apply_table, check_saved, exit_code, new_run
+from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, as_plan, plan_table
-from zlayout.app.results import result_of
+from zlayout.app.plan_file import check_saved
+from zlayout.app.results import Applied, exit_code, new_run, result_of
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document

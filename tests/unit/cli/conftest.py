@@ -86,8 +86,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     table = MemoryTable(rows.schema)
     table.append(rows, files=4)
     backend = Scripted(table)
-    for command in ("plan", "import_table"):
-        monkeypatch.setattr(f"zlayout.cli.{command}.backend_for", lambda *_: backend)
+    for command in ("plan", "import_"):
+        monkeypatch.setattr(f"zlayout.app.{command}.backend_for", lambda *_: backend)
     return backend
 
 

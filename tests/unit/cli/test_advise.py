@@ -14,7 +14,7 @@ from unit.cli.conftest import Cli, write_project
 
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import KeySample
-from zlayout.cli.files import write_whole
+from zlayout.app.files import write_whole
 from zlayout.cli.main import run
 
 LAYOUT = """\
@@ -125,7 +125,7 @@ ERRORS = [
     (["--columns", "prat"], "--columns: ZL012 unknown column 'prat' (did you mean 'part'?)"),
     (["--columns", "tags"], "ZL034 column 'tags' has no order"),
     (["--columns", "part,part"], "--columns: ZL016"),
-    (["--columns", "part=0"], "--columns: ZL074 expected a weight above 0, at most 1000, found 'part=0'"),
+    (["--columns", "part=0"], "--columns: ZL074 expected a weight above 0 and at most 1000, found 'part=0'"),
     (["--columns", "part=1e308,day=1e308"], "--columns: ZL074"),
     (["--columns", "part,,"], "--columns: ZL074"),
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from unit.cli.conftest import LAYOUT, Cli, Scripted
 
-from zlayout.app.apply import Applied
+from zlayout.app.results import Applied
 from zlayout.cli.apply import cancel_jobs
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
@@ -76,7 +76,7 @@ def test_a_reviewed_plan_is_tried_once_even_if_its_file_goes(monkeypatch: pytest
     attempts = []
     monkeypatch.setattr(Console, "interactive", property(lambda _: True))
     monkeypatch.setattr(Console, "ask", answer)
-    monkeypatch.setattr("zlayout.cli.apply.apply_table", lambda *given: attempts.append(given[-1]))
+    monkeypatch.setattr("zlayout.app.apply.apply_table", lambda *given: attempts.append(given[-1]))
     assert run(["plan", "--out", "plan.json"]) == 0
     run(["apply", "plan.json"])
     run(["apply"])

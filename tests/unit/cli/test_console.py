@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.cli.console import Color, Console, wants_color
-from zlayout.cli.spark_log import tell_log
+from zlayout.cli.console import Color, Console, name_log, wants_color
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
@@ -36,13 +35,13 @@ def test_flag_then_no_color_then_force_color_then_terminal(
 
 def test_sparks_log_is_named_where_it_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
-    tell_log(runtime, Console())
+    name_log(runtime, Console())
     assert capsys.readouterr().err == ""
     runtime.log_path = tmp_path / "spark.log"
     runtime.log_path.write_text("what the JVM said")
-    tell_log(runtime, Console())
+    name_log(runtime, Console())
     assert capsys.readouterr().err == f"Spark's log: {tmp_path / 'spark.log'}\n"
     runtime.discard_log()
     assert list(tmp_path.iterdir()) == []
-    tell_log(runtime, Console())
+    name_log(runtime, Console())
     assert capsys.readouterr().err == ""

@@ -168,7 +168,7 @@ def test_refusals_write_nothing(root: Path, arguments: list[str], code: str, cli
 def test_a_file_that_no_pattern_leads_to_is_said(root: Path, cli: Cli) -> None:
     write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
     err = cli("import", "lake.db.other", "--columns", "a", "--out", "elsewhere.yaml").err
-    assert "`layouts:` of zlayout.yaml does not lead to elsewhere.yaml" in err
+    assert "`layouts:` in zlayout.yaml does not match elsewhere.yaml" in err
 
 
 def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:

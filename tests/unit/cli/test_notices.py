@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from zlayout.app.apply import apply_table, new_run
+from zlayout.app.apply import apply_table
+from zlayout.app.results import new_run
 from zlayout.cli.console import Console
 from zlayout.cli.views import Lines, describe
 from zlayout.errors import Diagnostic, Location

@@ -51,7 +51,7 @@ class TestPlanFiles:
         assert run(["plan", "--out", "plan.json"]) == code
         applied: list[str] = []
         monkeypatch.setattr(
-            "zlayout.cli.apply.apply_table", lambda planned, *_: applied.append(str(planned.spec.table))
+            "zlayout.app.apply.apply_table", lambda planned, *_: applied.append(str(planned.spec.table))
         )
         capsys.readouterr()
         assert run(["apply", "plan.json", "--auto-approve"]) == code

@@ -1,4 +1,4 @@
-"""Writing result files whole or not at all."""
+"""Write result files as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text so that `path` holds all of it or what it held before. Raises OSError.
+    """Write UTF-8 text so that `path` has all of it, or its previous content if that fails. Raises OSError.
 
-    What is no regular file (/dev/stderr, a pipe) is written to directly: it cannot be replaced.
+    Anything but a regular file (/dev/stderr, a pipe) is written to directly, since it cannot be replaced.
     """
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""SELECT: which of the project's layouts a command is about."""
+"""Select layouts of a project by table names, globs, tags and paths."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from zlayout.spec.patterns import WILDCARDS
 def select_layouts(
     layouts: Sequence[LayoutSpec], wanted: Sequence[str], excluded: Sequence[str]
 ) -> tuple[LayoutSpec, ...]:
-    """The layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
+    """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
-    Raises SpecError ZL045 for a pattern of `wanted`, or a name in `excluded`, that matches nothing: a typing error must
-    not pass as success, nor let through what was to be left alone.
+    Raises SpecError ZL045 if a pattern of `wanted` or a table name in `excluded` matches nothing: otherwise a typing
+    error would look like success, or a table that should be left out would be changed.
     """
     if not layouts:
-        raise SpecError.of(
-            "ZL045",
-            "there is no layout",
-            hint="`layouts:` of zlayout.yaml leads to no file",
-        )
+        raise SpecError.of("ZL045", "there is no layout", hint="`layouts:` in zlayout.yaml matches no file")
     for pattern in (*wanted, *filter(_is_name, excluded)):
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"the layouts are for: {', '.join(names) or 'no table'}"
+            hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {', '.join(names)}"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
     return tuple(
         spec
@@ -40,15 +36,15 @@ def select_layouts(
 
 
 def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tuple[LayoutSpec, ...]:
-    """The layouts of these tables, whose names are no patterns. Raises SpecError ZL045 for one without a layout."""
+    """Return the layouts of the named tables. Raises SpecError ZL045 for a table without a layout."""
     chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
     for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
-        raise SpecError.of("ZL045", f"no layout is for {quoted(name)}", hint="plan again: the project has changed")
+        raise SpecError.of("ZL045", f"no layout is for {quoted(name)}", hint="plan again; the project has changed")
     return chosen
 
 
 def _is_name(pattern: str) -> bool:
-    """Whether it is the name of one table. What tags and wildcards exclude may come and go."""
+    """Whether the pattern is the name of one table. Tags and globs may match nothing at times."""
     return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
 
 

@@ -1,0 +1,174 @@
+"""`import zlayout`: which names it has, what they cost, and what type checkers see of them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.cli.conftest import Scripted, write_project
+
+import zlayout
+from zlayout.errors import Refused, SpecError
+
+PACKAGE = Path(zlayout.__file__).parent
+FUNCTIONS = {
+    "advise",
+    "apply",
+    "count_files",
+    "drift",
+    "import_layout",
+    "inspect",
+    "is_relevant",
+    "load_project",
+    "meets_box",
+    "next_jump_in",
+    "plan",
+    "read_plan",
+    "write_plan",
+    "z_ranges",
+}
+SCRIPT = """\
+from pathlib import Path
+
+import zlayout
+
+project = zlayout.load_project(Path("."))
+plan = zlayout.plan(project, ["lake.*"], max_rewrite_bytes=10)
+
+
+def show(event: zlayout.ApplyEvent) -> None:
+    reveal_type(event)
+
+
+reveal_type(project)
+reveal_type(plan)
+reveal_type(zlayout.apply(plan, on_event=show))
+reveal_type(zlayout.drift(project).drifted)
+reveal_type(zlayout.inspect(project, "lake.db.t").columns)
+reveal_type(zlayout.z_ranges(0, 3))
+zlayout.plan("nothing")
+zlayout.nothing
+"""
+
+
+def test_every_name_of_all_is_there_and_is_the_one_that_type_checkers_see() -> None:
+    assert zlayout.__all__ == sorted(zlayout.__all__)
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(checked)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(zlayout.__all__) == {*seen, "__version__"}
+    assert seen == zlayout._MODULE_OF
+    for name in zlayout.__all__:
+        assert getattr(zlayout, name) is not None
+    assert {name for name in zlayout.__all__ if name.islower() and name != "__version__"} == FUNCTIONS
+    assert set(dir(zlayout)) >= set(zlayout.__all__)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'zlayout' has no attribute 'nothing'"):
+        zlayout.nothing  # noqa: B018
+
+
+def test_every_public_function_documents_its_arguments_and_errors() -> None:
+    for name in sorted(FUNCTIONS - {"count_files", "is_relevant", "meets_box", "next_jump_in", "z_ranges"}):
+        text = getattr(zlayout, name).__doc__
+        assert "\n    Args:\n" in text, name
+        assert "\n    Raises:\n" in text, name
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import zlayout; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if name.startswith("zlayout")} == {"zlayout"}
+    assert not {"numpy", "pyarrow", "typer"} & set(done.stdout.split())
+
+
+def test_a_type_checker_sees_the_types_in_a_users_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        str(PACKAGE.parent / ".mypy_cache"),
+    ]
+    config = ["--config-file", str(PACKAGE.parent / "pyproject.toml")]
+    done = subprocess.run([*command, *config, "script.py"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    assert [line for line in lines if "Revealed" in line] == [
+        'note: Revealed type is "zlayout.app.apply.TableStarted | zlayout.formats.base.Progress'
+        ' | zlayout.app.apply.TableEvent | zlayout.app.apply.TableFinished"',
+        'note: Revealed type is "zlayout.spec.model.Project"',
+        'note: Revealed type is "zlayout.app.plan.ProjectPlan"',
+        'note: Revealed type is "zlayout.planner.run_report.RunReport"',
+        'note: Revealed type is "tuple[zlayout.planner.model.TablePlan, ...]"',
+        'note: Revealed type is "tuple[zlayout.table.metrics.ColumnMetrics, ...]"',
+        next(line for line in lines if "ndarray" in line),
+    ]
+    errors = [line for line in lines if line.startswith("error")]
+    assert len(errors) == 2, done.stdout
+    assert 'has incompatible type "str"; expected "Project"' in errors[0]
+    assert 'Module has no attribute "nothing"' in errors[1]
+
+
+class TestUse:
+    def test_plan_apply_and_plan_again(self, memory: Scripted) -> None:
+        events: list[object] = []
+        plan = zlayout.plan(zlayout.load_project())
+        report = zlayout.apply(plan, on_event=events.append)
+        (result,) = report.results.values()
+        assert (result.outcome, result.files_removed) == (zlayout.Outcome.AS_DECLARED, 4)
+        kinds = [type(e).__name__ for e in events if not isinstance(e, zlayout.Progress)]
+        assert kinds == ["TableStarted", "TableEvent", "TableFinished"]
+        assert not zlayout.plan(plan.project).has_changes
+        assert zlayout.apply(zlayout.plan(plan.project)).results == {}
+        assert memory is not None
+
+    def test_a_plan_file_is_checked_when_it_is_read(self, memory: Scripted, tmp_path: Path) -> None:
+        project = zlayout.load_project()
+        zlayout.write_plan(zlayout.plan(project), tmp_path / "p.json")
+        read = zlayout.read_plan(project, tmp_path / "p.json")
+        assert (read.reviewed, read.has_changes) == (True, True)
+        zlayout.apply(read)
+        stale = zlayout.read_plan(project, tmp_path / "p.json")
+        assert [t.status for t in stale.tables] == [zlayout.Status.REFUSED]
+        with pytest.raises(Refused, match="ZL203"):
+            zlayout.apply(stale)
+        assert memory is not None
+
+    def test_an_interrupt_is_raised_again(self, memory: Scripted) -> None:
+        def interrupt(_event: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            zlayout.apply(zlayout.plan(zlayout.load_project()), on_event=interrupt)
+        assert zlayout.plan(zlayout.load_project()).has_changes
+        assert memory is not None
+
+    @pytest.mark.usefixtures("root")
+    def test_drift_inspect_and_import(self) -> None:
+        project = zlayout.load_project()
+        assert [t.table for t in zlayout.drift(project).drifted] == ["lake.db.orders"]
+        found = zlayout.inspect(project, "lake.db.orders", ["b"])
+        assert [c.column for c in found.columns] == ["b"]
+        assert found.orphans is None
+        with pytest.raises(SpecError, match="ZL064"):
+            zlayout.import_layout(project, "lake.db.orders")
+
+
+@pytest.mark.parametrize("start", [["-m", "zlayout"], [str(PACKAGE / "__main__.py")]], ids=["module", "file"])
+def test_it_runs_as_a_module_and_as_a_file(start: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file, Python would find `zlayout/secrets.py` in place of its own."""
+    write_project(tmp_path, monkeypatch, "version: 1\ntable: lake.db.t\nzorder: {columns: [a]}\n")
+    done = subprocess.run([sys.executable, *start, "validate"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 layout valid\n", "")

@@ -1,0 +1,196 @@
+"""Simulate layouts of a table on a sample of its rows, and search for the one that serves a workload best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlayout.advisor.cut import cuts
+from zlayout.advisor.declared import declared_layout, fitting, searched
+from zlayout.advisor.model import Asked, KeySample, Study
+from zlayout.advisor.queries import asked_of, column_shares, in_partitions
+from zlayout.advisor.search import Progress
+from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.app.advise_columns import layouts_of, parse_columns
+from zlayout.app.import_ import target_size
+from zlayout.app.project import known_table, layout_of
+from zlayout.errors import Location, SpecError
+from zlayout.formats.registry import backend_for
+from zlayout.report.words import printable
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Layout, LayoutSpec, Project, TableName
+from zlayout.table.state import TableState
+from zlayout.tuning import give_back_freed_memory
+from zlayout.workload import Workload, read_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLE_ROWS_PER_FILE = 2_000  # as the rewrite samples
+MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
+MAX_SAMPLE_COLUMNS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStarted:
+    """Spark starts to draw `rows` of the `total` live rows of a table."""
+
+    table: str
+    rows: int
+    total: int
+    seed: int
+
+
+AdviceEvent = SampleStarted | Progress
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOptions:
+    """What to simulate.
+
+    Attributes:
+        columns: One layout each, as `a,b=2`: columns with weights.
+        curve: The curve of these layouts, and the only one to search. Default: that of the layout spec, and all.
+        files: Files that the rewrite writes. Default: what the target size gives.
+        sample_rows: Rows to draw. Default: 2,000 per file, at least 50,000 and at most a million.
+        seed: Determines which rows are drawn.
+        search: Whether to search for a better layout.
+        time_limit: Seconds to search and measure.
+    """
+
+    columns: tuple[str, ...] = ()
+    curve: str | None = None
+    files: int | None = None
+    sample_rows: int | None = None
+    seed: int = 0
+    search: bool = True
+    time_limit: float = 60.0
+
+
+def advise(
+    project: Project,
+    table: str,
+    workload: Sequence[str | Path],
+    options: StudyOptions = StudyOptions(),
+    *,
+    spark: SparkSession | None = None,
+    on_event: Callable[[AdviceEvent], None] | None = None,
+) -> Study:
+    """Find which columns, weights and curve serve a workload best. Draws one sample on Spark; writes nothing.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        workload: Files with queries: `.sql`, `.csv` or Spark event logs.
+        options: What to simulate; `StudyOptions(columns=("a,b",), search=False)` only simulates the given layouts.
+        spark: A running session to draw the sample in; see `apply`. Default: a new one.
+        on_event: Called with each `SampleStarted` and each `Progress` of the search.
+
+    Returns:
+        The simulated layouts with the files and bytes that each query opens in them, and the best one.
+
+    Raises:
+        SpecError: The table name, the workload or the columns are invalid, or no query can skip files.
+        TableError: The table cannot be read.
+        EngineError: The sample cannot be drawn.
+        Refused: `spark` is a session that zlayout cannot work in.
+    """
+    runtime = runtime_for(project, spark, [project.catalogs[known_table(project, table).catalog]])
+    return make_study(project, table, workload, options, runtime, on_event or (lambda _event: None))
+
+
+def make_study(
+    project: Project,
+    table: str,
+    workload: Sequence[str | Path],
+    options: StudyOptions,
+    runtime: SparkRuntime,
+    on_event: Callable[[AdviceEvent], None],
+) -> Study:
+    """As `advise`, on a runtime that is stopped afterwards. Spark's log is kept only if an error is raised."""
+    name = known_table(project, table)
+    backend = backend_for(project.catalogs[name.catalog], runtime)
+    schema = backend.observe(name, ())
+    spec = fitting(layout_of(project, name) or _empty_spec(name, schema), schema)
+    declared, notes = declared_layout(spec, schema, backend.capabilities)
+    given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
+    read = read_workload([Path(path) for path in workload], {name.name: _names(schema)})
+    asked, reading_all = _asked(read, name, schema)
+    columns = _columns(asked, [*given, *([declared] if declared else [])], schema)
+    state = backend.observe(name, columns, schema.version)
+    target = rewrite_target(state, spec.layout.target_size, options.files)
+    if not (files := int(target.files.sum())):
+        raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into it first")
+    rows = options.sample_rows or min(max(SAMPLE_ROWS_PER_FILE * files, MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
+    total = int(state.files.live_rows.sum())
+    on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
+    sample = _sample(project, name, state, columns, rows, options.seed, runtime)
+    question = Question(given, declared, searched(spec), options.search, options.curve, options.time_limit)
+    found = study(state, in_partitions(asked, state), sample, target, cuts(spec, state, columns), question, on_event)
+    used = {q.query for q in asked}
+    unused = tuple((u.query.place, u.text, u.reason) for u in read.unused if u.query in used)
+    found = replace(found, notes=notes)
+    return with_workload(found, tuple(map(str, workload)), read.queries, reading_all, unused)
+
+
+def _sample(
+    project: Project,
+    table: TableName,
+    state: TableState,
+    columns: Sequence[str],
+    rows: int,
+    seed: int,
+    runtime: SparkRuntime,
+) -> KeySample:
+    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and what `draw_sample` raises."""
+    from zlayout.advisor.spark_sample import draw_sample
+
+    give_back_freed_memory()  # Spark's JVM needs the memory from here on
+    with runtime:
+        sample = draw_sample(runtime, project.catalogs[table.catalog], table, state, columns, rows, seed)
+        runtime.discard_log()
+    if not len(sample):
+        raise SpecError.of(
+            "ZL075", f"the sample of {table} is empty", hint="use a larger --sample-rows, or another --seed"
+        )
+    return sample
+
+
+def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
+    """A spec without columns for a table that has none, with the file size that the table has."""
+    layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
+    return LayoutSpec(name, layout, Location(str(name)))
+
+
+def _names(state: TableState) -> list[str]:
+    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
+    return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
+
+
+def _asked(workload: Workload, name: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
+    """The queries that can skip files of the table. Raises SpecError ZL073 if there is none."""
+    asked, reading_all = asked_of(workload, name, state)
+    if asked:
+        return asked, reading_all
+    if reading_all:
+        hint = "; ".join(f"{count} of: {reason}" for reason, count in list(workload.reasons().items())[:3])
+        raise SpecError.of(
+            "ZL073",
+            f"no query of the workload has a condition that files of {name} can be skipped by",
+            hint=hint or "compare a column with a constant",
+        )
+    others = sorted({s.table for s in workload.scans})
+    hint = f"they read {printable(', '.join(others))[:200]}" if others else "no query could be read"
+    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
+
+
+def _columns(queries: Sequence[Asked], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+    """The columns to sample: those of the layouts, and those in most queries that a layout could have."""
+    given = [c.name for layout in layouts for c in layout.columns]
+    asked = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
+    partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
+    known = {c.name: c.orderable for c in state.columns}
+    return tuple(dict.fromkeys([*given, *(n for n in asked if known.get(n) and n not in partitioned)]))

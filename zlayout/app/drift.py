@@ -1,0 +1,49 @@
+"""Drift: compare tables with their layouts for a check that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zlayout.app.plan import PARALLELISM, ProjectPlan, plan
+from zlayout.planner.model import Status, TablePlan
+from zlayout.spec.model import Project
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """Which tables are not as declared.
+
+    Attributes:
+        plan: What was planned for all selected tables, to report; `apply` does not accept it.
+    """
+
+    plan: ProjectPlan
+
+    @property
+    def drifted(self) -> tuple[TablePlan, ...]:
+        """Tables with drift, or with decay above its tolerance."""
+        return self.plan.document.with_status(Status.CHANGES, Status.REFUSED)
+
+    @property
+    def failed(self) -> tuple[TablePlan, ...]:
+        """Tables that could not be read."""
+        return self.plan.document.with_status(Status.ERROR)
+
+
+def drift(
+    project: Project, select: Iterable[str] = (), exclude: Iterable[str] = (), *, parallelism: int = PARALLELISM
+) -> DriftReport:
+    """Find tables that are not laid out as declared. Reads metadata only.
+
+    Args:
+        project: The project, from `load_project`.
+        select: Tables to check, as in `plan`. Default: all.
+        exclude: Tables to leave out.
+        parallelism: Number of tables to read at a time.
+
+    Raises:
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has none.
+    """
+    # A partitioning change is reported as one, even where apply needs a permission for it.
+    return DriftReport(plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism))

@@ -1,0 +1,147 @@
+"""Write a project to start from. Existing files are never overwritten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from zlayout.errors import Location, SpecError
+from zlayout.spec.load import load_project
+from zlayout.spec.names import parse_table
+from zlayout.spec.schema import schema_text
+from zlayout.spec.yaml import dump
+
+WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
+SCHEMAS = ".zlayout"
+FORMATS = ("delta", "iceberg")
+DEFAULTS = {
+    "format": "delta",
+    "table": "lake.sales.orders",
+    "columns": "order_date, customer_id",
+    "warehouse": "./warehouse",
+    "uri": "sqlite:///catalog.db",
+}
+
+PROJECT = """\
+# yaml-language-server: $schema={schemas}/project.schema.json
+# Catalogs, Spark and defaults of this project.
+version: 1
+layouts: [layouts/**/*.yaml, layouts/**/*.yml]
+catalogs:
+  {catalog}:
+{options}spark:
+  master: local[*]
+"""
+
+LAYOUT = """\
+# yaml-language-server: $schema=../{schemas}/layout.schema.json
+# How one table should be laid out.
+version: 1
+table: {table}
+zorder:
+  columns: {columns}  # what queries filter on; order is significant
+files:
+  target_size: 128MiB
+"""
+
+
+def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) -> tuple[Path, ...]:
+    """Write `zlayout.yaml`, one layout, schemas for editors and, if wanted, workflows for GitHub Actions.
+
+    Args:
+        folder: Where to write; it is created if it does not exist.
+        answers: Values under the keys of `DEFAULTS`, which apply to missing and empty ones.
+        workflows: Whether to write the workflows.
+
+    Returns:
+        The paths of the files, in the order in which they were written.
+
+    Raises:
+        SpecError: ZL047 (a file exists), ZL048 (unknown format, or a uri for Delta), ZL067 (cannot write), and all
+            that loading the project raises; no file is left then.
+    """
+    answers = _complete(answers)
+    table = parse_table(answers["table"], Location("--table"))
+    contents = {
+        Path("zlayout.yaml"): _project(table.catalog, answers),
+        Path("layouts") / f"{_file_stem(table.name)}.yaml": _layout(answers),
+        **{Path(SCHEMAS) / f"{name}.schema.json": schema_text(name) for name in ("project", "layout")},
+    }
+    if workflows:
+        templates = files("zlayout.app").joinpath("templates")
+        contents |= {Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8") for n in WORKFLOWS}
+    for path in contents:
+        if (folder / path).exists():
+            raise SpecError.of("ZL047", f"{folder / path} already exists", hint="choose another folder")
+    _write(folder, contents)
+    return tuple(folder / path for path in contents)
+
+
+def check_format(format: str) -> None:
+    """Raise SpecError ZL048 for a format that zlayout does not know."""
+    if format not in FORMATS:
+        raise SpecError.of("ZL048", f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
+
+
+def takes_uri(format: str) -> bool:
+    """Whether catalogs of the format have a uri."""
+    return format == "iceberg"
+
+
+def _complete(answers: Mapping[str, str]) -> dict[str, str]:
+    """The answers with defaults. Raises SpecError ZL048."""
+    complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
+    check_format(complete["format"])
+    if not takes_uri(complete["format"]) and answers.get("uri"):
+        raise SpecError.of("ZL048", "only an Iceberg catalog has a uri", hint="use --format iceberg")
+    return complete
+
+
+def _project(catalog: str, answers: Mapping[str, str]) -> str:
+    options = {"format": answers["format"], "type": "path", "warehouse": answers["warehouse"]}
+    if answers["format"] == "iceberg":
+        kind = "rest" if answers["uri"].startswith(("http:", "https:")) else "sql"
+        options |= {"type": kind, "uri": answers["uri"]}
+    lines = "".join(f"    {key}: {_scalar(value)}\n" for key, value in options.items())
+    return PROJECT.format(schemas=SCHEMAS, catalog=_scalar(catalog), options=lines)
+
+
+def _layout(answers: Mapping[str, str]) -> str:
+    columns = [c.strip() for c in answers["columns"].split(",") if c.strip()]
+    return LAYOUT.format(schemas=SCHEMAS, table=_scalar(answers["table"]), columns=_scalar(columns))
+
+
+def _scalar(value: str | list[str]) -> str:
+    """A value as YAML in one line, quoted where it must be."""
+    text = dump(value, default_flow_style=True, width=10_000)
+    return text.removesuffix("...\n").strip()
+
+
+def _file_stem(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+
+
+def _write(folder: Path, contents: Mapping[Path, str]) -> None:
+    """Write all files and load them as a project. If that fails, the files are removed again."""
+    written = []
+    try:
+        for path, text in contents.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            written.append(folder / path)  # before it is whole: a full disk leaves a part of it
+            (folder / path).write_text(text, encoding="utf-8")
+        load_project(folder, os.environ)
+    except OSError as error:
+        _remove(written)
+        raise SpecError.of(
+            "ZL067", f"cannot write {error.filename}: {error.strerror}", hint="choose a folder that you may write to"
+        ) from error
+    except SpecError:
+        _remove(written)
+        raise
+
+
+def _remove(written: list[Path]) -> None:
+    for path in written:
+        path.unlink(missing_ok=True)

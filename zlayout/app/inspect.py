@@ -1,0 +1,86 @@
+"""Collect the layout facts of one table, with or without a layout spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zlayout.app.import_ import DEFAULT_SIZE
+from zlayout.app.project import known_table, layout_of
+from zlayout.errors import SpecError
+from zlayout.formats.orphans import Orphans, find_orphans
+from zlayout.formats.registry import backend_for
+from zlayout.planner.forecast import Promise, promises
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import LayoutSpec, Project
+from zlayout.table.histogram import SizeBucket, size_histogram
+from zlayout.table.metrics import ColumnMetrics, layout_metrics
+from zlayout.table.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What `inspect` finds.
+
+    Attributes:
+        state: The observed table, with one row per live file in `state.files`.
+        spec: The table's layout spec; None if the project declares none.
+        target_size: The target size in bytes that file sizes are compared with.
+        sizes: Number of files per class of size.
+        columns: touched, floor, depth and overlaps per column.
+        predictions: For each z-order column, predicted and measured touched in partitions that one rewrite laid out
+            as a whole; empty before the first apply.
+        predicted_partitions: How many partitions these are.
+        orphans: Files that no version refers to; None unless they were asked for.
+    """
+
+    state: TableState
+    spec: LayoutSpec | None
+    target_size: int
+    sizes: tuple[SizeBucket, ...]
+    columns: tuple[ColumnMetrics, ...]
+    predictions: tuple[Promise, ...] = ()
+    predicted_partitions: int = 0
+    orphans: Orphans | None = None
+
+
+def inspect(project: Project, table: str, columns: Sequence[str] | None = None, *, orphans: bool = False) -> Inspection:
+    """Observe one table and measure its layout. Reads metadata only.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        columns: The columns to measure. Default: the z-order columns of the spec, or every column with bounds.
+        orphans: Whether to list the table's folder for files that no version refers to.
+
+    Raises:
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds).
+        TableError: The table cannot be read.
+    """
+    name = known_table(project, table)
+    spec = layout_of(project, name)
+    catalog = project.catalogs[name.catalog]
+    backend = backend_for(catalog, SparkRuntime(project))
+    if columns is not None:
+        wanted = tuple(dict.fromkeys(columns))
+    elif spec is not None:
+        wanted = spec.column_names
+    else:
+        wanted = tuple(c.name for c in backend.observe(name, ()).columns if c.orderable and c.stats)
+    state = backend.observe(name, wanted)
+    if missing := [c for c in wanted if c not in state.files.bounds]:
+        raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} with readable bounds")
+    declared = spec if columns is None else None
+    target = spec.layout.target_size if spec else DEFAULT_SIZE
+    predictions: tuple[tuple[Promise, ...], int] = ((), 0)
+    if declared is not None and backend.capabilities.can_predict(declared.layout):
+        predictions = promises(state.files, declared)
+    return Inspection(
+        state,
+        spec,
+        target,
+        size_histogram(state.files.bytes, target),
+        layout_metrics(state.files, declared.layout.weights if declared else dict.fromkeys(wanted, 1.0)),
+        *predictions,
+        find_orphans(catalog, name) if orphans else None,
+    )

@@ -1,0 +1,136 @@
+"""Save a plan for review, and read it again to apply it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from zlayout.app.files import write_whole
+from zlayout.app.pictures import CHEAP_FILES, with_pictures
+from zlayout.app.plan import PARALLELISM, Planned, ProjectPlan, backends_of, look, plan_specs, plan_table
+from zlayout.app.select import named_layouts, select_layouts
+from zlayout.errors import Refused, SpecError, TableError
+from zlayout.formats.base import Backend
+from zlayout.planner import document
+from zlayout.planner.budget import take
+from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.run_report import RunReport
+from zlayout.planner.stale import Staleness, staleness
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Project
+
+
+def write_plan(plan: ProjectPlan, path: str | Path) -> None:
+    """Write the plan file, as a whole or not at all.
+
+    Args:
+        plan: From `plan`.
+        path: The file. It holds no paths of data files, but names of partitions, which are values of rows.
+
+    Raises:
+        SpecError: ZL043, the file cannot be written, or the plan is too large to be read again.
+    """
+    write_document(with_pictures(plan.document, plan.planned, CHEAP_FILES), Path(path))
+
+
+def write_document(report: RunReport, path: Path) -> None:
+    """As `write_plan`, for a report of a plan."""
+    if str(path) == "-":
+        raise SpecError.of("ZL043", "expected a file for --out, found -", hint="use --output json to print the plan")
+    text = document.to_json(report)
+    if len(text) > document.MAX_BYTES:
+        message = f"the plan is larger than {document.MAX_BYTES} bytes, the limit of plan files"
+        raise SpecError.of("ZL043", message, hint="plan fewer tables at once, or less with --max-rewrite-bytes")
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error
+
+
+def read_plan(
+    project: Project,
+    path: str | Path,
+    *,
+    exclude: Iterable[str] = (),
+    stale: Staleness = "compatible",
+    allow_full_rewrite: bool = False,
+    parallelism: int = PARALLELISM,
+) -> ProjectPlan:
+    """Read a plan file and check each of its tables against the table as it is now.
+
+    The files to rewrite are selected again from the table; a plan file names none.
+
+    Args:
+        project: The project that the plan was made for.
+        path: A file that `write_plan` or `zlayout plan --out` wrote.
+        exclude: Tables to leave out, as in `plan`.
+        stale: "compatible" accepts files appended since the plan; "strict" requires the version of the plan.
+        allow_full_rewrite: As in `plan`; it must be given again.
+        parallelism: Number of tables to read at a time.
+
+    Returns:
+        The plan. A table for which it is stale has the status REFUSED, with the reason (ZL203) as a diagnostic.
+
+    Raises:
+        SpecError: ZL040, ZL041 (not a plan file), ZL045 (no layout for a table of the plan).
+        TableError: A layout no longer fits its table, or a table cannot be read.
+    """
+    saved = document.read(Path(path)).plan
+    return review(project, saved, tuple(exclude), stale, PlanOptions(allow_full_rewrite), parallelism)
+
+
+def review(
+    project: Project, saved: Plan, exclude: tuple[str, ...], stale: Staleness, options: PlanOptions, parallelism: int
+) -> ProjectPlan:
+    """As `read_plan`, for a plan that was read."""
+    changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
+    selected = select_layouts(project.layouts, (), exclude)
+    specs = [spec for spec in named_layouts(project.layouts, changing) if spec in selected]
+    plan = plan_specs(project, specs, options, parallelism)
+    backends = backends_of(project, SparkRuntime(project), specs)
+    checked = tuple(
+        _checked(changing[str(p.spec.table)], p, backends[p.spec.table.catalog], options, stale) for p in plan.planned
+    )
+    names = {str(spec.table) for spec in selected}
+    failed = [t for t in saved.with_status(Status.ERROR, Status.REFUSED) if t.table in names]
+    tables = (*sorted((p.decision.plan for p in checked), key=lambda t: t.table), *failed)
+    return replace(plan, document=replace(plan.document, tables=tables), planned=checked, reviewed=True)
+
+
+def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
+    """As `check_saved`; if the plan is stale, a refused table."""
+    try:
+        return check_saved(saved, planned, backend, options, stale)
+    except Refused as refusal:
+        refused = replace(planned.decision.plan, status=Status.REFUSED, diagnostics=refusal.diagnostics)
+        return replace(planned, decision=Decision(refused))
+
+
+def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
+    """Make the decision of a saved plan again, from the version that it was made from.
+
+    Raises Refused ZL203 if the plan is stale, TableError if the spec no longer fits the table.
+    """
+    if planned.state is None:
+        raise TableError(*planned.decision.plan.diagnostics)
+    version = saved.version
+    again = planned
+    if saved.left_over is not None:
+        offered = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
+        again = replace(offered, decision=take(offered.decision, {group.id for group in saved.groups}))
+    elif version is not None and version != planned.state.version:
+        again = plan_table(planned.spec, backend, options, version)
+    if again.state is None:
+        raise Refused.of(
+            "ZL203",
+            f"{planned.spec.table}: the plan is stale: version {version} can no longer be read",
+            hint="run `zlayout plan` again and review it",
+            location=planned.spec.location,
+        )
+    if again.decision.plan.status is Status.ERROR:
+        raise TableError(*again.decision.plan.diagnostics)
+    if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
+        raise Refused(*reasons)
+    return again
