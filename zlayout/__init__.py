@@ -1,3 +1,142 @@
-"""Declarative table layout: plan and apply how Delta Lake and Apache Iceberg tables are laid out."""
+"""Declarative table layout: plan and apply how Delta Lake and Apache Iceberg tables are laid out.
+
+    import zlayout
+
+    project = zlayout.load_project("path/to/project")
+    plan = zlayout.plan(project)
+    report = zlayout.apply(plan, spark=spark)
+
+Names are imported from their modules when they are first used, so that importing the package stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zlayout.advisor.model import Study
+    from zlayout.app.advise import SampleStarted, StudyOptions, advise
+    from zlayout.app.apply import ApplyEvent, TableEvent, TableFinished, TableStarted, apply
+    from zlayout.app.drift import DriftReport, drift
+    from zlayout.app.import_ import ImportedLayout, import_layout
+    from zlayout.app.inspect import Inspection, inspect
+    from zlayout.app.plan import ProjectPlan, plan
+    from zlayout.app.plan_file import read_plan, write_plan
+    from zlayout.app.project import load_project
+    from zlayout.curve.jump import count_files, is_relevant, meets_box, next_jump_in
+    from zlayout.curve.z_ranges import z_ranges
+    from zlayout.errors import (
+        CommitConflict,
+        CommitUnknown,
+        Diagnostic,
+        EngineError,
+        Location,
+        Refused,
+        SpecError,
+        TableError,
+        ZlayoutError,
+    )
+    from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
+    from zlayout.planner.model import Plan, Status, TablePlan
+    from zlayout.planner.result import Outcome, TableResult
+    from zlayout.planner.run_report import RunReport
+    from zlayout.spec.model import Layout, LayoutSpec, Project
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "zlayout.advisor.model": ("Study",),
+    "zlayout.app.advise": ("SampleStarted", "StudyOptions", "advise"),
+    "zlayout.app.apply": ("ApplyEvent", "TableEvent", "TableFinished", "TableStarted", "apply"),
+    "zlayout.app.drift": ("DriftReport", "drift"),
+    "zlayout.app.import_": ("ImportedLayout", "import_layout"),
+    "zlayout.app.inspect": ("Inspection", "inspect"),
+    "zlayout.app.plan": ("ProjectPlan", "plan"),
+    "zlayout.app.plan_file": ("read_plan", "write_plan"),
+    "zlayout.app.project": ("load_project",),
+    "zlayout.curve.jump": ("count_files", "is_relevant", "meets_box", "next_jump_in"),
+    "zlayout.curve.z_ranges": ("z_ranges",),
+    "zlayout.errors": (
+        "CommitConflict",
+        "CommitUnknown",
+        "Diagnostic",
+        "EngineError",
+        "Location",
+        "Refused",
+        "SpecError",
+        "TableError",
+        "ZlayoutError",
+    ),
+    "zlayout.formats.base": ("Commit", "GroupFailed", "Notice", "Progress"),
+    "zlayout.planner.model": ("Plan", "Status", "TablePlan"),
+    "zlayout.planner.result": ("Outcome", "TableResult"),
+    "zlayout.planner.run_report": ("RunReport",),
+    "zlayout.spec.model": ("Layout", "LayoutSpec", "Project"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "ApplyEvent",
+    "Commit",
+    "CommitConflict",
+    "CommitUnknown",
+    "Diagnostic",
+    "DriftReport",
+    "EngineError",
+    "GroupFailed",
+    "ImportedLayout",
+    "Inspection",
+    "Layout",
+    "LayoutSpec",
+    "Location",
+    "Notice",
+    "Outcome",
+    "Plan",
+    "Progress",
+    "Project",
+    "ProjectPlan",
+    "Refused",
+    "RunReport",
+    "SampleStarted",
+    "SpecError",
+    "Status",
+    "Study",
+    "StudyOptions",
+    "TableError",
+    "TableEvent",
+    "TableFinished",
+    "TablePlan",
+    "TableResult",
+    "TableStarted",
+    "ZlayoutError",
+    "__version__",
+    "advise",
+    "apply",
+    "count_files",
+    "drift",
+    "import_layout",
+    "inspect",
+    "is_relevant",
+    "load_project",
+    "meets_box",
+    "next_jump_in",
+    "plan",
+    "read_plan",
+    "write_plan",
+    "z_ranges",
+]
+
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        globals()[name] = value  # so that the next access is a normal one
+        return value
+
+
+def __dir__() -> list[str]:
+    return __all__
