@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability engines apart test test-long bench lock clean
+.PHONY: setup demo check reliability engines apart test test-long bench schemas lock clean
 
 setup: $(INSTALLED)
 
@@ -42,6 +42,10 @@ test-long: setup  ## an hour: the cases that make test leaves out
 
 bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py
+
+schemas: setup  ## the schema of the plan document, from the code
+	$(BIN)/python -c 'import json; from zlayout.planner.document import schema; print(json.dumps(schema(), indent=2))' \
+		> schemas/v2/plan.schema.json
 
 lock:  ## new versions into requirements.lock
 	$(BIN)/pip install --quiet uv

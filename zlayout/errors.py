@@ -25,11 +25,14 @@ Severity = Literal["error", "refused", "warning", "note"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place in a file; `path` is as the user wrote it, line and column count from 1, 0 means the whole file."""
+    """A place in a file."""
 
     path: str
+    """The path as the user wrote it."""
     line: int = 0
+    """Line from 1; 0 for the whole file."""
     column: int = 0
+    """Column from 1."""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
@@ -37,18 +40,20 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to tell the user: what (code, message), where (location), what to do (hint). It holds no secrets.
-
-    detail: what another program said of it, which may name partitions and files, and so hold values of rows. Reports
-    leave it out unless they show values.
-    """
+    """An error, a refusal, a warning or a note for the user. It holds no secrets."""
 
     code: str
+    """ZLnnn; docs/errors.md lists the codes."""
     message: str
+    """What is wrong or worth knowing."""
     severity: Severity = "error"
+    """How bad it is."""
     hint: str = ""
+    """What to do."""
     location: Location | None = None
+    """Where it is, if anywhere."""
     detail: str = ""
+    """What another program reported. It may hold values of rows, so reports omit it unless they show values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", without_secrets(self.message))

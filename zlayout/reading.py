@@ -7,6 +7,7 @@ import json
 import math
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,13 +29,16 @@ def read_at_most(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
     """Plain values of JSON. Raises ValueError for what is none, and for what Python takes all the same.
 
     That is numbers that are not finite or of more than 64 bits, and lists in lists until the stack is full.
+    record: makes an object of its pairs of keys and values.
     """
     try:
-        return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_number)
+        return json.loads(
+            text, parse_int=_integer, parse_float=_number, parse_constant=_number, object_pairs_hook=record
+        )
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

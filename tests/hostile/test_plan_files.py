@@ -71,7 +71,7 @@ def test_no_label_of_a_histogram_ends_the_process(label: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     plan = json.loads(json.dumps(DOCUMENTS[2]))
     plan["tables"][1]["size_histogram"] = [[label, 3], ["\ufffe\uffff", 2]]
-    plan["pictures"]["drawn"]["columns"] = [label, "\ufffe"]
+    plan["pictures"][0]["picture"]["columns"] = [label, "\ufffe"]
     Path("plan.json").write_text(json.dumps(plan))
     answer = ask("show", "plan.json", "--report", "html=page.html")
     assert answer.code == 0

@@ -17,6 +17,7 @@ from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 
 from zlayout.planner import document
 from zlayout.planner.model import Plan
+from zlayout.planner.run_report import RunReport
 from zlayout.report import html as page
 from zlayout.report.formats import REPORTERS
 from zlayout.report.text import TextOptions, render
@@ -26,14 +27,12 @@ BODY = document.to_json(dataclasses.replace(APPLIED, plan=Plan("0.1.0", (*PLAN.t
 FREE = {f.name for f in dataclasses.fields(Plan)} | {"status", "severity", "outcome", "measure", "kind", "reason"}
 
 
-def plan_of(name: str) -> Plan:
+def plan_of(name: str) -> RunReport:
     """A plan in which every text that can be anything is this one."""
     body = json.loads(BODY)
-    number = {table["table"]: n for n, table in enumerate(body["tables"])}
+    numbers = {table["table"]: n for n, table in enumerate(body["tables"])}
     body["tables"] = [_named(t, name, n) for n, t in enumerate(body["tables"])]
-    body["results"] = {
-        f"{name}{number[table]}": _named(result, name, number[table]) for table, result in body["results"].items()
-    }
+    body["results"] = [_named(r, name, numbers[r["table"]]) for r in body["results"]]
     return document.from_json(json.dumps(body), "plan.json")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from zlayout.errors import Location
+from zlayout.planner.fields import BY_KIND, Count
 
 
 class Reason(StrEnum):
@@ -29,18 +30,18 @@ class PropertyReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CutBounds:
-    """How the bounds of the text column `column` are truncated.
-
-    length: the characters (bytes for binary) that most truncated bounds have. equal: how many of all `of` files have
-    two bounds that are one truncated prefix, which another file of the partition has too. same: whether so many are
-    equal that queries cannot skip by them.
-    """
+    """How the bounds of a text column are truncated."""
 
     column: str
-    length: int
-    equal: int
-    of: int
+    """The column."""
+    length: Count
+    """The length of most truncated bounds, in characters (bytes of a binary column)."""
+    equal: Count
+    """How many files have two bounds that are one truncated prefix, shared with another file of the partition."""
+    of: Count
+    """The number of all files."""
     same: bool
+    """Whether so many bounds are equal that queries cannot skip files by them."""
 
 
 def cut_text(cut: CutBounds) -> str:
@@ -51,17 +52,20 @@ def cut_text(cut: CutBounds) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PropertyChange:
-    """A table property to set. before: its value now, None where it is not set.
-
-    column: the column whose bounds it concerns. cut: how they are truncated, for the reason BOUNDS_CUT.
-    """
+    """A table property to set."""
 
     name: str
+    """The name of the property."""
     before: str | None
+    """Its value now, null where it is not set."""
     after: str
+    """The value to set."""
     reason: PropertyReason
+    """Why it is set."""
     column: str
+    """The column whose bounds it concerns."""
     cut: CutBounds | None = None
+    """How the bounds are truncated, for the reason `bounds_cut`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +73,49 @@ class SetProperties:
     """Set table properties, all of them in one commit."""
 
     changes: tuple[PropertyChange, ...]
+    """The properties to set."""
     kind: Literal["set_properties"] = "set_properties"
+    """The kind of action."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePartitioning:
-    """Change the partition keys from `before` to `after`. full_rewrite: this replaces every file (Delta Lake).
-
-    location: where the spec declares them.
-    """
+    """Change the partition keys."""
 
     before: tuple[str, ...]
+    """The present partition keys."""
     after: tuple[str, ...]
+    """The declared partition keys."""
     full_rewrite: bool
+    """Whether this replaces every file of the table, as in Delta Lake."""
     location: Location | None
+    """Where the spec declares the partition keys."""
     kind: Literal["change_partitioning"] = "change_partitioning"
+    """The kind of action."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Rewrite one group of files of one partition.
-
-    id: deterministic, from the layout and the files. partition: the name for people (`l_month=2026-01`), '' for an
-    unpartitioned table. target_files: how many files to write. partitions: how many the files are in; more than one
-    where the files move to another partitioning.
-    """
+    """Rewrite one group of files of one partition."""
 
     id: str
+    """Identifies the group: made from the layout and the files."""
     partition: str
-    files: int
-    bytes: int
-    rows: int
-    target_files: int
+    """The name of the partition for people (`l_month=2026-01`); empty for an unpartitioned table."""
+    files: Count
+    """The number of files to replace."""
+    bytes: Count
+    """Their size."""
+    rows: Count
+    """The number of their rows."""
+    target_files: Count
+    """The number of files to write, an estimate."""
     reason: Reason
-    partitions: int = 1
+    """Why the group is rewritten."""
+    partitions: Count = 1
+    """How many partitions the files are in: more than one where they move to another partitioning."""
     kind: Literal["rewrite_group"] = "rewrite_group"
+    """The kind of action."""
 
 
-Action = SetProperties | ChangePartitioning | RewriteGroup
+Action = Annotated[SetProperties | ChangePartitioning | RewriteGroup, BY_KIND]

@@ -1,4 +1,4 @@
-"""Draws a table's layout from its file bounds: a `Picture`. Pure, seeded, bounded work however many files there are."""
+"""Draws the layout of a table from its file bounds as a `Picture`. Pure, seeded, bounded for many files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ from zlayout.table.sums import counts
 
 Floats = NDArray[np.float64]
 
-# More boxes than this cannot be told apart, and make a heavy page.
-MOST_BOXES = 400
-MOST_CELLS = 120
-POINTS_A_FILE = 24
+# More boxes than this cannot be distinguished, and make a large page.
+MAX_BOXES = 400
+MAX_CELLS = 120
+POINTS_PER_FILE = 24
 _GRID = 2**30
 
 
 def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool) -> Picture:
-    """The picture of one table; `groups` are the files that the plan rewrites.
+    """The picture of one table.
 
-    predictable: whether the engine orders by the spec's curve, in the partitioning that the table has.
+    Args:
+        spec: the declared layout.
+        state: the table as it is.
+        groups: the files that the plan rewrites.
+        predictable: whether the engine orders by the declared curve within the present partitions, so that the boxes
+            after the rewrite can be predicted.
     """
     files = state.files
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
@@ -50,7 +55,7 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
 
 
 def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
-    """The boxes of the partition called `name` as they are; of the largest one where there is none of that name."""
+    """The boxes of the partition `name` as it is, or of the largest partition where that one does not exist."""
     names = [partition_text(p) for p in files.partitions]
     nothing = np.zeros(len(files), bool)
     partition = names.index(name) if name in names else _most_interesting(files, nothing)
@@ -58,7 +63,7 @@ def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
 
 
 def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> tuple[StripCell, ...]:
-    """The partitions in the order of their names, at most MOST_CELLS cells; none for a table of one partition."""
+    """The partitions in the order of their names, in at most MAX_CELLS cells; empty for a table with one partition."""
     count = len(files.partitions)
     if count < 2:
         return ()
@@ -68,7 +73,7 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
     planned = counts(files.partition[rewritten], count)
     ratio = measure(files, spec).ratio
     cells = []
-    for part in np.array_split(order, min(count, MOST_CELLS)):
+    for part in np.array_split(order, min(count, MAX_CELLS)):
         ends = [names[part[0]], names[part[-1]]]
         cells.append(
             StripCell(
@@ -87,7 +92,7 @@ def _columns(spec: LayoutSpec) -> tuple[str, ...]:
 
 
 def _most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
-    """The partition with most bytes to rewrite; where none are, with most files."""
+    """Index of the partition with most bytes to rewrite, or with most files where nothing is rewritten."""
     if not len(files):
         return 0
     weights = files.bytes * rewritten if rewritten.any() else np.ones(len(files))
@@ -111,8 +116,8 @@ def _maps(
 ) -> tuple[Boxes, Boxes | None]:
     mine = np.flatnonzero(files.partition == partition)
     count = len(mine)
-    # Evenly through the log's order: old and new files alike.
-    index = mine[np.linspace(0, count - 1, min(count, MOST_BOXES)).astype(np.int64)] if count else mine
+    # Evenly spaced in the order of the log, so that old and new files are sampled alike.
+    index = mine[np.linspace(0, count - 1, min(count, MAX_BOXES)).astype(np.int64)] if count else mine
     sample = files.take(index)
     names = _columns(spec)
     if not count or any(name not in sample.bounds for name in names):
@@ -124,16 +129,16 @@ def _maps(
     if not groups or not redone.any():
         return before, None
     targets = max(1, round(float(files.bytes[mine[rewritten[mine]]].sum()) / spec.layout.target_size))
-    after = _predict(spec.layout, axes, sample, redone, min(targets, MOST_BOXES))
+    after = _predict(spec.layout, axes, sample, redone, min(targets, MAX_BOXES))
     rest = kept & ~redone
     left_alone = int((~rewritten[mine]).sum())
-    coarse = targets > MOST_BOXES
+    coarse = targets > MAX_BOXES
     together = [np.concatenate([a, axis.boxes(rest)]) for a, axis in zip(after, axes, strict=True)]
     return before, Boxes(_flat(together), targets + left_alone, coarse)
 
 
 class _Positions:
-    """One column of some files: where each lies between the least and the greatest bound, and among the rows."""
+    """The ranges of files in one column, as distances between bounds and as shares of the rows."""
 
     def __init__(self, bounds: ColumnBounds, files: FileTable) -> None:
         ranked = rank_bounds(bounds, files.rows)
@@ -148,7 +153,7 @@ class _Positions:
         self._below, self._upto = self._shares(files.live_rows.astype(np.float64))
 
     def _shares(self, rows: Floats) -> tuple[Floats, Floats]:
-        """float64[R] each: the share of rows below each bound, and up to it, a file's rows spread over its range."""
+        """float64[R] each: the share of rows below each bound, and up to it, rows spread evenly over ranges."""
         weight = np.where(self.holds_values, np.maximum(rows, 1.0), 0.0)
         if not weight.sum():
             return np.zeros(len(self._at)), np.ones(len(self._at))
@@ -162,7 +167,7 @@ class _Positions:
         return below, upto
 
     def place(self, low: Floats, high: Floats) -> Int64:
-        """int64[n, 2]: the positions of ranges of this column, 0 to SCALE."""
+        """int64[n, 2]: the positions of ranges of this column, from 0 to SCALE."""
         ends = [np.interp(low, self._at, self._below), np.interp(high, self._at, self._upto)]
         return np.rint(np.stack(ends, axis=1) * SCALE).astype(np.int64)
 
@@ -173,10 +178,10 @@ class _Positions:
 def _predict(
     layout: Layout, axes: Sequence[_Positions], files: FileTable, redone: NDArray[np.bool_], targets: int
 ) -> list[Int64]:
-    """The boxes that the curve makes of rows drawn from the files' ranges, the columns independently of each other."""
+    """The boxes that the curve makes of rows drawn from the file ranges, each column independently."""
     random = np.random.default_rng(0)
     rows = np.maximum(files.live_rows[redone].astype(np.float64), 1.0)
-    file = random.choice(len(rows), size=max(targets * POINTS_A_FILE, 500), p=rows / rows.sum())
+    file = random.choice(len(rows), size=max(targets * POINTS_PER_FILE, 500), p=rows / rows.sum())
     points = []
     for axis in axes:
         low, high = axis.low[redone][file], axis.high[redone][file]
@@ -192,7 +197,7 @@ def _predict(
 
 
 def _flat(sides: Sequence[Int64]) -> tuple[int, ...]:
-    """Four numbers a box; with one column, the files stand above each other in its order."""
+    """Four numbers for each box. With one column, the files are stacked in its order."""
     across = sides[0]
     if len(sides) == 1:
         across = across[np.lexsort((across[:, 1], across[:, 0]))]

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
+from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.requirements import Requirement, VersionIs
 
-FORMAT_VERSION = 2
+FORMAT_VERSION: Literal[2] = 2
 
 
 class Status(StrEnum):
@@ -37,25 +38,30 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SettingDrift:
-    """A declared setting that the table does not have: it has `before`, None where that is not known."""
+    """A declared setting that the table does not have."""
 
     key: str
+    """The key in the spec."""
     before: Any
+    """What the table has, null where that is not known."""
     after: Any
+    """What is declared."""
     location: Location | None
+    """Where it is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """One measure of how far the data moved on since it was laid out, beside its tolerance.
-
-    value: of the worst partition. partitions: how many are past the tolerance.
-    """
+    """One measure of how far the data changed since it was laid out, with its tolerance."""
 
     measure: Measure
+    """What is measured."""
     value: float
+    """The value of the worst partition."""
     tolerance: float
-    partitions: int = 1
+    """The greatest tolerated value."""
+    partitions: Count = 1
+    """How many partitions exceed the tolerance."""
 
     @property
     def exceeded(self) -> bool:
@@ -64,62 +70,82 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """What a byte budget leaves for later: groups of files (of `files`, `bytes`) that are not rewritten now.
+    """The groups of files that a byte budget leaves for a later run."""
 
-    budget: the bytes that the run was given. columns: touched of each z-order column once all of it is done too.
-    """
-
-    budget: int
-    groups: int
-    files: int
-    bytes: int
+    budget: Count
+    """The budget of the run, in bytes."""
+    groups: Count
+    """The number of groups."""
+    files: Count
+    """The number of their files."""
+    bytes: Count
+    """Their size."""
     columns: tuple[tuple[str, float], ...]
+    """Each z-order column with the files that a query for one value opens once these are rewritten too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnForecast:
-    """The metrics of one z-order column now, and predicted for after the plan (None: nothing will be rewritten).
-
-    touched, predicted, floor: files that an equality query opens. unbounded, truncated: files without bounds and
-    with cut ones. depth_histogram: (label, files).
-    """
+    """The metrics of one z-order column now, and a prediction for after the plan."""
 
     column: str
+    """The column."""
     touched: float
+    """Files that a query for one value opens."""
     predicted: float | None
+    """The same after the plan; null where nothing is rewritten."""
     floor: float
+    """The least number of files that such a query can open."""
     depth: float
+    """Files that share one value."""
     overlaps: float
-    unbounded: int
-    truncated: int
-    depth_histogram: tuple[tuple[str, int], ...]
+    """Files that overlap with a file."""
+    unbounded: Count
+    """The number of files without bounds."""
+    truncated: Count
+    """The number of files with truncated bounds."""
+    depth_histogram: Histogram
+    """Number of files per class of depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """All that the plan says about one table.
-
-    actions: what apply does, in this order. requirements: what must still hold then. settings: the declared layout
-    under the keys of the spec.
-    """
+    """The plan for one table."""
 
     table: str
+    """The name of the table."""
     format: str
+    """The table format."""
     location: Location
+    """Where the spec of the table is."""
     status: Status
+    """What the plan says about the table as a whole."""
     actions: tuple[Action, ...] = ()
+    """What apply does, in this order."""
     requirements: tuple[Requirement, ...] = ()
+    """What must still hold when the plan is applied."""
     settings: tuple[tuple[str, Any], ...] = ()
+    """The declared layout: keys of the spec and their values."""
     drift: tuple[SettingDrift, ...] = ()
+    """The declared settings that the table does not have."""
     left_over: LeftOver | None = None
+    """What a byte budget leaves for a later run."""
     decay: tuple[Decay, ...] = ()
+    """How far the data changed since it was laid out."""
     columns: tuple[ColumnForecast, ...] = ()
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    partitions: int = 0
-    size_histogram: tuple[tuple[str, int], ...] = ()
+    """The metrics of the z-order columns."""
+    files: Count = 0
+    """The number of files."""
+    bytes: Count = 0
+    """Their size."""
+    rows: Count = 0
+    """The number of rows."""
+    partitions: Count = 0
+    """The number of partitions."""
+    size_histogram: Histogram = ()
+    """Number of files per class of size."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    """Errors, refusals, warnings and notes."""
 
     @property
     def properties(self) -> tuple[PropertyChange, ...]:
@@ -184,15 +210,22 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts of the plan's last line."""
+    """The counts of the last line of a plan."""
 
     alter: int
+    """Tables whose properties or partitioning change."""
     rewrite: int
+    """Tables with files to rewrite."""
     unchanged: int
+    """Tables that are as declared."""
     refused: int
+    """Tables whose plan is refused."""
     failed: int
+    """Tables that could not be planned."""
     rewrite_bytes: int
+    """The size of the files to rewrite."""
     rewrite_files: int
+    """The number of files to rewrite."""
 
 
 def summary(tables: Iterable[TablePlan]) -> Summary:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from zlayout.planner.fields import BY_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,15 +14,19 @@ class TableIs:
     """The table has this id: it was not dropped and created again."""
 
     table_id: str
+    """The id that the format gives the table."""
     kind: Literal["table_is"] = "table_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionIs:
-    """The table is at this Delta version or Iceberg snapshot (-1: none). Later appends are accepted unless strict."""
+    """The table is at this version. Appends after it are accepted unless `apply --stale strict` is given."""
 
     version: int
+    """The Delta version or the id of the Iceberg snapshot, -1 for a table without one."""
     kind: Literal["version_is"] = "version_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,9 @@ class SchemaIs:
     """The schema of the table has this digest."""
 
     digest: str
+    """The digest of the schema."""
     kind: Literal["schema_is"] = "schema_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +44,46 @@ class LayoutIs:
     """The spec declares the layout with this id."""
 
     layout_id: str
+    """The id of the declared layout."""
     kind: Literal["layout_is"] = "layout_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitioningIs:
-    """The table is partitioned by these keys, as text."""
+    """The table is partitioned by these keys."""
 
     fields: tuple[str, ...]
+    """The partition keys as text."""
     kind: Literal["partitioning_is"] = "partitioning_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyIs:
-    """The table property has this value; None: it is not set."""
+    """The table property has this value."""
 
     name: str
+    """The name of the property."""
     value: str | None
+    """Its value, null where it is not set."""
     kind: Literal["property_is"] = "property_is"
+    """The kind of requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilesAre:
-    """The group to rewrite consists of the files with this digest. group: the id of its RewriteGroup."""
+    """The group to rewrite consists of these files."""
 
     group: str
+    """The id of the group."""
     digest: str
+    """The digest of its files."""
     kind: Literal["files_are"] = "files_are"
+    """The kind of requirement."""
 
 
-Requirement = TableIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre
+Requirement = Annotated[TableIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre, BY_KIND]
 
 
 @dataclass(frozen=True, slots=True)

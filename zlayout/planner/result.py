@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.picture import Boxes, StripCell
+from zlayout.planner.fields import Count, Histogram
+from zlayout.planner.picture import Boxes, Strip
 
 
 class Outcome(StrEnum):
@@ -22,36 +23,46 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredColumn:
-    """touched, depth and overlaps of one z-order column, measured again after the run, with the depth histogram."""
+    """The metrics of one z-order column, measured after the run."""
 
     column: str
+    """The column."""
     touched: float
+    """Files that a query for one value opens."""
     depth: float
+    """Files that share one value."""
     overlaps: float
-    depth_histogram: tuple[tuple[str, int], ...]
+    """Files that overlap with a file."""
+    depth_histogram: Histogram
+    """Number of files per class of depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What a run left. Byte counts are of files on disk; problems is empty where the table is as declared now.
-
-    outcome: as_declared; within_budget (all that a byte budget allowed); not_yet (some groups met concurrent
-    changes); failed; unknown (a commit's outcome, or the table could not be read again); interrupted (by a person).
-    columns and size_histogram are measured afresh, empty where that was not reached; boxes and strip likewise, for
-    the HTML report, where one was asked for.
-    """
+    """What an apply did to one table."""
 
     run_id: str
+    """The id of the run, which the table records with each commit."""
     outcome: Outcome
-    commits: int
-    files_removed: int
-    files_added: int
-    bytes_added: int
+    """How the run left the table."""
+    commits: Count
+    """The number of commits."""
+    files_removed: Count
+    """The number of files that rewrites removed."""
+    files_added: Count
+    """The number of files that rewrites added."""
+    bytes_added: Count
+    """The size of the added files on disk."""
     problems: tuple[Diagnostic, ...] = ()
+    """What went wrong; empty where the table is as declared now."""
     columns: tuple[MeasuredColumn, ...] = ()
-    size_histogram: tuple[tuple[str, int], ...] = ()
+    """The metrics after the run; empty where the table was not measured again."""
+    size_histogram: Histogram = ()
+    """Number of files per class of size after the run; empty likewise."""
     boxes: Boxes | None = None
-    strip: tuple[StripCell, ...] = ()
+    """The files after the run, for the HTML report; null where they were not drawn."""
+    strip: Strip = ()
+    """The partitions after the run, for the HTML report; empty likewise."""
 
     @property
     def succeeded(self) -> bool:

@@ -1,6 +1,6 @@
-"""The pictures of the HTML report: Vega-Lite specs, drawn to SVG without a network or a browser.
+"""Charts of the HTML report: Vega-Lite specs, rendered to SVG without a network or a browser.
 
-Colours are CSS variables of the page, so that one drawing serves light, dark and print.
+Colours are CSS variables of the page, so that one drawing works in the light, the dark and the print style.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from zlayout.report.words import printable
 
 SVG = "http://www.w3.org/2000/svg"
 MAP_SIDE = 250
-MOST_TITLE = 32
-LEAST_OPACITY = 0.04
-_ACROSS, _UP = "ZLAYOUT-ACROSS", "ZLAYOUT-UP"
+MAX_TITLE_LENGTH = 32
+MIN_OPACITY = 0.04
+# Placeholders for axis titles in a spec.
+X_TITLE, Y_TITLE = "ZLAYOUT-ACROSS", "ZLAYOUT-UP"
+# Ratios of the files touched to the floor, between the levels of colour.
 HEATS = (1.05, 1.5, 2.0, 4.0, 8.0)
 _INK = {"labelColor": "currentColor", "titleColor": "currentColor", "tickColor": "var(--line)"}
 _CONFIG = {
@@ -41,15 +43,15 @@ _COLORS = {"now": "var(--before)", "after": "var(--after)"}
 
 
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
-    """The files as boxes over the first two z-order columns; color: `now` or `after`. The empty string for no box."""
+    """Files as boxes over the first two z-order columns; the empty string for no box. color: `now` or `after`."""
     if not boxes.count:
         return ""
     p = boxes.positions
     rows = [{"l": p[i], "r": p[i + 1], "b": p[i + 2], "t": p[i + 3]} for i in range(0, len(p), 4)]
-    titles = {_ACROSS: columns[0], _UP: columns[1] if len(columns) > 1 else "files"}
+    titles = {X_TITLE: columns[0], Y_TITLE: columns[1] if len(columns) > 1 else "files"}
     scale = {"domain": [0, SCALE]}
     bare = {"labels": False, "ticks": False, "grid": False, "titleLimit": MAP_SIDE}
-    return _svg(
+    return svg(
         {
             "width": MAP_SIDE,
             "height": MAP_SIDE,
@@ -63,9 +65,9 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
                 "strokeOpacity": max(0.3, min(1.0, 60 / len(rows))),
             },
             "encoding": {
-                "x": {"field": "l", "type": "quantitative", "scale": scale} | {"axis": {**bare, "title": _ACROSS}},
+                "x": {"field": "l", "type": "quantitative", "scale": scale} | {"axis": {**bare, "title": X_TITLE}},
                 "x2": {"field": "r"},
-                "y": {"field": "b", "type": "quantitative", "scale": scale} | {"axis": {**bare, "title": _UP}},
+                "y": {"field": "b", "type": "quantitative", "scale": scale} | {"axis": {**bare, "title": Y_TITLE}},
                 "y2": {"field": "t"},
             },
         },
@@ -74,15 +76,15 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
 
 
 def _opacity(rows: Sequence[dict[str, int]]) -> float:
-    """So that one box is light and any number of boxes over each other are dark, but never black."""
+    """An opacity that keeps one box light, and makes any number of overlapping boxes dark but never black."""
     covered = sum((r["r"] - r["l"]) * (r["t"] - r["b"]) for r in rows) / SCALE**2
     depth = max(covered, 1.0)
-    # Browsers mix colours in steps of 1/255: fainter fills than LEAST_OPACITY would add up to another colour.
-    return max(LEAST_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
+    # Browsers mix colours in steps of 1/255, so that fills fainter than MIN_OPACITY would add up to another colour.
+    return max(MIN_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
 
 
 def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title: str, width: int = MAP_SIDE) -> str:
-    """A histogram of files now, and beside it after, over labels in their order. The empty string for no file."""
+    """A histogram of files now and after, side by side; the empty string for no file."""
     labels = list(dict.fromkeys(_short(label) for label, _ in (*now, *after)))
     rows = [
         {"label": _short(label), "files": files, "when": when}
@@ -92,7 +94,7 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
     if not any(row["files"] for row in rows):
         return ""
     when = [w for w, series in (("now", now), ("after", after)) if series]
-    return _svg(
+    return svg(
         {
             "width": width,
             "height": 120,
@@ -122,24 +124,24 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 
 def _short(label: str) -> str:
-    """A label of a histogram; of a plan file's only the characters that ours have, for some words end the drawing."""
-    return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MOST_TITLE].replace("<= ", "≤").replace("> ", ">"))
+    """A label of a histogram. Other characters than those of zlayout's own labels can end the process that draws."""
+    return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
 
 
 def heat(excess: float) -> int:
-    """0 (as good as a rewrite would leave it) to 5 (over 8 times as many files touched)."""
+    """A level from 0 (as few files touched as after a rewrite) to 5 (more than 8 times as many)."""
     return sum(excess > border for border in HEATS)
 
 
 def partition_strip(cells: Sequence[StripCell]) -> str:
-    """The partitions side by side in their order: the stronger the colour the worse; rewritten ones are marked."""
+    """Partitions side by side in their order, coloured by `heat`, those to rewrite underlined."""
     if not cells:
         return ""
     rows = [{"n": n, "heat": heat(c.excess), "planned": int(c.rewritten > 0)} for n, c in enumerate(cells)]
     x = {"field": "n", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0.12 if len(cells) < 60 else 0}}
     levels = list(range(len(HEATS) + 1))
     colors = {"domain": levels, "range": [f"var(--heat-{n})" for n in levels]}
-    return _svg(
+    return svg(
         {
             "width": 2 * MAP_SIDE + 60,
             "height": 34,
@@ -160,11 +162,11 @@ def partition_strip(cells: Sequence[StripCell]) -> str:
     )
 
 
-def _svg(spec: dict[str, Any], titles: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The drawing as one <svg> element that scales, without ids, scripts, styles or anything to load.
+def svg(spec: dict[str, Any], titles: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The chart as one scalable <svg> element, without ids, scripts, styles or anything to load.
 
-    titles: what to write in place of the placeholders in the spec. The drawing library never sees a name: some
-    characters make it end the process.
+    titles: the text for each placeholder in the spec. The drawing library never sees a name, because some characters
+    make it end the process.
     """
     import vl_convert
 
@@ -189,7 +191,7 @@ def _svg(spec: dict[str, Any], titles: Mapping[str, str] = MappingProxyType({}))
 
 def _fitting(name: str) -> str:
     name = printable(name)
-    return name if len(name) <= MOST_TITLE else name[: MOST_TITLE - 1] + "…"
+    return name if len(name) <= MAX_TITLE_LENGTH else name[: MAX_TITLE_LENGTH - 1] + "…"
 
 
 def _rounded(path: str) -> str:

@@ -1,4 +1,4 @@
-"""How HTML pages are rendered: the one place that decides what goes into them as it is (nothing but our own markup)."""
+"""Renders HTML pages. Only markup made by zlayout itself is inserted without escaping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
-    """A Jinja environment that escapes all values, drops control and bidi characters, and knows no missing names."""
+    """A Jinja environment that escapes all values, replaces control and bidi characters, and rejects missing names."""
     import jinja2
     import markupsafe
 
@@ -23,7 +23,7 @@ def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Whatever is put into a page; markup is ours, made from what was put through here or `charts` before.
+        # For each value that is put into a page. Markup was made here or by `charts`, from values that passed here.
         finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
     )
     made.filters |= filters
@@ -31,5 +31,5 @@ def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
 
 
 def source_hash(text: str) -> str:
-    """The source expression of a Content-Security-Policy that allows just this inline text."""
+    """The source expression of a Content-Security-Policy that allows exactly this inline text."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

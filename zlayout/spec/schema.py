@@ -8,14 +8,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-NAMES = ("layout", "project", "plan")
+_VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
 
 
 def schema_text(name: str) -> str:
     """The schema `layout`, `project` or `plan` as it is published. Raises KeyError for another name."""
-    if name not in NAMES:
+    if name not in _VERSIONS:
         raise KeyError(name)
-    relative = f"v1/{name}.schema.json"
+    relative = f"{_VERSIONS[name]}/{name}.schema.json"
     packed = files("zlayout").joinpath("schemas", relative)
     if packed.is_file():
         return packed.read_text(encoding="utf-8")

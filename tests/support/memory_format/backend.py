@@ -109,7 +109,7 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
 
 def _file_table(version: Version, columns: list[str]) -> FileTable:
     files = list(version.files.values())
-    partitions = list(dict.fromkeys(f.partition for f in files))
+    partitions = {key: n for n, key in enumerate(dict.fromkeys(f.partition for f in files))}
     records = {f.layout.layout_id: f.layout for f in files if f.layout}
     order = list(records)
     groups = {name: n for n, name in enumerate(dict.fromkeys(f.group for f in files if f.layout))}
@@ -120,7 +120,7 @@ def _file_table(version: Version, columns: list[str]) -> FileTable:
         deleted=np.array([len(f.deleted) for f in files], dtype=np.int64),
         shared_deletes=np.zeros(len(files), np.bool_),
         bytes=np.array([f.rows.nbytes for f in files], dtype=np.int64),
-        partition=np.array([partitions.index(f.partition) for f in files], dtype=np.int32),
+        partition=np.array([partitions[f.partition] for f in files], dtype=np.int32),
         partitions=tuple(partitions),
         layout=np.array([order.index(f.layout.layout_id) if f.layout else -1 for f in files], dtype=np.int32),
         layouts=tuple(records.values()),

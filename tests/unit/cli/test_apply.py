@@ -133,7 +133,7 @@ class TestInterrupts:
         out, err = cli("apply", "--auto-approve", "--report", "json=done.json", code=130)
         assert "Ctrl-C again stops at once" in err
         assert "1 commit, 4 -> " in out
-        (result,) = json.loads(Path("done.json").read_text())["results"].values()
+        (result,) = [entry["result"] for entry in json.loads(Path("done.json").read_text())["results"]]
         assert (result["outcome"], result["commits"]) == ("interrupted", 1)
         assert signal.getsignal(signal.SIGINT) is before
 

@@ -65,7 +65,7 @@ def test_a_plan_file_holds_pictures_for_later_pages() -> None:
     assert run(["show", "plan.json", "--report", "html=later.html"]) == 0
     assert "Files after, predicted" in Path("later.html").read_text()
     assert run(["plan", "--report", "json=bare.json"]) == 0
-    assert json.loads(Path("bare.json").read_text())["pictures"] == {}
+    assert json.loads(Path("bare.json").read_text())["pictures"] == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_apply_reports_what_it_did(memory: Scripted, cli: Cli) -> None:
     out = cli("apply", "--auto-approve", "--report", "json=done.json", "--report", "junit=done.xml").out
     assert "as declared; 1 commit, 4 -> " in out
     done = json.loads(Path("done.json").read_text())
-    (table,), (result,) = done["tables"], done["results"].values()
+    (table,), (result,) = done["tables"], [entry["result"] for entry in done["results"]]
     assert table["status"] == "changes"
     assert (result["outcome"], result["files_removed"]) == ("as_declared", 4)
     assert result["columns"][0]["column"] == "a"

@@ -38,16 +38,18 @@ def test_a_plan_with_all_its_pictures_survives_the_trip(plan: Plan) -> None:
 
 
 def test_the_document_fits_its_schema(plan: Plan) -> None:
-    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(document.to_json(plan)))
+    jsonschema.Draft202012Validator(load_schema("plan")).validate(json.loads(document.to_json(plan)))
 
 
 def test_every_key_of_the_schema_is_described() -> None:
     schema = load_schema("plan")
-    objects = [schema, schema["properties"]["summary"], *schema["definitions"].values()]
-    bare = [
-        key for node in objects for key, value in node["properties"].items() if not {"description", "$ref"} & set(value)
-    ]
-    assert bare == []
+    objects = [node for node in (schema, *schema["$defs"].values()) if "properties" in node]
+    assert [key for node in objects for key, value in node["properties"].items() if "description" not in value] == []
+    assert all(node["additionalProperties"] is False for node in objects)
+
+
+def test_the_published_schema_is_the_one_of_the_code() -> None:
+    assert load_schema("plan") == document.schema(), "run `make schemas`"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from zlayout.app.pictures import MOST_PICTURES, looked_again, with_pictures
 from zlayout.app.plan import Planned, as_plan
 from zlayout.planner import document
 from zlayout.planner.diff import decide
-from zlayout.planner.drawing import MOST_BOXES, MOST_CELLS, boxes_of, draw
+from zlayout.planner.drawing import MAX_BOXES, MAX_CELLS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import SCALE, Boxes
 from zlayout.planner.work import Group
@@ -100,9 +100,9 @@ def test_files_that_stay_keep_their_boxes() -> None:
 def test_many_files_are_sampled_and_the_prediction_is_coarse() -> None:
     spec, given = two_columns(5000)
     picture = draw(spec, given, (Group("g", given.files, 5000),), predictable=True)
-    assert (picture.before.count, picture.before.files, picture.before.coarse) == (MOST_BOXES, 5000, False)
+    assert (picture.before.count, picture.before.files, picture.before.coarse) == (MAX_BOXES, 5000, False)
     assert picture.after is not None
-    assert picture.after.count <= MOST_BOXES
+    assert picture.after.count <= MAX_BOXES
     assert (picture.after.files, picture.after.coarse) == (5000, True)
 
 
@@ -118,7 +118,7 @@ def test_the_strip_is_in_the_order_of_names_and_bounded() -> None:
     assert strip[1].excess > strip[0].excess
     many = state(*(File(0, 9, f"r{n:04}") for n in range(1000)))
     cells = draw(SPEC, many, (), predictable=True).strip
-    assert len(cells) == MOST_CELLS
+    assert len(cells) == MAX_CELLS
     assert sum(c.partitions for c in cells) == 1000
     assert cells[0].label == "region=r0000 to region=r0008"
 

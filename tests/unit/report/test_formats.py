@@ -177,7 +177,7 @@ def test_every_place_moves_below_the_folder_and_absolute_ones_stay() -> None:
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: Outcome) -> None:
     plan = applied(replace(DONE, outcome=outcome))
-    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
+    jsonschema.Draft202012Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
     fine = outcome in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
     assert ("<failure" in junit.render(plan) or "<error" in junit.render(plan)) is not fine
     assert bool(github.render(plan)) is not fine
@@ -185,7 +185,7 @@ def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome:
 
 @EVERY
 def test_the_json_report_fits_the_schema_without_values_too(plan: Plan | RunReport) -> None:
-    jsonschema.Draft7Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](without_values(plan))))
+    jsonschema.Draft202012Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](without_values(plan))))
 
 
 @pytest.mark.parametrize("form", sorted(REPORTERS))
