@@ -128,7 +128,7 @@ def test_a_script_that_is_not_the_pages_own_is_not_run(browser: Browser, tmp_pat
     file.write_text(render(PLAN).replace("</body>", "<script>document.title = 'run'</script></body>"))
     page = browser.new_page()
     page.goto(file.as_uri())
-    assert page.title() == "zlayout: what apply did"
+    assert page.title() == "zlayout: result of apply"
     page.close()
 
 

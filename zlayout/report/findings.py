@@ -1,4 +1,4 @@
-"""What a plan finds wrong, as a flat list: the common ground of annotations, SARIF and JUnit."""
+"""The findings of a report as a flat list, which annotations, SARIF and JUnit share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
+from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
@@ -21,19 +22,19 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 RULES: Mapping[str, str] = {
     "layout-drift": "A declared setting differs from what the table's files were laid out with.",
     "not-laid-out": "The declared layout was never applied.",
-    "layout-decay": "The data moved on past the tolerance since it was laid out.",
-    "partitioning-drift": "The table is partitioned otherwise than declared.",
-    "table-property": "A table property keeps the declared layout from working.",
-    "not-applied": "Apply left the table otherwise than declared.",
+    "layout-decay": "The data changed beyond the tolerance since it was laid out.",
+    "partitioning-drift": "The partitioning of the table is not the declared one.",
+    "table-property": "A table property prevents the declared layout from taking effect.",
+    "not-applied": "The table is not as declared after apply.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with one table, safe to print: no control characters, one line.
+    """One thing that is wrong with one table. Its text is one line without control characters.
 
-    rule: a key of RULES or a ZL code. subject: the setting, measure or property it is about; with rule and table it
-    names the finding for good. location: the place in the YAML file.
+    rule: a key of RULES or a ZL code. subject: the setting, measure or property concerned; together with rule and table
+    it identifies the finding in later runs. location: the place in the YAML file.
     """
 
     rule: str
@@ -53,16 +54,16 @@ def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
 
 
 def _safe(finding: Finding) -> Finding:
-    """A plan file may say anything anywhere: in one line and without what a terminal would act on."""
+    """The finding with printable text: a plan file may hold any text anywhere."""
     rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
     place = replace(finding.location, path=printable(finding.location.path))
     return Finding(rule, finding.level, table, subject, message, place)
 
 
 def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
-    """The findings of one table; no more than notes for one that is as declared.
+    """The findings of one table; only notes where it is as declared.
 
-    After an apply, only what is still open: its problems, or that the table is not as declared yet.
+    After an apply these are the problems of the run, or that the table is not as declared yet.
     """
     return tuple(map(_safe, _of_table(table, report)))
 
@@ -86,26 +87,26 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
         return
     groups = table.groups
     cost = f" (rewrites {rewrite_text(table)})" if groups else ""
-    told = False
-    if table.partitioning:
-        before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
-        text = f"partition_by is declared as {after}, the table has {before}"
-        yield finding("partitioning-drift", "partition_by", text, table.partitioning.location)
-        told = True
-    for drift in table.drift:
-        yield finding("layout-drift", drift.key, f"declared {drift.key} differs: {drift_text(drift)}", drift.location)
-        told = True
-    for decay in table.decay if groups else ():
-        if decay.exceeded:
-            yield finding("layout-decay", decay.measure, decay_text(decay), None)
-            told = True
-    for change in table.properties:
-        text = f"{change.name} must be {setting(change.after)}, is {setting(change.before)}: "
-        yield finding("table-property", change.name, text + property_reason(change), None)
-        told = True
-    if groups and not told:
+    partitioning, properties = [], []
+    for action in table.actions:
+        match action:
+            case ChangePartitioning(before, after, location=location):
+                text = f"partition_by is declared as {setting(after)}, the table has {setting(before)}"
+                partitioning.append(finding("partitioning-drift", "partition_by", text, location))
+            case SetProperties(changes):
+                for change in changes:
+                    text = f"expected {change.name} = {setting(change.after)}, found {setting(change.before)}: "
+                    properties.append(finding("table-property", change.name, text + property_reason(change), None))
+    drift = [
+        finding("layout-drift", d.key, f"declared {d.key} differs: {drift_text(d)}", d.location) for d in table.drift
+    ]
+    exceeded = [decay for decay in table.decay if decay.exceeded and groups]
+    decayed = [finding("layout-decay", decay.measure, decay_text(decay), None) for decay in exceeded]
+    found = [*partitioning, *drift, *decayed, *properties]
+    if groups and not found:
         rule = "not-laid-out" if table.is_first else "layout-drift"
-        yield finding(rule, "files", f"files are {reasons_text(groups)}", None)
+        found = [finding(rule, "files", f"reason: {reasons_text(groups)}", None)]
+    yield from found
 
 
 def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
@@ -113,5 +114,5 @@ def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Itera
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
         place = d.location or table.location
-        subject = _NUMBERS.sub("#", d.message)  # two of one code are about different things
+        subject = _NUMBERS.sub("#", d.message)  # tells findings of one code apart, whatever their counts
         yield Finding(d.code, level, table.table, subject, f"{d.text}{hint}", place)

@@ -1,4 +1,4 @@
-"""The report formats by name. Each is a pure function of the plan."""
+"""The report formats by name. Each is a pure function of the report."""
 
 from __future__ import annotations
 

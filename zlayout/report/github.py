@@ -1,4 +1,4 @@
-"""The plan as GitHub workflow commands: annotations on the YAML lines, the worst first."""
+"""The report as GitHub workflow commands: annotations on lines of the YAML files, worst first."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from zlayout.report.findings import Finding, findings
 from zlayout.report.words import printable
 
 # GitHub shows at most this many errors of one step.
-MOST = 10
+MAX_ANNOTATIONS = 10
 _COMMANDS = {"error": "error", "warning": "error", "note": "notice"}
 
 
 def render(shown: Plan | RunReport) -> str:
-    """One command a line, at most MOST of them; what is left out is counted in a notice without a place.
+    """One command per line, at most MAX_ANNOTATIONS; a notice without location counts the rest.
 
-    Drift and decay are `::error`, as they fail the check that `zlayout drift` is; notes are `::notice`.
+    Drift and decay are `::error`, because they fail `zlayout drift` as a check. Notes are `::notice`.
     """
     found = findings(shown)
-    lines = [_command(f) for f in found[:MOST]]
-    if (rest := len(found) - MOST) > 0:
+    lines = [_command(f) for f in found[:MAX_ANNOTATIONS]]
+    if (rest := len(found) - MAX_ANNOTATIONS) > 0:
         lines.append(f"::notice title=zlayout::{rest} more in the full report")
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""The plan as one HTML page: it loads nothing, and no name in it can run or break anything."""
+"""The report as one HTML page, which loads nothing and in which no name is markup."""
 
 from __future__ import annotations
 
@@ -7,54 +7,28 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import SpecError
+from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.picture import Boxes, Picture
-from zlayout.planner.result import Outcome, TableResult
+from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report import charts
+from zlayout.report import charts, text, words
 from zlayout.report.pages import environment, source_hash
-from zlayout.report.text import (
-    decay_text,
-    declared,
-    last_line,
-    layout_text,
-    left_over_text,
-    not_reached,
-    reasons_text,
-    result_text,
-    rewrite_text,
-)
-from zlayout.report.words import (
-    OUTCOMES,
-    REASONS,
-    STATES,
-    number,
-    plural,
-    property_reason,
-    setting,
-    share,
-    size,
-    version_word,
-)
 
 if TYPE_CHECKING:
     import markupsafe
 
-# Names of partitions, groups and so on: a page is for reading, the JSON report has all of them.
-MOST_ROWS = 200
+# Groups in one table of the page; the JSON report has all of them.
+MAX_ROWS = 200
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {
-    "size": size,
-    "number": number,
-    "plural": plural,
-    "version_word": version_word,
-    "setting": setting,
-    "declared": declared,
-    "share": share,
-    "decay": decay_text,
-    "reason": REASONS.__getitem__,
-    "property_reason": property_reason,
+    "size": words.size,
+    "number": words.number,
+    "plural": words.plural,
+    "version_word": words.version_word,
+    "decay": text.decay_text,
+    "reason": words.REASONS.__getitem__,
 }
 
 
@@ -72,7 +46,7 @@ def check_available() -> None:
 
 
 def render(shown: Plan | RunReport) -> str:
-    """The whole page. Pictures are drawn for the tables that have one. Raises SpecError ZL062."""
+    """The whole page, with charts for the tables that have a picture. Raises SpecError ZL062."""
     check_available()
     report = RunReport.of(shown)
     plan = report.plan
@@ -81,29 +55,26 @@ def render(shown: Plan | RunReport) -> str:
     template = environment(_FILTERS).from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
     return template.render(
         plan=plan,
-        title="zlayout: what apply did" if report.results else "zlayout: plan",
-        headline=last_line(report),
+        title="zlayout: result of apply" if report.results else "zlayout: plan",
+        headline=text.last_line(report),
         counts=_counts(report),
         tables=[_table(n, t, report) for n, t in enumerate(plan.tables, 1)],
         style=style,
         script=script,
         style_hash=source_hash(style),
         script_hash=source_hash(script),
-        most_rows=MOST_ROWS,
+        max_rows=MAX_ROWS,
     )
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """(kind, number, label) of the figures under the headline: what is planned, or how tables ended."""
-    plan = report.plan
-    tables = [("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")]
-    if outcomes := [result.outcome for result in report.results.values()]:
-        kinds = {o: "unchanged" if o in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET) else "error" for o in OUTCOMES}
-        ended = [(kinds[o], outcomes.count(o), OUTCOMES[o].partition(":")[0]) for o in OUTCOMES if o in outcomes]
-        return [*tables, *ended, *not_reached(report)]
-    counts = summary(plan.tables)
+    """(kind, number, label) of the figures under the headline: of the plan, or of the results where there are some."""
+    plan, counts = report.plan, summary(report.plan.tables)
+    tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
+    if report.results:
+        return [tables, *text.outcome_counts(report)]
     return [
-        *tables,
+        tables,
         ("changes", counts.rewrite, "to rewrite"),
         ("changes", counts.alter, "to alter"),
         ("unchanged", counts.unchanged, "as declared"),
@@ -119,13 +90,14 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
     return {
         "id": f"table-{index}",
         "plan": table,
-        "state": OUTCOMES[result.outcome] if result else STATES[table.status],
+        "state": words.OUTCOMES[result.outcome] if result else words.STATES[table.status],
         "kind": "unchanged" if not report.is_open(table) else "error" if result else table.status,
-        "first": layout_text(table) if table.is_first else "",
-        "rewrite": rewrite_text(table) if groups else "",
-        "reasons": reasons_text(groups) if groups else "",
-        "left_over": left_over_text(table.left_over) if table.left_over else "",
-        "result": result_text(result) if result else "",
+        "settings": _settings(table),
+        "first": text.layout_text(table) if table.is_first else "",
+        "rewrite": text.rewrite_text(table) if groups else "",
+        "reasons": text.reasons_text(groups) if groups else "",
+        "left_over": text.left_over_text(table.left_over) if table.left_over else "",
+        "result": text.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
         "worst": max((c.touched for c in table.columns), default=None),
         "after": _after(table, result),
@@ -137,8 +109,23 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
     }
 
 
+def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
+    """(name, present value, declared value, reason) of the settings that change."""
+    rows = [(d.key, text.declared(d.before, d.key), text.declared(d.after, d.key), "declared") for d in table.drift]
+    for action in table.actions:
+        match action:
+            case SetProperties(changes):
+                rows += [
+                    (c.name, words.setting(c.before), words.setting(c.after), words.property_reason(c)) for c in changes
+                ]
+            case ChangePartitioning(before, after, full_rewrite):
+                why = "declared; rewrites every file" if full_rewrite else "declared"
+                rows.append(("partition_by", words.setting(before), words.setting(after), why))
+    return rows
+
+
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str | None]:
-    """files and touched (of the worst column) after the rewrite, None where there is none; sign `~` for predictions."""
+    """files and touched (of the worst column) after the rewrite, None where unknown; sign `~` for a prediction."""
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
         return {"files": files, "touched": max(c.touched for c in result.columns), "sign": ""}
@@ -156,13 +143,13 @@ def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any
 
 
 def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
-    """Figures in the order of the page: svg as safe markup, alt and caption as text."""
+    """Figures in the order of the page: `svg` as safe markup, `alt` and `caption` as text."""
     figures = [*_maps(result, picture), *_histograms(table, result, picture)]
     return [{**figure, "svg": _safe(figure["svg"])} for figure in figures if figure["svg"]]
 
 
 def _safe(svg: str) -> markupsafe.Markup:
-    """Markup that is not escaped again: `charts` made it from parsed XML."""
+    """Markup that the template does not escape: `charts` made it from parsed XML."""
     import markupsafe
 
     return markupsafe.Markup(svg)
@@ -183,7 +170,7 @@ def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str,
 
 def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> dict[str, str]:
     over = " and ".join(picture.columns)
-    drawn = f"all {plural(boxes.files, 'file')}"
+    drawn = f"all {words.plural(boxes.files, 'file')}"
     one = "one file"
     if boxes.coarse:
         one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
@@ -212,7 +199,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
                 "title": "File sizes",
                 "svg": charts.bars(table.size_histogram, after, "size, in multiples of the target"),
                 "alt": "File sizes in multiples of the target: " + _listed(table.size_histogram, after),
-                "caption": "how many files are how large",
+                "caption": "number of files per class of size",
                 "keys": _keys(after, measured=result is not None),
             }
         )
@@ -224,7 +211,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
                 "title": f"Depth of {column.column}",
                 "svg": charts.bars(column.depth_histogram, then, "files that share a value"),
                 "alt": f"Depth of {column.column}: " + _listed(column.depth_histogram, then),
-                "caption": "how many files overlap how many others at one value, themselves included",
+                "caption": "number of files by how many files share one of their values, themselves included",
                 "keys": _keys(then, measured=True),
             }
         )
@@ -232,7 +219,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
 
 
 def _keys(after: Sequence[tuple[str, int]], *, measured: bool) -> str:
-    """What the second colour of a histogram stands for; empty where there is none."""
+    """The legend of the second colour of a histogram; empty where there is none."""
     return ("after, measured" if measured else "after, predicted") if after else ""
 
 

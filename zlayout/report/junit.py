@@ -1,4 +1,4 @@
-"""The plan as JUnit XML: a table is a test case, drift and decay are failures, a table that cannot be read an error."""
+"""The report as JUnit XML. A table is a test case; drift and decay are failures, an unreadable table is an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable
 
-# XML 1.0 cannot hold these at all, not even escaped.
+# Characters that XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -49,7 +49,7 @@ def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> No
 
 
 def _broken(table: TablePlan, report: RunReport) -> bool:
-    """Not merely otherwise than declared: it could not be read, or its run failed."""
+    """Whether the table could not be read or its run failed, rather than only not being as declared."""
     result = report.results.get(table.table)
     return table.status is Status.ERROR or (result is not None and result.outcome in (Outcome.FAILED, Outcome.UNKNOWN))
 

@@ -1,4 +1,4 @@
-"""The plan as GitHub-flavoured Markdown: for a pull request comment, or a step's summary."""
+"""The report as GitHub-flavoured Markdown, for a comment on a pull request or the summary of a step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report.text import TextOptions, last_line, render_table
 from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, size
 
-# The first line of every comment, by which the next run finds and replaces it.
+# The first line of every comment. The next run finds the comment by it.
 MARKER = "<!-- zlayout-report -->"
-# GitHub takes 65,536 characters in a comment and 1 MiB in a step's summary; UTF-8 bytes are the stricter count.
-MOST_BYTES = 60_000
+# GitHub accepts 65,536 characters in a comment and 1 MiB in the summary of a step. Bytes of UTF-8 are at least as many.
+MAX_BYTES = 60_000
 
 
-def render(shown: Plan | RunReport, most_bytes: int = MOST_BYTES) -> str:
-    """A headline, a table of what is not as declared, and the plan screen of each such table, folded.
+def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
+    """A headline, a summary of the tables that are not as declared, and the folded plan screen of each.
 
-    Whole tables are left out, and counted, where the text would be longer than `most_bytes`.
+    Tables that would make the text longer than `max_bytes` are left out and counted.
     """
     report = RunReport.of(shown)
     tables = sorted((t for t in report.plan.tables if t.status is not Status.UNCHANGED), key=_worst_first)
@@ -29,7 +29,7 @@ def render(shown: Plan | RunReport, most_bytes: int = MOST_BYTES) -> str:
         result = report.results.get(table.table)
         row, detail = _row(table, result), _details(table, result)
         used += len(row.encode()) + len(detail.encode()) + 2
-        if used > most_bytes:
+        if used > max_bytes:
             break
         rows.append(row)
         details.append(detail)
@@ -38,7 +38,7 @@ def render(shown: Plan | RunReport, most_bytes: int = MOST_BYTES) -> str:
         lines += ["| table | | rewrites | files | touched | declared in |", "|---|---|---|---|---|---|", *rows, ""]
         lines += details
     if left := len(tables) - len(rows):
-        lines += [f"{plural(left, 'table')} more: too long for one comment; see the full report.", ""]
+        lines += [f"{plural(left, 'table')} more do not fit into one comment; see the full report.", ""]
     return "\n".join(lines)
 
 
@@ -84,12 +84,12 @@ def _details(table: TablePlan, result: TableResult | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """No pipe of a name ends the cell. Readers differ on a backslash before an escaped one, so none is left there."""
+    """Escape pipes. Readers treat a backslash before an escaped pipe differently, so it is replaced."""
     return text.replace("\\|", "\\\N{BROKEN BAR}").replace("|", "\\|")
 
 
 def _code(text: str) -> str:
-    """A code span: nothing in it is markup, a mention or a link."""
+    """The text as a code span, in which nothing is markup, a mention or a link."""
     text = printable(text)
     fence = _fence(text, 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -97,6 +97,6 @@ def _code(text: str) -> str:
 
 
 def _fence(text: str, least: int) -> str:
-    """More backticks in a row than `text` has anywhere."""
+    """A run of backticks that is longer than any in `text`, and at least `least` long."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(least, longest + 1)

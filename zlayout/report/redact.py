@@ -1,4 +1,4 @@
-"""A plan without row values. Only names of partitions hold them, and what other programs say, which may name some."""
+"""A report without values of rows. Names of partitions are such values; messages of other programs may hold some."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from zlayout.planner.run_report import RunReport
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:
-    """The same report with partitions numbered instead of named; still a plan that `apply` takes."""
+    """The same report with partitions numbered instead of named. `apply` still accepts the plan in it."""
     report = RunReport.of(shown)
-    pictures, results = dict(report.pictures), dict(report.results)
-    tables = []
+    tables, pictures = [], {}
     for table in report.plan.tables:
-        picture = pictures.get(table.table)
+        picture = report.pictures.get(table.table)
         number = _numbers(table, picture)
+        tables.append(_table(table, number))
         if picture is not None:
             numbered = replace(picture, partition=number[picture.partition], strip=_numbered(picture.strip))
             pictures[table.table] = numbered
-        tables.append(_table(table, number))
-    return RunReport(
-        replace(report.plan, tables=tuple(tables)), {name: _result(r) for name, r in results.items()}, pictures
-    )
+    results = {name: _result(result) for name, result in report.results.items()}
+    return RunReport(replace(report.plan, tables=tuple(tables)), results, pictures)
 
 
 def _numbers(table: TablePlan, picture: Picture | None) -> dict[str, str]:
@@ -51,7 +49,7 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
 
 
 def _numbered(strip: tuple[StripCell, ...]) -> tuple[StripCell, ...]:
-    """Cells called by where they stand in the strip."""
+    """The cells, named by their position in the strip."""
     last = 0
     cells = []
     for cell in strip:

@@ -1,51 +1,31 @@
-"""A plan whose places are told from another folder than the one that zlayout ran in."""
+"""A report whose locations are relative to another folder than the one that zlayout runs in."""
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
-from zlayout.errors import Diagnostic, Location
-from zlayout.planner.actions import ChangePartitioning
-from zlayout.planner.model import Plan, TablePlan
+from zlayout.errors import Location
+from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
 
 
 def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
-    """The same report, its relative paths put below the folder `below` ('' leaves them as they are)."""
+    """The same report with its relative paths put below the folder `below`; '' leaves them as they are."""
     report = RunReport.of(shown)
-    if below in ("", "."):
-        return report
-    results = {
-        name: replace(result, problems=_diagnostics(result.problems, below)) for name, result in report.results.items()
-    }
-    plan = replace(report.plan, tables=tuple(_table(t, below) for t in report.plan.tables))
-    return replace(report, plan=plan, results=results)
+    return report if below in ("", ".") else _moved(report, below)
 
 
-def _table(table: TablePlan, below: str) -> TablePlan:
-    moved = _place(table.location, below)
-    assert moved is not None
-    return replace(
-        table,
-        location=moved,
-        drift=tuple(replace(d, location=_place(d.location, below)) for d in table.drift),
-        actions=tuple(
-            replace(action, location=_place(action.location, below))
-            if isinstance(action, ChangePartitioning)
-            else action
-            for action in table.actions
-        ),
-        diagnostics=_diagnostics(table.diagnostics, below),
-    )
-
-
-def _diagnostics(diagnostics: tuple[Diagnostic, ...], below: str) -> tuple[Diagnostic, ...]:
-    return tuple(replace(d, location=_place(d.location, below)) for d in diagnostics)
-
-
-def _place(location: Location | None, below: str) -> Location | None:
-    if location is None:
-        return None
-    # An absolute path stays what it is.
-    return replace(location, path=posixpath.normpath(posixpath.join(below, location.path)))
+def _moved(value: Any, below: str) -> Any:
+    """A copy of plain data in which each `Location` is moved. Joining leaves an absolute path as it is."""
+    if isinstance(value, Location):
+        return replace(value, path=posixpath.normpath(posixpath.join(below, value.path)))
+    if isinstance(value, tuple):
+        return tuple(_moved(item, below) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _moved(item, below) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _moved(getattr(value, field.name), below) for field in fields(value)})
+    return value

@@ -1,13 +1,14 @@
-"""The plan as plain text for a terminal. Pure: the same plan gives the same text."""
+"""The report as text for a terminal: the plan screen, and the phrases that other reports share."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zlayout.planner.actions import Reason, RewriteGroup
+from zlayout.planner.actions import ChangePartitioning, RewriteGroup, SetProperties
 from zlayout.planner.model import (
     ColumnForecast,
     Decay,
@@ -19,7 +20,7 @@ from zlayout.planner.model import (
     TablePlan,
     summary,
 )
-from zlayout.planner.result import TableResult
+from zlayout.planner.result import Outcome, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.words import (
     OUTCOMES,
@@ -38,16 +39,17 @@ Style = Callable[[str, str], str]
 
 _FIRST = "+ first layout    "
 _LEGEND = "~ alter settings    -/+ rewrite files"
-_LABEL = 16
-_TEXT = 6 + _LABEL
+_LABEL_WIDTH = 16
+_TEXT_INDENT = 6 + _LABEL_WIDTH
 _SIZES = ("files.target_size",)
 
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """width: columns of the terminal. verbose: also what is within tolerance and the tables without changes.
+    """How the plan screen looks.
 
-    style(kind, text) colours a piece of text; kinds: title, first, alter, rewrite, error, warning, note, dim.
+    width: columns of the terminal. verbose: show decay within tolerance and tables without changes too.
+    style(kind, text): colours text; kinds are title, first, alter, rewrite, error, refused, warning, note and dim.
     """
 
     width: int = 100
@@ -56,7 +58,7 @@ class TextOptions:
 
 
 def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
-    """The whole plan screen, newline at the end. closing: the last line, that of a plan by default."""
+    """The whole plan screen with a line break at the end. closing: replaces `last_line`."""
     options = options or TextOptions()
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
@@ -71,15 +73,16 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
-    """One table as it stands on the plan screen, without a newline at the end."""
+    """One table as on the plan screen, without a line break at the end."""
     return "\n".join(_table(table, result, options))
 
 
 def last_line(shown: Plan | RunReport) -> str:
-    """Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB."""
+    """The summary: `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
     report = RunReport.of(shown)
     if report.results:
-        return _applied(list(report.results.values()), not_reached(report))
+        ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
+        return f"Applied: {ended}. Wrote {size(sum(r.bytes_added for r in report.results.values()))}."
     plan = report.plan
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
@@ -92,9 +95,9 @@ def last_line(shown: Plan | RunReport) -> str:
 
 
 def drift_line(plan: Plan) -> str:
-    """Drift: 2 of 14 tables are not as declared. `zlayout apply` would rewrite 1.2 TiB."""
+    """The summary of `zlayout drift`: `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
-    broken = f" {plural(counts.failed, 'table')} could not be looked at." if counts.failed else ""
+    broken = f" {plural(counts.failed, 'table')} could not be read." if counts.failed else ""
     other = len(plan.with_status(Status.CHANGES, Status.REFUSED))
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
@@ -103,23 +106,19 @@ def drift_line(plan: Plan) -> str:
     return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
 
 
-def not_reached(report: RunReport) -> tuple[tuple[str, int, str], ...]:
-    """(kind, number, words) of the tables that an apply did nothing to though they are not as declared, if any."""
-    plan = report.plan
-    left = len([t for t in plan.with_status(Status.CHANGES) if t.table not in report.results])
-    counts = (
-        ("changes", left, "not begun"),
-        ("refused", len(plan.with_status(Status.REFUSED)), "refused"),
-        ("error", len(plan.with_status(Status.ERROR)), "with errors"),
-    )
-    return tuple(count for count in counts if count[1])
-
-
-def _applied(results: list[TableResult], others: Sequence[tuple[str, int, str]]) -> str:
-    outcomes = [r.outcome for r in results]
-    counts = [f"{outcomes.count(o)} {OUTCOMES[o].partition(':')[0]}" for o in OUTCOMES if o in outcomes]
-    counts += [f"{number} {words}" for _, number, words in others]
-    return f"Applied: {', '.join(counts)}. Wrote {size(sum(r.bytes_added for r in results))}."
+def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
+    """(kind, number of tables, words) for each way in which an apply left tables, those that it did not reach last."""
+    plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
+    fine = (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
+    counts = [
+        ("unchanged" if outcome in fine else "error", outcomes.count(outcome), text.partition(":")[0])
+        for outcome, text in OUTCOMES.items()
+    ]
+    left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))
+    counts += [("changes", left, "not begun")]
+    counts += [("refused", len(plan.with_status(Status.REFUSED)), "refused")]
+    counts += [("error", len(plan.with_status(Status.ERROR)), "with errors")]
+    return [count for count in counts if count[1]]
 
 
 def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[str]:
@@ -131,40 +130,15 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
     for kind, line, indent in _parts(table, result, options):
-        # A plan file may say anything anywhere; what has no place on a terminal ends here.
+        # A plan file may hold any text anywhere; characters that are not printable end here.
         for piece in wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
 
 
 def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str, int]]:
-    """(style, line, how far its continuation is indented) for each line of a table below its title."""
-    if table.status is Status.UNCHANGED:
-        yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}"), _TEXT
-    for drift in table.drift:
-        yield "alter", _labelled("~", drift.key, drift_text(drift)), _TEXT
-    if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
-        yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)", _TEXT
-    for change in table.properties:
-        text = f"{setting(change.before)} -> {setting(change.after)}  ({property_reason(change)})"
-        yield "alter", _labelled("~", printable(change.name), text), _TEXT
-    if table.partitioning:
-        before, after = (setting(list(names)) for names in (table.partitioning.before, table.partitioning.after))
-        yield "alter", _labelled("~", "partition_by", f"{before} -> {after}"), _TEXT
-    if table.is_first:
-        yield "first", _labelled("+", "layout", layout_text(table)), _TEXT
-    groups = table.groups
-    if groups:
-        yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table)), _TEXT
-        yield "", _labelled("", "because", reasons_text(groups)), _TEXT
-    if table.left_over:
-        yield "", _labelled("", "left over", left_over_text(table.left_over)), _TEXT
-    for decay in table.decay:
-        if options.verbose or (decay.exceeded and groups):
-            yield "", _labelled("", "decay", decay_text(decay)), _TEXT
-    for line in _touched(table.columns, options.width):
-        yield "", line, _TEXT
-    if result:
-        yield "", _labelled("", "result", result_text(result)), _TEXT
+    """(style, line, indent of its continuation) for each line of a table below its title."""
+    for kind, line in _lines(table, result, options):
+        yield kind, line, _TEXT_INDENT
     for d in (*table.diagnostics, *(result.problems if result else ())):
         start = f"      {d.severity}: "
         yield d.severity, f"{start}{printable(str(replace(d, hint='')))}", len(start)
@@ -172,43 +146,71 @@ def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -
             yield "dim", f"      {'hint':>{len(d.severity)}}: {printable(d.hint)}", len(start)
 
 
+def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str]]:
+    """(style, line) for what the plan says of a table and what apply did to it, without diagnostics."""
+    if table.status is Status.UNCHANGED:
+        yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}")
+    for drift in table.drift:
+        yield "alter", _labelled("~", drift.key, drift_text(drift))
+    if table.drift and (hidden := len(table.settings) - len(table.drift)) > 0:
+        yield "dim", f"      # ({plural(hidden, 'unchanged setting')} hidden)"
+    for action in table.actions:
+        match action:
+            case SetProperties(changes):
+                for change in changes:
+                    text = f"{setting(change.before)} -> {setting(change.after)}  ({property_reason(change)})"
+                    yield "alter", _labelled("~", printable(change.name), text)
+            case ChangePartitioning(before, after):
+                yield "alter", _labelled("~", "partition_by", f"{setting(before)} -> {setting(after)}")
+    if table.is_first:
+        yield "first", _labelled("+", "layout", layout_text(table))
+    groups = table.groups
+    if groups:
+        yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table))
+        yield "", _labelled("", "because", reasons_text(groups))
+    if table.left_over:
+        yield "", _labelled("", "left over", left_over_text(table.left_over))
+    for decay in table.decay:
+        if options.verbose or (decay.exceeded and groups):
+            yield "", _labelled("", "decay", decay_text(decay))
+    for line in _touched(table.columns, options.width):
+        yield "", line
+    if result:
+        yield "", _labelled("", "result", result_text(result))
+
+
 def wrapped(line: str, width: int, indent: int) -> list[str]:
-    """The line in pieces of at most `width` characters, but for words that are longer (paths, addresses)."""
+    """The line in pieces of at most `width` characters. Longer words (paths, addresses) stay whole."""
     if len(line) <= width:
         return [line]
-    return textwrap.wrap(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    )
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return wrapper.wrap(line)
 
 
 def _labelled(sign: str, label: str, text: str) -> str:
-    gap = 1 if len(label) < _LABEL else 2
-    return f"  {sign:<3} {label:<{_LABEL - 1}}{' ' * gap}{text}"
+    gap = 1 if len(label) < _LABEL_WIDTH else 2
+    return f"  {sign:<3} {label:<{_LABEL_WIDTH - 1}}{' ' * gap}{text}"
 
 
 def drift_text(drift: SettingDrift) -> str:
-    """What is -> what is declared, sizes with their unit."""
+    """The setting of the table -> the declared setting."""
     return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
 
 
 def declared(value: Any, key: str) -> str:
-    """The value of the setting `key` as it reads in a spec."""
+    """The value of the setting `key` as in a spec, sizes with their unit."""
     return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
 
 
 def layout_text(table: TablePlan) -> str:
-    """The declared order: its curve and columns."""
+    """The declared curve and its columns."""
     settings = dict(table.settings)
     return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
 
 
 def rewrite_text(table: TablePlan) -> str:
-    """How much a table's groups rewrite: partitions, bytes, files before and after."""
+    """How much the plan rewrites: partitions, bytes, files before and after."""
     groups = table.groups
     files, targets = sum(g.files for g in groups), sum(g.target_files for g in groups)
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
@@ -217,23 +219,21 @@ def rewrite_text(table: TablePlan) -> str:
 
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
-    """Why groups are rewritten, with counts where the reasons differ."""
-    counts: dict[Reason, int] = {}
-    for group in groups:
-        counts[group.reason] = counts.get(group.reason, 0) + 1
+    """Why groups are rewritten, with the number of groups for each reason where they differ."""
+    counts = Counter(group.reason for group in groups)
     if len(counts) == 1:
         return REASONS[next(iter(counts))]
     return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
 def left_over_text(left: LeftOver) -> str:
-    """What a byte budget leaves for later, and touched once that is done too."""
+    """What a byte budget leaves for a later run, and touched once that is rewritten too."""
     touched = "   ".join(f"{printable(name)} ~{number(value)}" for name, value in left.columns)
     return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}; then touched {touched}"
 
 
 def decay_text(decay: Decay) -> str:
-    """One measure beside its tolerance."""
+    """One measure and its tolerance."""
     times = decay.measure is Measure.TOUCHED
     value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
@@ -241,7 +241,7 @@ def decay_text(decay: Decay) -> str:
 
 
 def result_text(result: TableResult) -> str:
-    """What apply did to one table: how it is now, commits, files, bytes, the run's id."""
+    """What apply did to one table: outcome, commits, files, bytes and run id."""
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
         made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
@@ -249,12 +249,12 @@ def result_text(result: TableResult) -> str:
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    """One line where it fits, else one line a column with the numbers below each other."""
+    """One line where it fits, else one line per column with aligned numbers."""
     cells = [(printable(c.column), number(c.touched), _predicted(c), f"(floor {number(c.floor)})") for c in columns]
     if not cells:
         return
     line = "   ".join(f"{name} {now}{after and ' -> '}{after} {floor}" for name, now, after, floor in cells)
-    if len(line) + _TEXT <= width:
+    if len(line) + _TEXT_INDENT <= width:
         yield _labelled("", "touched", line)
         return
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]

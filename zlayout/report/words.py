@@ -1,4 +1,4 @@
-"""How numbers, sizes, settings and names read in every report."""
+"""The words for numbers, sizes, settings, names and enums in every report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, cut_
 from zlayout.planner.model import Status
 from zlayout.planner.result import Outcome
 
-# How the status of a table in a plan reads.
 STATES = {
     Status.CHANGES: "change",
     Status.REFUSED: "refused",
     Status.ERROR: "error",
     Status.UNCHANGED: "as declared",
 }
-# How the reason of a rewrite reads.
 REASONS = {
     Reason.NOT_LAID_OUT: "not laid out yet",
     Reason.LAYOUT_CHANGED: "layout changed",
@@ -26,7 +24,6 @@ REASONS = {
     Reason.DELETED_ROWS: "deleted rows",
     Reason.DECAYED: "decayed",
 }
-# How each outcome of an apply reads.
 OUTCOMES = {
     Outcome.AS_DECLARED: "as declared",
     Outcome.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
@@ -39,7 +36,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size(count: int) -> str:
-    """Bytes with a binary unit and about three digits: 1.2 TiB."""
+    """Bytes in a binary unit with about three digits: 1.2 TiB."""
     value = float(count)
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:
@@ -49,7 +46,7 @@ def size(count: int) -> str:
 
 
 def number(value: float) -> str:
-    """A count or a mean: thousands separated, one decimal below 100 unless it is whole."""
+    """A count or a mean with thousands separators, and one decimal if it is below 100 and not whole."""
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
@@ -58,7 +55,7 @@ def share(value: float) -> str:
 
 
 def version_word(format: str) -> str:
-    """What the format calls a state of a table."""
+    """The term of the format for a version of a table."""
     return "snapshot" if format == "iceberg" else "version"
 
 
@@ -74,7 +71,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value of a spec as it would stand there: [a, b], true, 128 MiB is left to the caller."""
+    """A value as the spec would contain it: [a, b], true. The caller formats sizes."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -91,7 +88,7 @@ def setting(value: Any) -> str:
 def printable(text: str) -> str:
     """Text from a table or a file, safe for a terminal: control, format and bidi characters are replaced.
 
-    So is what a log of GitHub Actions would take for a command: `##[` anywhere, `::` where a line may begin.
+    So are commands to the log of GitHub Actions: `##[` anywhere, and `::` where a line may begin.
     """
     text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
     return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)
