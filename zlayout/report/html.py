@@ -211,7 +211,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
                 "title": f"Depth of {column.column}",
                 "svg": charts.bars(column.depth_histogram, then, "files that share a value"),
                 "alt": f"Depth of {column.column}: " + _listed(column.depth_histogram, then),
-                "caption": "number of files by how many files share one of their values, themselves included",
+                "caption": "number of files per class of depth, the most files that share one value",
                 "keys": _keys(then, measured=True),
             }
         )

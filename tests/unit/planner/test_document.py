@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,52 @@ def test_what_is_not_a_plan_is_refused_with_its_place(plan: Plan, change, code: 
         document.from_json(json.dumps(body), "plan.json")
     assert caught.value.diagnostics[0].code == code
     assert caught.value.diagnostics[0].location.path == "plan.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.update(files="1"), "tables.0.files: expected a valid integer, found '1'"),
+        (lambda t: t.update(files=1.0), "tables.0.files: expected a valid integer, found the number 1.0"),
+        (lambda t: t.update(files=True), "tables.0.files: expected a valid integer, found true"),
+        (lambda t: t.update(files=-1), "tables.0.files: expected greater than or equal to 0, found the number -1"),
+        (lambda t: t.update(format=1), "tables.0.format: expected a valid string, found the number 1"),
+        (lambda t: t.update(status="odd"), "tables.0.status: expected 'unchanged', 'changes', 'refused' or 'error'"),
+        (lambda t: t.update(actions={}), "tables.0.actions: expected a list, found a map"),
+        (
+            lambda t: t["actions"][0].update(rows=None),
+            "tables.0.actions.0.rewrite_group.rows: expected a valid integer",
+        ),
+        (lambda t: t["actions"][0].update(kind="drop"), "tables.0.actions.0: "),
+        (lambda t: t["requirements"].append({"kind": "files_are"}), "files_are.group: expected a value, found nothing"),
+        (lambda t: t.update(size_histogram=[["a", 1]] * 101), "tables.0.size_histogram: "),
+        (lambda t: t.update({f"k{n}": n for n in range(50)}), "an object has more than 40 keys"),
+        (lambda t: t.update(rows=2**63), "a number of more than 64 bits"),
+    ],
+)
+def test_a_mistake_is_reported_with_its_place_and_what_was_expected(plan: Plan, change, message: str) -> None:
+    body = json.loads(document.to_json(plan))
+    change(body["tables"][0])
+    with pytest.raises(SpecError, match=re.escape(message)):
+        document.from_json(json.dumps(body), "plan.json")
+
+
+def test_a_duplicate_key_is_reported(plan: Plan) -> None:
+    text = document.to_json(plan).replace('"exit_code": 0,', '"exit_code": 0, "exit_code": 0,', 1)
+    with pytest.raises(SpecError, match=r"ZL040 .*duplicate key"):
+        document.from_json(text, "plan.json")
+
+
+def test_a_group_takes_one_line(plan: Plan) -> None:
+    lines = document.to_json(plan).splitlines()
+    assert sum('"kind": "rewrite_group"}' in line for line in lines) == len(plan.tables[0].groups) == 2
+
+
+def test_another_version_is_refused_with_the_zlayout_that_wrote_it(plan: Plan) -> None:
+    body = json.loads(document.to_json(plan)) | {"format_version": 1, "zlayout_version": "0.1.0"}
+    with pytest.raises(Refused, match=r"plan format 2, found the number 1, written by zlayout 0\.1\.0") as caught:
+        document.from_json(json.dumps(body), "plan.json")
+    assert caught.value.diagnostics[0].hint == "run `zlayout plan` again"
 
 
 @pytest.mark.parametrize("version", [1, 3, 0, "1", None, 1.0, True])
