@@ -1,13 +1,12 @@
 """`python -m zlayout`, and the file that spark-submit runs."""
 
+import os
 import sys
-from pathlib import Path
 
 if __name__ == "__main__":
-    # Run as a file, Python searches the package's folder first, where `secrets` and others would hide those of Python.
-    package = Path(__file__).resolve().parent
-    sys.path[:] = [path for path in sys.path if not path or Path(path).resolve() != package]
-    sys.path.insert(0, str(package.parent))
+    # If this file is run, Python searches its folder first, where `secrets` and others would hide modules of Python.
+    folder = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [os.path.dirname(folder), *(path for path in sys.path if os.path.realpath(path) != folder)]
 
     from zlayout.cli.main import main
 

@@ -30,8 +30,6 @@ SESSION_CONF = {
     TIME_ZONE: "UTC",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-    # Finding out where in the code a column was made takes a tenth of a second per rewrite.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
@@ -124,6 +122,8 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         **SESSION_CONF,
+        # Finding out where in the code a column was made takes a tenth of a second per rewrite.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
