@@ -1,0 +1,24 @@
+"""The example of a live session runs, in a session that has other things in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import live_session
+import pytest
+from pyspark.sql import SparkSession
+
+
+def test_plan_and_apply_in_an_existing_session(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = spark.conf.getAll
+    report = live_session.main(spark, tmp_path)
+    (result,) = report.results.values()
+    assert result.succeeded
+    assert spark.conf.getAll == before
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("lake.sales.orders: changes, 1 groups")
+    assert lines[-1] == f"lake.sales.orders: as_declared, 8 -> {result.files_added} files"
+    assert any(line.startswith("lake.sales.orders: commit 1 (rewrite)") for line in lines)
+    assert spark.range(3).count() == 3
