@@ -57,6 +57,7 @@ def live(spark: SparkSession) -> Iterator[SparkSession]:
     session.conf.set(TIME_ZONE, "Asia/Tokyo")
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.adaptive.enabled", "true")
+    session.conf.set("spark.sql.catalog.ice.cache-enabled", "true")  # Iceberg's default
     session.range(3).createOrReplaceTempView("mine")
     sessions = getattr(spark.sparkContext._jvm.org.apache.spark.sql.classic, "SparkSession$").__getattr__("MODULE$")
     sessions.setActiveSession(session._jsparkSession)
@@ -105,9 +106,8 @@ def test_both_formats_are_applied_and_nothing_is_left_behind(live: SparkSession,
 
 
 def test_the_session_reads_and_deletes_afterwards(live: SparkSession, tables: Project) -> None:
-    """Iceberg's catalog caches tables by default: the session must not go on with the old files."""
+    """Iceberg's catalog caches tables: without a refresh, the session would go on with the old files."""
     (ice,) = (s.table for s in tables.layouts if s.table.catalog == "ice")
-    live.conf.set("spark.sql.catalog.ice.cache-enabled", "true")
     assert {frame(live, tables, s.table).count() for s in tables.layouts} == {ROWS}
     zlayout.apply(zlayout.plan(tables), live)
     live.sql(f"DELETE FROM {ice} WHERE id < 100")
@@ -115,16 +115,11 @@ def test_the_session_reads_and_deletes_afterwards(live: SparkSession, tables: Pr
     assert {frame(live, tables, s.table).count() for s in tables.layouts} == {ROWS - 100}
 
 
-def test_a_frame_planned_before_can_be_planned_and_explained_afterwards(live: SparkSession, tables: Project) -> None:
+def test_frames_from_before_still_run_their_serialised_plans_afterwards(live: SparkSession, tables: Project) -> None:
     frames = [frame(live, tables, s.table).where("a > 0") for s in tables.layouts]
     counts = [f.count() for f in frames]
     zlayout.apply(zlayout.plan(tables), live)
-    assert [f.count() for f in frames] == counts
-    for f in frames:
-        plan = f._jdf.queryExecution().analyzed()
-        serializer = live.sparkContext._jvm.org.apache.spark.SparkEnv.get().closureSerializer().newInstance()
-        assert plan.toJSON()
-        assert serializer is not None
+    assert [f.rdd.map(lambda row: row["a"]).count() for f in frames] == counts
 
 
 def test_a_failing_apply_leaves_nothing_behind_either(

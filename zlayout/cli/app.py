@@ -16,6 +16,7 @@ from zlayout.cli.options import (
     HERE,
     AdviceFormat,
     AdviceOutOption,
+    AllOrphansOption,
     AllQueriesOption,
     BudgetOption,
     ColorOption,
@@ -67,7 +68,7 @@ def _root(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; created if it does not exist.")] = HERE,
+    folder: Annotated[Path, typer.Argument(help="Where to write; created if missing.", metavar="FOLDER")] = HERE,
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
     table: Annotated[str, typer.Option("--table", help="The first table: catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="Its z-order columns, comma-separated.")] = "",
@@ -87,7 +88,7 @@ def init(
 
 @app.command(name="import")
 def import_(
-    table: Annotated[str, typer.Argument(help="catalog.namespace.table; it must not have a layout yet.")],
+    table: Annotated[str, typer.Argument(help="catalog.namespace.table, without a layout.", metavar="TABLE")],
     columns: Annotated[
         str | None, typer.Option("--columns", help="Comma-separated z-order columns. Default: the order of the table.")
     ] = None,
@@ -103,7 +104,9 @@ def import_(
 
 @app.command(name="validate")
 def validate_(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Layout files or folders. Default: the project.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Layout files or folders. Default: all.", metavar="PATH")
+    ] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -197,7 +200,7 @@ def drift(
 
 @app.command()
 def show(
-    planfile: Annotated[Path, typer.Argument(help="A plan file.")],
+    planfile: Annotated[Path, typer.Argument(help="A plan file.", metavar="PLANFILE")],
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
@@ -222,7 +225,7 @@ def inspect(
         bool, typer.Option("--orphans", help="List files in the table's folder that no version refers to.")
     ] = False,
     project: ProjectOption = HERE,
-    verbose: VerboseOption = False,
+    verbose: AllOrphansOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Show the layout of one table: files, sizes, and touched, depth and floor of each column."""

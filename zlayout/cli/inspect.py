@@ -34,7 +34,7 @@ def _facts(found: Inspection) -> Iterator[str]:
     state, spec, files = found.state, found.spec, found.state.files
     yield f"{printable(state.table)} ({state.format}, {version_word(state.format)} {state.version})"
     yield f"  location        {printable(without_secrets(state.location))}"
-    yield f"  partitioned by  {setting([str(f) for f in state.partition_fields])}"
+    yield f"  partitioned by  {', '.join(printable(str(f)) for f in state.partition_fields) or 'nothing'}"
     parts = plural(len(files.partitions), "partition")
     yield f"  files           {plural(len(files), 'file')} in {parts}, {size(int(files.bytes.sum()))}"
     yield f"  rows            {number(int(files.live_rows.sum()))}, {number(int(files.deleted.sum()))} deleted"

@@ -46,7 +46,10 @@ ShowValuesOption = Annotated[
     bool, typer.Option("--show-values", help="Show partitions in reports; they contain values of rows.")
 ]
 TableArgument = Annotated[
-    str, typer.Argument(help="catalog.namespace.table, with or without a layout.", autocompletion=complete_tables)
+    str,
+    typer.Argument(
+        help="catalog.namespace.table, with or without a layout.", metavar="TABLE", autocompletion=complete_tables
+    ),
 ]
 WorkloadOption = Annotated[
     list[Path],
@@ -64,6 +67,7 @@ SampleRowsOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Determines which rows are drawn.")]
 AllQueriesOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
+AllOrphansOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
 AdviceOutOption = Annotated[
     Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
 ]
