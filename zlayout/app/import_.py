@@ -58,7 +58,8 @@ class ImportedLayout:
             SpecError: ZL063 (the file exists), ZL066 (it cannot be written).
         """
         path = project.root / "layouts" / _file_name(self.table) if path is None else path
-        _require_new(path)
+        if path.exists():
+            raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="choose another file with --out")
         schema = project.root / SCHEMAS / "layout.schema.json"
         modeline = ""
         if schema.is_file():
@@ -106,16 +107,6 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
     text = spec_text(name, state.partition_fields, settings, source)
     _validate(text)
     return ImportedLayout(name, text, None if source is _RECORDED else source)
-
-
-def check_target(project: Project, table: str, path: Path | None) -> None:
-    """Raise SpecError ZL063 if the file that `ImportedLayout.write` would write exists, before any table is read."""
-    _require_new(project.root / "layouts" / _file_name(known_table(project, table)) if path is None else path)
-
-
-def _require_new(path: Path) -> None:
-    if path.exists():
-        raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="choose another file with --out")
 
 
 def _require_usable(columns: Sequence[str], table: TableName, state: TableState) -> None:

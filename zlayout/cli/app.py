@@ -6,7 +6,7 @@ The modules that carry them out are imported inside the commands, so that `--hel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -34,10 +34,8 @@ from zlayout.cli.options import (
     SeedOption,
     SelectArgument,
     ShowValuesOption,
-    Stale,
     TableArgument,
     VerboseOption,
-    Verify,
     WorkloadOption,
 )
 
@@ -123,7 +121,7 @@ def plan(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file for apply and show.")] = None,
-    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes.")
     ] = False,
@@ -142,7 +140,7 @@ def plan(
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
-    return plan_command(request, Console(color, verbose=verbose), out, output.value, detailed_exitcode, reports)
+    return plan_command(request, Console(color, verbose=verbose), out, output, detailed_exitcode, reports)
 
 
 @app.command()
@@ -151,13 +149,15 @@ def apply(
     exclude: ExcludeOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
     stale: Annotated[
-        Stale,
+        Literal["compatible", "strict"],
         typer.Option("--stale", help="For a plan file: compatible accepts appends since the plan, strict does not."),
-    ] = Stale.COMPATIBLE,
-    verify: Annotated[Verify, typer.Option("--verify", help="full: also read the written files back.")] = Verify.GATE,
+    ] = "compatible",
+    verify: Annotated[
+        Literal["gate", "full"], typer.Option("--verify", help="full: also read the new files back.")
+    ] = "gate",
     output: Annotated[
         PlanFormat, typer.Option("--output", help="json: events on stdout, one per line, as they happen.")
-    ] = PlanFormat.TEXT,
+    ] = "text",
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
     report: ReportOption = None,
@@ -175,7 +175,7 @@ def apply(
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
     console = Console(color, verbose=verbose)
-    return apply_command(request, console, auto_approve, stale.value, verify.value, reports, output.value)
+    return apply_command(request, console, auto_approve, stale, verify, reports, output)
 
 
 @app.command()
@@ -201,7 +201,7 @@ def drift(
 @app.command()
 def show(
     planfile: Annotated[Path, typer.Argument(help="A plan file.", metavar="PLANFILE")],
-    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = PlanFormat.TEXT,
+    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     verbose: VerboseOption = False,
@@ -212,7 +212,7 @@ def show(
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    return show_command(planfile, output.value, Console(color, verbose=verbose), reports)
+    return show_command(planfile, output, Console(color, verbose=verbose), reports)
 
 
 @app.command()
@@ -243,7 +243,7 @@ def simulate(
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
-    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
@@ -255,8 +255,8 @@ def simulate(
 
     if not columns:
         raise typer.BadParameter("name at least one layout to simulate", param_hint="--columns")
-    options = StudyOptions(tuple(columns), curve and curve.value, files, sample_rows, seed, search=False)
-    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output.value, out)
+    options = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
+    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output, out)
 
 
 @app.command()
@@ -269,7 +269,7 @@ def advise(
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
     time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search and to measure.")] = 60.0,
-    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = AdviceFormat.TEXT,
+    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
@@ -279,17 +279,16 @@ def advise(
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 
-    given, only = tuple(columns or ()), curve and curve.value
-    options = StudyOptions(given, only, files, sample_rows, seed, time_limit=time_limit)
-    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output.value, out)
+    options = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
+    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output, out)
 
 
 @app.command()
 def schema(
-    name: Annotated[SchemaName, typer.Argument(help="Which schema.")] = SchemaName.LAYOUT,
+    name: Annotated[SchemaName, typer.Argument(help="Which schema.")] = "layout",
 ) -> int:
     """Print a JSON Schema, for editors and other tools."""
     from zlayout.spec.schema import schema_text
 
-    Console().result(schema_text(name.value))
+    Console().result(schema_text(name))
     return 0

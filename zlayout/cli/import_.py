@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zlayout.app.import_ import check_target, import_layout
+from zlayout.app.import_ import import_layout
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
 from zlayout.spec.load import find_project, shown
@@ -15,8 +15,6 @@ STDOUT = Path("-")
 def import_command(start: Path, table: str, columns: str | None, out: Path | None, console: Console) -> int:
     """Write the layout and print its path. Raises what `zlayout.app.import_` raises."""
     project = load_project(find_project(start))
-    if out != STDOUT:
-        check_target(project, table, out)
     names = tuple(c.strip() for c in (columns or "").split(",") if c.strip())
     imported = import_layout(project, table, names)
     if out == STDOUT:

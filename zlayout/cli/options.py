@@ -1,10 +1,9 @@
-"""Options and arguments that several commands share, and the values of options with a fixed set of them."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -73,36 +72,8 @@ AdviceOutOption = Annotated[
 ]
 HERE = Path()
 
-
-class PlanFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-
-
-class AdviceFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-
-
-class Curve(StrEnum):
-    KD = "kd"
-    ZORDER = "zorder"
-    HILBERT = "hilbert"
-    LINEAR = "linear"
-
-
-class Stale(StrEnum):
-    COMPATIBLE = "compatible"
-    STRICT = "strict"
-
-
-class Verify(StrEnum):
-    GATE = "gate"
-    FULL = "full"
-
-
-class SchemaName(StrEnum):
-    LAYOUT = "layout"
-    PROJECT = "project"
-    PLAN = "plan"
+Verify = Literal["gate", "full"]
+PlanFormat = Literal["text", "json"]
+AdviceFormat = Literal["text", "json", "html"]
+Curve = Literal["kd", "zorder", "hilbert", "linear"]
+SchemaName = Literal["layout", "project", "plan"]
