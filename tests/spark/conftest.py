@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from spark.projects import QUICK
+from spark.subjects import DeltaSubject, IcebergSubject
 
 from zlayout.errors import Location
 from zlayout.spark.session import SparkRuntime
@@ -71,6 +72,16 @@ def delta_path(project: Project, delta_table: TableName) -> Path:
 def iceberg_table() -> TableName:
     """A fresh name in the Iceberg catalog; its Spark name is str(name)."""
     return TableName("ice", ("db",), f"t{next(_numbers)}")
+
+
+@pytest.fixture
+def delta(project: Project, runtime: SparkRuntime, delta_table: TableName) -> DeltaSubject:
+    return DeltaSubject(project, runtime, delta_table)
+
+
+@pytest.fixture
+def iceberg(project: Project, runtime: SparkRuntime, iceberg_table: TableName) -> IcebergSubject:
+    return IcebergSubject(project, runtime, iceberg_table)
 
 
 @pytest.fixture(params=[DeltaArena, IcebergArena], ids=["delta", "iceberg"])

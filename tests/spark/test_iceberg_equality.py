@@ -3,202 +3,172 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from spark.iceberg_runs import ids, lineage, race
+from spark.subjects import IcebergSubject
 from support.builders import make_layout, make_spec
 
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.formats.base import Commit, GroupFailed
-from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
-from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Project, TableName
-
-LAYOUT = make_layout("a", "b", target_size=4096)
 
 
 @pytest.fixture
-def backend(project: Project, runtime: SparkRuntime) -> IcebergBackend:
-    return IcebergBackend(project.catalogs["ice"], runtime)
+def table(iceberg: IcebergSubject) -> IcebergSubject:
+    return replace(iceberg, layout=make_layout("a", "b", target_size=4096))
 
 
-def create(spark: SparkSession, name: TableName, version: int = 2) -> None:
-    spark.sql(
-        f"create table {name} (id int, a bigint, b int) using iceberg tblproperties ('format-version'='{version}')"
-    )
+def create(table: IcebergSubject, version: int = 2) -> None:
+    properties = f"tblproperties ('format-version'='{version}')"
+    table.sql(f"create table {table} (id int, a bigint, b int) using iceberg {properties}")
 
 
-def append(spark: SparkSession, name: TableName, first: int, rows: int) -> None:
-    added = spark.range(first, first + rows, 1, 1)
-    added.selectExpr(
-        "cast(id as int) id",
-        "id * 7919 % 600 + 600 * (id div 10000) a",
-        "cast(id % 60 + 60 * (id div 10000) as int) b",
-    ).writeTo(str(name)).append()
+def append(table: IcebergSubject, first: int, rows: int) -> None:
+    keys = ["id * 7919 % 600 + 600 * (id div 10000) a", "cast(id % 60 + 60 * (id div 10000) as int) b"]
+    table.append(table.spark.range(first, first + rows, 1, 1).selectExpr("cast(id as int) id", *keys))
 
 
-def delete_equal(
-    spark: SparkSession, name: TableName, gone: list[int], spec_id: int | None = None, partition: Any = None
-) -> None:
+def delete_equal(table: IcebergSubject, gone: list[int], spec_id: int = 0, partition: Any = None) -> None:
     """Commit an equality delete file on `id` for all rows that are there already, or for those of one partition.
 
     partition: a Java StructLike of the spec.
     """
-    jvm = IcebergJvm(spark)
-    table, java, iceberg = jvm.load(name), spark._jvm, spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
-    schema = table.schema().select(["id"])
-    where = f"{table.location()}/data/equality-{uuid.uuid4()}.parquet"
-    file = iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(table.io().newOutputFile(where))
-    fields = spark.sparkContext._gateway.new_array(java.int, 1)  # type: ignore[union-attr]
+    java, spark = table.java_table(), table.spark
+    iceberg = table.jvm.iceberg
+    schema = java.schema().select(["id"])
+    where = f"{java.location()}/data/equality-{uuid.uuid4()}.parquet"
+    file = iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(java.io().newOutputFile(where))
+    fields = spark.sparkContext._gateway.new_array(spark._jvm.int, 1)  # type: ignore[union-attr]
     fields[0] = schema.findField("id").fieldId()
-    factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table).equalityFieldIds(fields)
-    writer = (
-        factory.equalityDeleteRowSchema(schema)
-        .build()
-        .newEqualityDeleteWriter(file, table.specs().get(spec_id or 0), partition)
-    )
+    factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(java).equalityFieldIds(fields)
+    made = factory.equalityDeleteRowSchema(schema).build()
+    writer = made.newEqualityDeleteWriter(file, java.specs().get(spec_id), partition)
     record = iceberg.data.GenericRecord.create(schema)
     for number in gone:
         writer.write(record.copy("id", number))
     writer.close()
-    table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+    java.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
 
 
-def apply(backend: IcebergBackend, name: TableName) -> tuple[TablePlan, TablePlan]:
+def apply(table: IcebergSubject) -> tuple[TablePlan, TablePlan]:
     """The plan, and the plan after it was applied."""
-    planned = plan_table(make_spec(LAYOUT, name), backend, PlanOptions())
+    planned = plan_table(make_spec(table.layout, table.name), table.backend, PlanOptions())
     applied = new_run(planned)
-    apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None, "full")
+    apply_table(planned, table.backend, PlanOptions(), applied, lambda _: None, lambda *_: None, "full")
     assert applied.error is None
     assert applied.after is not None
     return planned.decision.plan, applied.after
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_rows_that_are_deleted_by_value_stay_deleted(
-    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName, version: int
-) -> None:
-    create(spark, iceberg_table, version)
-    append(spark, iceberg_table, 0, 300)
-    delete_equal(spark, iceberg_table, [*range(0, 300, 7), 301])
-    append(spark, iceberg_table, 300, 300)
+def test_rows_that_are_deleted_by_value_stay_deleted(table: IcebergSubject, version: int) -> None:
+    create(table, version)
+    append(table, 0, 300)
+    delete_equal(table, [*range(0, 300, 7), 301])
+    append(table, 300, 300)
     expected = [n for n in range(600) if n >= 300 or n % 7]
-    assert ids(spark, iceberg_table) == expected
-    born = lineage(spark, iceberg_table) if version == 3 else {}
-    _, after = apply(backend, iceberg_table)
+    assert table.ids() == expected
+    born = table.lineage() if version == 3 else {}
+    _, after = apply(table)
     assert after.status == "unchanged"
-    assert ids(spark, iceberg_table) == expected
-    assert (lineage(spark, iceberg_table) if version == 3 else {}) == born
-    assert backend.observe(iceberg_table, []).files.deleted.sum() == 0
-    append(spark, iceberg_table, 0, 1)  # the same key again, younger than its delete
-    assert ids(spark, iceberg_table) == [0, *expected]
+    assert table.ids() == expected
+    assert (table.lineage() if version == 3 else {}) == born
+    assert table.observe().files.deleted.sum() == 0
+    append(table, 0, 1)  # the same key again, younger than its delete
+    assert table.ids() == [0, *expected]
 
 
-def test_one_apply_is_enough_for_deletes_of_two_ages(
-    spark: SparkSession, backend: IcebergBackend, iceberg_table: TableName
-) -> None:
+def test_one_apply_is_enough_for_deletes_of_two_ages(table: IcebergSubject) -> None:
     # 1120 of the first 4000 rows go, the younger 560 of them by a delete file that may be about the other 2000 as well:
     # about 190 of those, until the first are written anew, and then all 560, which is past the tolerance again.
-    create(spark, iceberg_table)
-    append(spark, iceberg_table, 0, 4000)
-    apply(backend, iceberg_table)
-    delete_equal(spark, iceberg_table, list(range(560)))
-    append(spark, iceberg_table, 10_000, 2000)
-    planned, after = apply(backend, iceberg_table)
+    create(table)
+    append(table, 0, 4000)
+    apply(table)
+    delete_equal(table, list(range(560)))
+    append(table, 10_000, 2000)
+    planned, after = apply(table)
     assert (planned.status, after.status) == ("changes", "unchanged")
-    assert backend.observe(iceberg_table, []).files.deleted.sum() >= 560
-    delete_equal(spark, iceberg_table, list(range(560, 1120)))
-    planned, after = apply(backend, iceberg_table)
+    assert table.observe().files.deleted.sum() >= 560
+    delete_equal(table, list(range(560, 1120)))
+    planned, after = apply(table)
     assert (planned.status, after.status) == ("changes", "unchanged")
-    assert ids(spark, iceberg_table) == [*range(1120, 4000), *range(10_000, 12_000)]
+    assert table.ids() == [*range(1120, 4000), *range(10_000, 12_000)]
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(
-    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
-) -> None:
-    create(spark, iceberg_table, version)
-    append(spark, iceberg_table, 0, 400)
-    append(spark, iceberg_table, 400, 400)
-    delete_equal(spark, iceberg_table, [5, 405])
-    state = backend.observe(iceberg_table, [])
-    (done,) = race(spark, project, iceberg_table, state, lambda: delete_equal(spark, iceberg_table, [7, 407]))
+def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(table: IcebergSubject, version: int) -> None:
+    create(table, version)
+    append(table, 0, 400)
+    append(table, 400, 400)
+    delete_equal(table, [5, 405])
+    state = table.observe()
+    (done,) = table.race(state, lambda: delete_equal(table, [7, 407]))
     assert isinstance(done, Commit)
-    assert ids(spark, iceberg_table) == [n for n in range(800) if n not in (5, 7, 405, 407)]
+    assert table.ids() == [n for n in range(800) if n not in (5, 7, 405, 407)]
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_delete_in_the_old_partitioning_is_a_conflict_for_rows_that_move_to_the_new(
-    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
+    table: IcebergSubject, version: int
 ) -> None:
     """A writer that started before the partitioning changed goes on in it, as Flink does."""
-    create(spark, iceberg_table, version)
-    spark.sql(f"alter table {iceberg_table} add partition field b")
-    spark.sql(f"insert into {iceberg_table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
-    spark.sql(f"alter table {iceberg_table} replace partition field b with bucket(2, id)")
-    (old,) = (
-        IcebergJvm(spark)
-        .load(iceberg_table)
-        .currentSnapshot()
-        .addedDataFiles(IcebergJvm(spark).load(iceberg_table).io())
-    )
-    state = backend.observe(iceberg_table, [])
+    create(table, version)
+    table.sql(f"alter table {table} add partition field b")
+    table.sql(f"insert into {table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
+    table.sql(f"alter table {table} replace partition field b with bucket(2, id)")
+    (old,) = table.java_table().currentSnapshot().addedDataFiles(table.java_table().io())
+    state = table.observe()
 
     def upsert() -> None:
-        delete_equal(spark, iceberg_table, [2], old.specId(), old.partition())
+        delete_equal(table, [2], old.specId(), old.partition())
 
-    (done,) = race(spark, project, iceberg_table, state, upsert)
-    assert ids(spark, iceberg_table) == [1, 3]
+    (done,) = table.race(state, upsert)
+    assert table.ids() == [1, 3]
     assert isinstance(done, GroupFailed)
-    assert apply(backend, iceberg_table)[1].status == "unchanged"
-    assert ids(spark, iceberg_table) == [1, 3]
+    assert apply(table)[1].status == "unchanged"
+    assert table.ids() == [1, 3]
 
 
-def test_row_ids_that_come_meanwhile_are_kept(
-    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName
-) -> None:
-    create(spark, iceberg_table)
-    append(spark, iceberg_table, 0, 40)
-    state = backend.observe(iceberg_table, [])
+def test_row_ids_that_come_meanwhile_are_kept(table: IcebergSubject) -> None:
+    create(table)
+    append(table, 0, 40)
+    state = table.observe()
     born = {}
 
     def upgrade() -> None:
-        spark.sql(f"alter table {iceberg_table} set tblproperties ('format-version'='3')")
-        append(spark, iceberg_table, 40, 1)
-        born.update(lineage(spark, iceberg_table))
+        table.sql(f"alter table {table} set tblproperties ('format-version'='3')")
+        append(table, 40, 1)
+        born.update(table.lineage())
 
-    (done,) = race(spark, project, iceberg_table, state, upgrade)
+    (done,) = table.race(state, upgrade)
     assert isinstance(done, GroupFailed)
-    apply(backend, iceberg_table)
+    apply(table)
     assert len(born) == 41
-    assert {row: number for row, (number, _) in lineage(spark, iceberg_table).items()} == {
-        row: number for row, (number, _) in born.items()
-    }
+    row_ids = [{row: number for row, (number, _) in found.items()} for found in (table.lineage(), born)]
+    assert row_ids[0] == row_ids[1]
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_delete_in_the_new_partitioning_does_not_reach_rows_that_had_none(
-    spark: SparkSession, project: Project, backend: IcebergBackend, iceberg_table: TableName, version: int
+    table: IcebergSubject, version: int
 ) -> None:
-    create(spark, iceberg_table, version)
-    spark.sql(f"insert into {iceberg_table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
-    spark.sql(f"alter table {iceberg_table} add partition field bucket(2, id)")
-    spec = IcebergJvm(spark).load(iceberg_table).spec()
-    bucket = IcebergJvm(spark).iceberg.PartitionData(spec.partitionType())
-    bucket.put(0, spark.sql("select ice.system.bucket(2, 2) b").collect()[0].b)
+    create(table, version)
+    table.sql(f"insert into {table} values (1, 1, 7), (2, 2, 7), (3, 3, 7)")
+    table.sql(f"alter table {table} add partition field bucket(2, id)")
+    spec = table.java_table().spec()
+    bucket = table.jvm.iceberg.PartitionData(spec.partitionType())
+    bucket.put(0, table.sql("select ice.system.bucket(2, 2) b").collect()[0].b)
     seen: list[list[int]] = []
 
     def delete() -> None:
-        delete_equal(spark, iceberg_table, [2], spec.specId(), bucket)
-        seen.append(ids(spark, iceberg_table))
+        delete_equal(table, [2], spec.specId(), bucket)
+        seen.append(table.ids())
 
-    race(spark, project, iceberg_table, backend.observe(iceberg_table, []), delete)
+    table.race(table.observe(), delete)
     assert seen == [[1, 2, 3]]
-    assert ids(spark, iceberg_table) == [1, 2, 3]
+    assert table.ids() == [1, 2, 3]
