@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,7 @@ BYTES_PER_ROW = 16.0
 
 @dataclass
 class SparkArena:
-    """What both formats share: rows go in through a Parquet file, in the order given."""
+    """What both formats share: rows go in through a Parquet file, in the order given. `str` of it is its SQL name."""
 
     project: Project
     runtime: SparkRuntime
@@ -34,6 +36,24 @@ class SparkArena:
     backend: Backend = field(init=False)
     _batches: int = 0
 
+    format = ""
+    properties: ClassVar[Mapping[str, str]] = {}
+
+    def sql(self, statement: str) -> None:
+        self.runtime.session.sql(statement)
+
+    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
+        frame = self.frame(rows, files)
+        columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+        partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
+        self.sql(f"CREATE TABLE {self} ({columns}) USING {self.format} {partitioned} TBLPROPERTIES ({properties})")
+        if len(rows):
+            self.write(frame)
+
+    def append(self, rows: pa.Table, files: int = 1) -> None:
+        self.write(self.frame(rows, files))
+
     def frame(self, rows: pa.Table, files: int) -> DataFrame:
         """The rows as `files` Spark partitions, in order."""
         self._batches += 1
@@ -43,67 +63,56 @@ class SparkArena:
         frame = self.runtime.session.read.parquet(str(path))
         return frame.repartitionById(files, frame.part).drop("part")
 
+    def write(self, frame: DataFrame) -> None:
+        raise NotImplementedError
+
+    def delete_below(self, id: int) -> None:
+        self.sql(f"DELETE FROM {self} WHERE id < {id}")
+
+    def read(self) -> DataFrame:
+        raise NotImplementedError
+
+    def rows(self) -> pa.Table:
+        return self.read().toArrow()
+
 
 @dataclass
 class DeltaArena(SparkArena):
+    format = "delta"
+    properties: ClassVar = {"delta.enableDeletionVectors": "true"}
+
     def __post_init__(self) -> None:
         self.backend = DeltaBackend(self.project.catalogs["lake"], self.runtime)
         self.path = str(self.project.root / "delta" / "db" / self.table.name)
 
-    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
-        frame = self.frame(rows, files)
-        columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
-        partitioned = f" PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
-        properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-        self.runtime.session.sql(f"CREATE TABLE delta.`{self.path}` ({columns}) USING delta{partitioned} {properties}")
-        if len(rows):
-            frame.write.format("delta").mode("append").save(self.path)
+    def __str__(self) -> str:
+        return f"delta.`{self.path}`"
 
-    def append(self, rows: pa.Table, files: int = 1) -> None:
-        self.frame(rows, files).write.format("delta").mode("append").save(self.path)
-
-    def delete_below(self, id: int) -> None:
-        self.runtime.session.sql(f"DELETE FROM delta.`{self.path}` WHERE id < {id}")
+    def write(self, frame: DataFrame) -> None:
+        frame.write.format("delta").mode("append").save(self.path)
 
     def read(self) -> DataFrame:
         return self.runtime.session.read.format("delta").load(self.path)
 
-    def rows(self) -> pa.Table:
-        return self.read().toArrow()
-
 
 @dataclass
 class IcebergArena(SparkArena):
+    format = "iceberg"
+    properties: ClassVar = {
+        "format-version": "2",
+        "write.delete.mode": "merge-on-read",
+        "write.distribution-mode": "none",
+        "write.spark.fanout.enabled": "true",
+    }
+
     def __post_init__(self) -> None:
         self.backend = IcebergBackend(self.project.catalogs["ice"], self.runtime)
 
-    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
-        frame = self.frame(rows, files)
-        columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
-        partitioned = f" PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
-        properties = ", ".join(
-            f"'{key}' = '{value}'"
-            for key, value in {
-                "format-version": "2",
-                "write.delete.mode": "merge-on-read",
-                "write.distribution-mode": "none",
-                "write.spark.fanout.enabled": "true",
-            }.items()
-        )
-        self.runtime.session.sql(
-            f"CREATE TABLE {self.table} ({columns}) USING iceberg{partitioned} TBLPROPERTIES ({properties})"
-        )
-        if len(rows):
-            frame.writeTo(str(self.table)).append()
+    def __str__(self) -> str:
+        return str(self.table)
 
-    def append(self, rows: pa.Table, files: int = 1) -> None:
-        self.frame(rows, files).writeTo(str(self.table)).append()
-
-    def delete_below(self, id: int) -> None:
-        self.runtime.session.sql(f"DELETE FROM {self.table} WHERE id < {id}")
+    def write(self, frame: DataFrame) -> None:
+        frame.writeTo(str(self)).append()
 
     def read(self) -> DataFrame:
-        return self.runtime.session.table(str(self.table))
-
-    def rows(self) -> pa.Table:
-        return self.read().toArrow()
+        return self.runtime.session.table(str(self))

@@ -93,6 +93,7 @@ def arena(
     iceberg_table: TableName,
     tmp_path: Path,
 ) -> SparkArena:
-    """A fresh table of each format, to be laid out by the zlayout engine along kd."""
-    table = delta_table if request.param is DeltaArena else iceberg_table
-    return request.param(project, runtime, table, tmp_path, "zlayout", "kd")
+    """A fresh table of each format, to be laid out by engine zlayout along kd. Its parameter may name both, too."""
+    kind, engine, curve = request.param if isinstance(request.param, tuple) else (request.param, "zlayout", "kd")
+    table = delta_table if kind is DeltaArena else iceberg_table
+    return kind(project, runtime, table, tmp_path, engine, curve)

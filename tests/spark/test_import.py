@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from contract import Contract, make_rows
-from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 
 from zlayout.cli.main import run
+from zlayout.spark.jvm import session_conf
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec, Project
 
@@ -44,20 +45,22 @@ def planned(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return dict(table)
 
 
-def optimize(spark: SparkSession, arena: DeltaArena, size: int = SIZE) -> None:
-    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(size))
-    try:
-        spark.sql(f"OPTIMIZE delta.`{arena.path}` ZORDER BY (a, b)")
-    finally:
-        spark.conf.unset("spark.databricks.delta.optimize.maxFileSize")
+def optimize(arena: SparkArena) -> None:
+    with session_conf(arena.runtime.session, {"spark.databricks.delta.optimize.maxFileSize": str(SIZE)}):
+        arena.sql(f"OPTIMIZE {arena} ZORDER BY (a, b)")
 
 
-def rewrite(spark: SparkSession, arena: IcebergArena, order: str) -> None:
+def rewrite(arena: SparkArena, order: str) -> None:
     options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{SIZE}', 'max-file-size-bytes', '{2 * SIZE}')"
-    spark.sql(
-        f"CALL ice.system.rewrite_data_files(table => '{arena.table.namespace[0]}.{arena.table.name}', "
+    arena.sql(
+        f"CALL ice.system.rewrite_data_files(table => '{'.'.join(arena.table.identifier)}', "
         f"strategy => 'sort', sort_order => '{order}', options => {options})"
     )
+
+
+def sort(arena: SparkArena) -> None:
+    arena.sql(f"ALTER TABLE {arena} WRITE LOCALLY ORDERED BY a, b")
+    rewrite(arena, "a, b")
 
 
 def wide_rows() -> pa.Table:
@@ -66,33 +69,25 @@ def wide_rows() -> pa.Table:
     return make_rows(ROWS).append_column("pad", pa.array([random.bytes(1000) for _ in range(ROWS)]))
 
 
-@pytest.mark.parametrize("arena", [DeltaArena], indirect=True)
+@pytest.mark.parametrize(
+    ("arena", "order", "curve"),
+    [(DeltaArena, optimize, "zorder"), (IcebergArena, sort, "linear")],
+    ids=["delta", "iceberg"],
+    indirect=["arena"],
+)
 @pytest.mark.parametrize("partition_by", [(), ("region",)])
 @pytest.mark.usefixtures("cli")
-def test_what_delta_put_in_z_order_is_as_declared(
-    arena: DeltaArena, spark: SparkSession, partition_by: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_what_the_format_itself_ordered_is_as_declared(
+    arena: SparkArena,
+    order: Callable[[SparkArena], None],
+    curve: str,
+    partition_by: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     arena.create(wide_rows(), FILES, partition_by)
-    optimize(spark, arena)
+    order(arena)
     spec = imported(arena)
-    assert (spec.column_names, spec.layout.curve) == (("a", "b"), "zorder")
-    assert [str(f) for f in spec.partition_by or ()] == list(partition_by)
-    table = planned(capsys)
-    assert (table["drift"], table["status"]) == ([], "unchanged")
-    assert run(["drift"]) == 0
-
-
-@pytest.mark.parametrize("arena", [IcebergArena], indirect=True)
-@pytest.mark.parametrize("partition_by", [(), ("region",)])
-@pytest.mark.usefixtures("cli")
-def test_what_iceberg_sorted_is_as_declared(
-    arena: IcebergArena, spark: SparkSession, partition_by: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arena.create(wide_rows(), FILES, partition_by)
-    spark.sql(f"ALTER TABLE {arena.table} WRITE LOCALLY ORDERED BY a, b")
-    rewrite(spark, arena, "a, b")
-    spec = imported(arena)
-    assert (spec.column_names, spec.layout.curve) == (("a", "b"), "linear")
+    assert (spec.column_names, spec.layout.curve) == (("a", "b"), curve)
     assert [str(f) for f in spec.partition_by or ()] == list(partition_by)
     table = planned(capsys)
     assert (table["drift"], table["status"]) == ([], "unchanged")
@@ -102,10 +97,10 @@ def test_what_iceberg_sorted_is_as_declared(
 @pytest.mark.parametrize("arena", [IcebergArena], indirect=True)
 @pytest.mark.usefixtures("cli")
 def test_a_z_order_that_leaves_no_trace_in_the_table_is_no_drift_but_a_first_layout(
-    arena: IcebergArena, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    arena: IcebergArena, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arena.create(wide_rows(), FILES)
-    rewrite(spark, arena, "zorder(a, b)")
+    rewrite(arena, "zorder(a, b)")
     assert imported(arena, "--columns", "a,b").column_names == ("a", "b")
     table = planned(capsys)
     assert (table["drift"], table["status"]) == ([], "changes")

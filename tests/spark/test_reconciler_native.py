@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,77 +21,64 @@ SEQUENCES = 20
 STEPS = 6
 
 
-class DeltaSubject(DeltaArena):
-    def delete(self, low: int, high: int) -> None:
-        self.runtime.session.sql(f"DELETE FROM delta.`{self.path}` WHERE id >= {low} AND id < {high}")
+class Changes:
+    """What writers do to the rows of an arena."""
 
-    def update(self, low: int, high: int, value: int) -> None:
-        self.runtime.session.sql(f"UPDATE delta.`{self.path}` SET a = {value} WHERE id >= {low} AND id < {high}")
+    def delete(self: Any, low: int, high: int) -> None:
+        self.sql(f"DELETE FROM {self} WHERE id >= {low} AND id < {high}")
 
+    def update(self: Any, low: int, high: int, value: int) -> None:
+        self.sql(f"UPDATE {self} SET a = {value} WHERE id >= {low} AND id < {high}")
+
+
+class DeltaChanges(Changes, DeltaArena):
     def repartition(self, fields: tuple[str, ...]) -> None:
         """Delta cannot."""
 
     def optimize(self) -> None:
-        self.runtime.session.sql(f"OPTIMIZE delta.`{self.path}`")
+        self.sql(f"OPTIMIZE {self}")
 
     def checkpoint(self) -> None:
-        delta = DeltaJvm(self.runtime.session, self.path)
-        delta.snapshot().deltaLog().checkpoint()
+        DeltaJvm(self.runtime.session, self.path).snapshot().deltaLog().checkpoint()
 
     def expire(self) -> None:
-        vacuum(self.runtime.session, f"delta.`{self.path}`")
+        vacuum(self.runtime.session, str(self))
 
 
-class IcebergSubject(IcebergArena):
-    _fields: tuple[str, ...] = ()
-
-    def create(self, rows: pa.Table, files: int, partition_by: tuple[str, ...] = ()) -> None:
-        super().create(rows, files, partition_by)
-        self._fields = partition_by
-
-    def delete(self, low: int, high: int) -> None:
-        self.runtime.session.sql(f"DELETE FROM {self.table} WHERE id >= {low} AND id < {high}")
-
-    def update(self, low: int, high: int, value: int) -> None:
-        self.runtime.session.sql(f"UPDATE {self.table} SET a = {value} WHERE id >= {low} AND id < {high}")
-
+class IcebergChanges(Changes, IcebergArena):
     def repartition(self, fields: tuple[str, ...]) -> None:
         now = {field.source for field in self.backend.observe(self.table, ()).partition_fields}
         for name in now - set(fields):
-            self.runtime.session.sql(f"ALTER TABLE {self.table} DROP PARTITION FIELD {name}")
+            self.sql(f"ALTER TABLE {self} DROP PARTITION FIELD {name}")
         for name in set(fields) - now:
-            self.runtime.session.sql(f"ALTER TABLE {self.table} ADD PARTITION FIELD {name}")
+            self.sql(f"ALTER TABLE {self} ADD PARTITION FIELD {name}")
+
+    def call(self, procedure: str, options: str = "") -> None:
+        self.sql(f"CALL ice.system.{procedure}(table => '{'.'.join(self.table.identifier)}'{options})")
 
     def optimize(self) -> None:
-        catalog, name = self.table.catalog, ".".join(self.table.identifier)
-        self.runtime.session.sql(
-            f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
-        )
+        self.call("rewrite_data_files", ", options => map('rewrite-all', 'true')")
 
     def checkpoint(self) -> None:
-        catalog, name = self.table.catalog, ".".join(self.table.identifier)
-        self.runtime.session.sql(f"CALL {catalog}.system.rewrite_manifests('{name}')")
+        self.call("rewrite_manifests")
 
     def expire(self) -> None:
-        catalog, name = self.table.catalog, ".".join(self.table.identifier)
-        self.runtime.session.sql(
-            f"CALL {catalog}.system.expire_snapshots(table => '{name}', older_than => now(), retain_last => 1)"
-        )
+        self.call("expire_snapshots", ", older_than => now(), retain_last => 1")
 
 
-@pytest.mark.parametrize("kind", [DeltaSubject, IcebergSubject], ids=["delta", "iceberg"])
+@pytest.mark.parametrize("kind", [DeltaChanges, IcebergChanges], ids=["delta", "iceberg"])
 def test_one_apply_is_always_enough(
-    kind: type[DeltaSubject | IcebergSubject], project: Project, runtime: SparkRuntime, tmp_path: Path
+    kind: type[DeltaChanges | IcebergChanges], project: Project, runtime: SparkRuntime, tmp_path: Path
 ) -> None:
     made = 0
 
     class Machine(Reconciler):
         curves = ("kd",)
 
-        def make(self, rows: pa.Table, files: int, partitioned: bool) -> DeltaSubject | IcebergSubject:
+        def make(self, rows: pa.Table, files: int, partitioned: bool) -> DeltaChanges | IcebergChanges:
             nonlocal made
             made += 1
-            catalog = "lake" if kind is DeltaSubject else "ice"
+            catalog = "lake" if kind is DeltaChanges else "ice"
             folder = tmp_path / str(made)
             folder.mkdir()
             subject = kind(project, runtime, TableName(catalog, ("db",), f"r{made}"), folder, "zlayout", "kd")
