@@ -12,15 +12,9 @@ from pathlib import Path
 
 REPORT = Path(__file__).parents[1] / "build" / "reliability.json"
 NAMES = (
-    "schedules_model",
-    "schedules_real",
-    "kills",
-    "faults",
-    "bad_inputs",
-    "mutants_killed",
-    "mutants_total",
+    "schedules_model", "schedules_real", "kills", "faults", "bad_inputs", "mutants_killed", "mutants_total",
     "violations",
-)
+)  # fmt: skip
 _counted: Counter[str] = Counter()
 
 

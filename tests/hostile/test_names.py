@@ -19,41 +19,10 @@ from zlayout.spec.names import parse_partition_key, parse_table
 AT = Location("TABLE")
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 PIECES = (
-    "lake",
-    "a",
-    ".",
-    "..",
-    "`",
-    "``",
-    "`a.b`",
-    "/",
-    "\\",
-    " ",
-    "\n",
-    "\x1b",
-    "\u202e",
-    "😀",
-    "'",
-    '"',
-    "(",
-    ")",
-    ",",
-    "16",
-    "bucket",
-    "truncate",
-    "month",
-    "%2e%2e",
-    "%00",
-    "é",
-    "\u0130",
-    "\ud800",
-    "*",
-    "${X}",
-    "-",
-    ";",
-    "\u200b",
+    "lake", "a", ".", "..", "`", "``", "`a.b`", "/", "\\", " ", "\n", "\x1b", "\u202e", "😀", "'", '"', "(", ")", ",",
+    "16", "bucket", "truncate", "month", "%2e%2e", "%00", "é", "\u0130", "\ud800", "*", "${X}", "-", ";", "\u200b",
     "|",
-)
+)  # fmt: skip
 CATALOG = CatalogConfig("lake", "delta", "path", {"warehouse": "/w"}, AT)
 
 

@@ -46,25 +46,16 @@ def base(spark):
 @pytest.mark.parametrize(
     ("column", "other"),
     [
-        ("i", "2"),
-        ("s", "cast(null as string)"),
-        ("m", "map('k', 1, 'l', 3)"),
-        ("m", "cast(map() as map<string,int>)"),
-        ("m", "cast(null as map<string,int>)"),
-        ("v", "parse_json('{\"a\": 2}')"),
-        ("v", "cast(null as variant)"),
+        ("i", "2"), ("s", "cast(null as string)"), ("m", "map('k', 1, 'l', 3)"),
+        ("m", "cast(map() as map<string,int>)"), ("m", "cast(null as map<string,int>)"),
+        ("v", "parse_json('{\"a\": 2}')"), ("v", "cast(null as variant)"),
         ("st", "named_struct('x', map(1, 'q'), 'y', cast(null as int))"),
-        ("st", "cast(null as struct<x:map<int,string>,y:int>)"),
-        ("am", "array(map('q', 1), map('r', 3))"),
-        ("am", "cast(array() as array<map<string,int>>)"),
-        ("ym", "interval '2' month"),
-        ("ds", "interval '3' day"),
-        ("mm", "map('k', map('l', 4))"),
-        ("bin", "binary('y')"),
-        ("d", "double('NaN')"),
+        ("st", "cast(null as struct<x:map<int,string>,y:int>)"), ("am", "array(map('q', 1), map('r', 3))"),
+        ("am", "cast(array() as array<map<string,int>>)"), ("ym", "interval '2' month"), ("ds", "interval '3' day"),
+        ("mm", "map('k', map('l', 4))"), ("bin", "binary('y')"), ("d", "double('NaN')"),
         ("ts", "timestamp_ntz'1950-01-01 00:00:00.000001'"),
     ],
-)
+)  # fmt: skip
 def test_a_changed_value_changes_the_hash(spark, base, column, other):
     assert content_of(spark.sql(BASE).withColumn(column, F.expr(other))).hash != base.hash
 

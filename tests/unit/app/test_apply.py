@@ -202,16 +202,10 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
 @pytest.mark.parametrize(
     ("ends", "code"),
     [
-        ("", 0),
-        ("done", 0),
-        ("done failed", 1),
-        ("refused", 3),
-        ("refused nothing", 3),
-        ("refused failed", 1),
-        ("done refused", 1),
-        ("part-refused", 1),
+        ("", 0), ("done", 0), ("done failed", 1), ("refused", 3), ("refused nothing", 3), ("refused failed", 1),
+        ("done refused", 1), ("part-refused", 1),
     ],
-)
+)  # fmt: skip
 def test_exit_code_3_says_that_nothing_was_written(ends: str, code: int) -> None:
     after: dict[str, Status] = {"done": Status.UNCHANGED, "nothing": Status.UNCHANGED, "failed": Status.CHANGES}
     applied = []

@@ -38,15 +38,9 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
 
 def test_flags_say_it_all(cli: Cli) -> None:
     flags = [
-        "--table",
-        "ice.`a.b`.Orders: new",
-        "--columns",
-        "yes, b #c",
-        "--uri",
-        "https://c.example",
-        "--warehouse",
+        "--table", "ice.`a.b`.Orders: new", "--columns", "yes, b #c", "--uri", "https://c.example", "--warehouse",
         "w",
-    ]
+    ]  # fmt: skip
     assert cli("init", "--format", "iceberg", *flags, "--no-workflows").out.splitlines() == [
         "wrote zlayout.yaml",
         "wrote layouts/Orders__new.yaml",

@@ -6,16 +6,10 @@ from zlayout.report.words import number, printable, setting, share, size
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1 KiB"),
-        (1536, "1.5 KiB"),
-        (128 * 2**20, "128 MiB"),
-        (1000 * 2**20, "1000 MiB"),
-        (1_319_413_953_331, "1.2 TiB"),
-        (2**60, "1024 PiB"),
+        (0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (128 * 2**20, "128 MiB"),
+        (1000 * 2**20, "1000 MiB"), (1_319_413_953_331, "1.2 TiB"), (2**60, "1024 PiB"),
     ],
-)
+)  # fmt: skip
 def test_size(count: int, text: str) -> None:
     assert size(count) == text
 

@@ -35,18 +35,13 @@ def test_what_has_no_effect_does_not_change_it(layout: Layout, change: dict[str,
 @pytest.mark.parametrize(
     ("layout", "change"),
     [
-        (TWO, {"columns": WEIGHTED}),
-        (replace(TWO, curve="zorder"), {"columns": WEIGHTED}),
-        (replace(TWO, curve="zorder"), {"range_ids": 7}),
-        (TWO, {"curve": "zorder"}),
-        (TWO, {"columns": TWO.columns[::-1]}),
-        (TWO, {"engine": "native"}),
-        (replace(ONE, engine="native"), {"curve": "linear"}),
-        (ONE, {"noise": True}),
-        (ONE, {"target_size": 1}),
+        (TWO, {"columns": WEIGHTED}), (replace(TWO, curve="zorder"), {"columns": WEIGHTED}),
+        (replace(TWO, curve="zorder"), {"range_ids": 7}), (TWO, {"curve": "zorder"}),
+        (TWO, {"columns": TWO.columns[::-1]}), (TWO, {"engine": "native"}),
+        (replace(ONE, engine="native"), {"curve": "linear"}), (ONE, {"noise": True}), (ONE, {"target_size": 1}),
         (ONE, {"sort_within": False}),
     ],
-)
+)  # fmt: skip
 def test_what_has_an_effect_changes_it(layout: Layout, change: dict[str, Any]) -> None:
     assert replace(layout, **change).layout_id != layout.layout_id
 

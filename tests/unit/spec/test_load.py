@@ -85,16 +85,9 @@ def test_partition_keys(load: Load) -> None:
     keys = "[a, identity(b), year(c), month( d ), day(e), hour(f.g), 'bucket(16, i)', 'truncate(8,j)', ' k l ']"
     (spec,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": LAYOUT + f"partition_by: {keys}\n"}).layouts
     assert [(f.source, f.transform) for f in spec.partition_by or ()] == [
-        ("a", "identity"),
-        ("b", "identity"),
-        ("c", "year"),
-        ("d", "month"),
-        ("e", "day"),
-        ("f.g", "hour"),
-        ("i", "bucket[16]"),
-        ("j", "truncate[8]"),
-        ("k l", "identity"),
-    ]
+        ("a", "identity"), ("b", "identity"), ("c", "year"), ("d", "month"), ("e", "day"), ("f.g", "hour"),
+        ("i", "bucket[16]"), ("j", "truncate[8]"), ("k l", "identity"),
+    ]  # fmt: skip
 
 
 def test_relative_places_start_at_the_project_in_the_form_each_reader_needs(load: Load, tmp_path: Path) -> None:

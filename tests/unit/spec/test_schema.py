@@ -102,24 +102,12 @@ def test_only_the_published_schemas_can_be_asked_for() -> None:
 
 SCALARS = st.sampled_from(
     [
-        "a",
-        "",
-        "10%",
-        "1.5x",
-        "128MiB",
-        "128 MiB\n",
-        "0.5KiB",
-        "101%",
-        "kd",
-        "zorder",
-        "native",
-        "delta",
-        "iceberg",
+        "a", "", "10%", "1.5x", "128MiB", "128 MiB\n", "0.5KiB", "101%", "kd", "zorder", "native", "delta", "iceberg",
         "sql",
     ]
 ) | st.sampled_from(
     ["lake.a.b", "spark.local.dir", "x" * 1001, True, False, None, 0, 1, 2, 1024, -1, 0.5, 1.5, 10**16, 65536, 65537]
-)
+)  # fmt: skip
 LAYOUT_KEYS = "version table description tags partition_by zorder files where tolerance engine columns curve range_ids"
 LAYOUT_KEYS += " noise target_size sort_within unclustered touched small_files deleted_rows name weight other"
 PROJECT_KEYS = LAYOUT_KEYS + " layouts catalogs spark defaults format type warehouse uri tables properties master conf"
