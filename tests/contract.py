@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.builders import make_layout, make_spec
+from support.runs import apply_planned
 
-from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, as_plan, plan_table
 from zlayout.app.plan_file import check_saved
-from zlayout.app.results import Applied, new_run
+from zlayout.app.results import Applied
 from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document
@@ -72,9 +72,7 @@ class Contract:
         return plan_table(spec, arena.backend, OPTIONS)
 
     def apply(self, arena: Arena, planned: Planned) -> Applied:
-        applied = new_run(planned)
-        ignore = lambda *_: None  # noqa: E731
-        apply_table(planned, arena.backend, OPTIONS, applied, ignore, ignore)
+        applied = apply_planned(planned, arena.backend)
         if applied.error is not None:
             raise applied.error
         return applied

@@ -14,10 +14,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.builders import make_layout, make_spec
+from support.runs import apply_planned
 
-from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, plan_table
-from zlayout.app.results import Applied, new_run
+from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import TableName, Tolerance, ZorderColumn
@@ -191,8 +191,7 @@ class Reconciler(RuleBasedStateMachine):
 
     def run(self, planned: Planned, options: PlanOptions) -> Applied:
         assert planned.decision.plan.status in ("changes", "unchanged"), planned.decision.plan.diagnostics
-        applied = new_run(planned)
-        apply_table(planned, self.subject.backend, options, applied, lambda _: None, lambda *_: None)
+        applied = apply_planned(planned, self.subject.backend, options)
         if applied.error is not None:
             raise applied.error
         return applied

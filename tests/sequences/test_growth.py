@@ -8,12 +8,9 @@ import pytest
 from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import plan_and_apply
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
 from zlayout.curve.layout import build
-from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
 
 FILES, ROWS, APPENDS = 50, 5000, 50
@@ -41,10 +38,7 @@ def grow(tolerance: float, dates: bool) -> tuple[float, float]:
             rows = make_rows(ROWS // FILES, number, 49 + number if dates else None)
             appended += rows.nbytes
             table.append(rows)
-        planned = plan_table(spec, backend, PlanOptions())
-        applied = new_run(planned)
-        apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
-        assert applied.after is not None
+        _, applied = plan_and_apply(spec, backend)
         assert applied.after.status == "unchanged", number
         worst = max(worst, touched_ratio(table, backend, spec))
         written += sum(c.bytes_added for c in applied.commits) if number else 0

@@ -11,11 +11,8 @@ import pytest
 from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import plan_and_apply
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
-from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import LayoutSpec, Tolerance
 
 BYTES_PER_ROW = 24
@@ -48,11 +45,7 @@ class History:
                 self._table.delete((pc.field("a") >= low) & (pc.field("a") < low + self._any(10**4, 10**5)))
 
     def apply(self) -> None:
-        planned = plan_table(self._spec, self._backend, PlanOptions())
-        applied = new_run(planned)
-        apply_table(planned, self._backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
-        assert applied.error is None
-        assert applied.after is not None
+        _, applied = plan_and_apply(self._spec, self._backend)
         assert applied.after.status == "unchanged", applied.after.decay
 
     def _any(self, *values: T) -> T:

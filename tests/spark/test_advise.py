@@ -12,6 +12,7 @@ import pytest
 from demo import scanned_files
 from spark.arenas import SparkArena
 from support.builders import make_layout, make_spec
+from support.runs import plan_and_apply
 
 from zlayout.advisor.costs import costs
 from zlayout.advisor.cut import cuts
@@ -19,10 +20,6 @@ from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import table_queries
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
-from zlayout.planner.diff import PlanOptions
 from zlayout.planner.forecast import promises
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.state import TableState
@@ -85,10 +82,7 @@ def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
 
 def apply(arena: SparkArena, layout: Layout) -> LayoutSpec:
     spec = make_spec(layout, arena.table)
-    planned = plan_table(spec, arena.backend, PlanOptions())
-    applied = new_run(planned)
-    apply_table(planned, arena.backend, PlanOptions(), applied, lambda _p: None, lambda _t, _o: None)
-    assert applied.error is None
+    plan_and_apply(spec, arena.backend)
     return spec
 
 

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 from spark.subjects import IcebergSubject
 from support.builders import make_layout, make_spec
+from support.runs import plan_and_apply
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
 from zlayout.formats.base import Commit, GroupFailed
-from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
 
 
@@ -57,11 +54,7 @@ def delete_equal(table: IcebergSubject, gone: list[int], spec_id: int = 0, parti
 
 def apply(table: IcebergSubject) -> tuple[TablePlan, TablePlan]:
     """The plan, and the plan after it was applied."""
-    planned = plan_table(make_spec(table.layout, table.name), table.backend, PlanOptions())
-    applied = new_run(planned)
-    apply_table(planned, table.backend, PlanOptions(), applied, lambda _: None, lambda *_: None, "full")
-    assert applied.error is None
-    assert applied.after is not None
+    planned, applied = plan_and_apply(make_spec(table.layout, table.name), table.backend, verify="full")
     return planned.decision.plan, applied.after
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from spark.faults.tables import Table
+from support.runs import apply_planned
 
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
@@ -65,10 +66,7 @@ class Pause:
 
 def run(table: Table) -> Applied:
     """Plan and apply, undisturbed."""
-    planned = plan_table(table.spec, table.backend, OPTIONS)
-    applied = new_run(planned)
-    apply_table(planned, table.backend, OPTIONS, applied, _ignore, _ignore)
-    return applied
+    return apply_planned(plan_table(table.spec, table.backend, OPTIONS), table.backend, OPTIONS)
 
 
 def run_with(

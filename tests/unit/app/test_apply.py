@@ -11,11 +11,11 @@ from contract import make_rows
 from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import apply_planned
 
-from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, as_plan, plan_table
 from zlayout.app.plan_file import check_saved
-from zlayout.app.results import Applied, exit_code, new_run, result_of
+from zlayout.app.results import Applied, exit_code, result_of
 from zlayout.errors import CommitConflict, Location, Refused, TableError
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document
@@ -58,9 +58,7 @@ def table() -> MemoryTable:
 
 def run(backend: Disturbed, attempts: int = 3) -> Applied:
     planned = plan_table(SPEC, backend, OPTIONS)
-    applied = new_run(planned)
-    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=attempts)
-    return applied
+    return apply_planned(planned, backend, attempts=attempts)
 
 
 def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
@@ -134,8 +132,7 @@ def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTabl
     assert saved.left_over is not None
     table.append(make_rows(10, start=10_000))
     checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
-    applied = new_run(checked)
-    apply_table(checked, backend, OPTIONS, applied, lambda _: None, lambda *_: None, attempts=1)
+    applied = apply_planned(checked, backend, attempts=1)
     assert [c.files_removed for c in applied.commits] == [2]
     assert (result_of(applied).outcome, applied.exit_code) == ("within_budget", 0)
     with pytest.raises(Refused, match="stale"):
@@ -147,8 +144,7 @@ def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable
     size = sum(f.rows.nbytes for f in table.current.files.values()) // 2
     options = PlanOptions(max_rewrite_bytes=size)
     planned = plan_table(SPEC, backend, options)
-    applied = new_run(planned)
-    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    applied = apply_planned(planned, backend, options)
     assert sum(c.bytes_removed for c in applied.commits) <= size
     assert (len(applied.commits), applied.exit_code) == (1, 0)
 
@@ -165,9 +161,8 @@ def test_what_no_longer_fits_the_budget_after_a_conflict_is_a_failure(table: Mem
     backend = Merged(table)
     options = PlanOptions(max_rewrite_bytes=sum(f.rows.nbytes for f in table.current.files.values()) // 2)
     planned = plan_table(SPEC, backend, options)
-    applied = new_run(planned)
     table.append(make_rows(150, start=10_000))
-    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    applied = apply_planned(planned, backend, options)
     assert (backend.runs, applied.commits, applied.exit_code) == (1, [], 1)
     assert [d.code for d in result_of(applied).problems] == ["ZL321"]
 
@@ -192,8 +187,7 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     assert now.state is not None
     plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_CUT) for g in first.plan.groups))
     blind = replace(first, plan=plan, groups=(replace(first.groups[0], files=now.state.files),))
-    applied = new_run(now)
-    apply_table(replace(now, decision=blind), backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    applied = apply_planned(replace(now, decision=blind), backend)
     assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
     assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")
     assert [d.code for d in result_of(applied).problems] == ([] if found_again else ["ZL321"])
@@ -224,8 +218,7 @@ def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -
     spec = replace(SPEC, max_group_size=size)
     backend = Disturbed(table)
     planned = plan_table(spec, backend, OPTIONS)
-    applied = new_run(planned)
-    apply_table(planned, backend, OPTIONS, applied, lambda _: None, lambda *_: None)
+    applied = apply_planned(planned, backend)
     assert (backend.runs, len(applied.commits)) == (2, 2)
 
 
