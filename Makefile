@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
 .PHONY: setup demo check reliability engines apart test test-long bench schemas lock clean
@@ -24,6 +25,13 @@ check: setup  ## seconds: style, types, unit tests without a JVM
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 tests/unit
+
+.PHONY: coverage
+coverage: setup  ## minutes: lines of the core that unit tests run, at least 95 % of each package
+	$(BIN)/pip install --quiet 'pytest-cov==7.1.0'
+	COVERAGE_FILE=build/coverage $(BIN)/pytest -n 2 --cov=zlayout --cov-report= tests/unit
+	@for package in $(CORE); do COVERAGE_FILE=build/coverage $(BIN)/coverage report --skip-covered \
+		--include="zlayout/$$package/*" --fail-under=95 || exit 1; done
 
 reliability: setup  ## at most 25 minutes: faults, other writers, kills and hostile input (docs/promises.md)
 	$(BIN)/pytest -n 2 --dist worksteal $(RELIABILITY)
