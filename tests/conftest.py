@@ -16,9 +16,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """One of several processes (pytest-xdist) tells the first what it counted."""
-    if (told := getattr(session.config, "workeroutput", None)) is not None:
-        told["reliability"] = counted()
+    """One of several processes (pytest-xdist) reports to the first what it counted."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["reliability"] = counted()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -74,7 +74,7 @@ class Server:
         if message.get("method") == "textDocument/publishDiagnostics":
             self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
         elif "id" in message and "method" in message:
-            # The server asks for settings: it has to be told something.
+            # The server asks for settings: it needs an answer.
             items = message.get("params", {}).get("items", [])
             self._send(
                 {"id": message["id"], "result": [{"validate": True, "completion": True, "hover": True}] * len(items)}
@@ -103,10 +103,10 @@ def test_a_good_layout_has_no_problem_and_a_wrong_key_has_one_at_its_line(server
     wrong = project / "layouts/wrong.yaml"
     lines = good.splitlines()
     problems = server.problems(server.open(wrong, good.replace("columns:", "colums:")))
-    told = {p["range"]["start"]["line"]: p["message"] for p in problems}
+    messages = {p["range"]["start"]["line"]: p["message"] for p in problems}
     line = next(n for n, text in enumerate(lines) if "columns:" in text)
-    assert "colums" in told[line]
-    assert set(told) == {line - 1, line}  # `zorder:` lacks its columns
+    assert "colums" in messages[line]
+    assert set(messages) == {line - 1, line}  # `zorder:` lacks its columns
 
 
 def test_a_wrong_value_in_the_project_is_found_too(server: Server, project: Path) -> None:

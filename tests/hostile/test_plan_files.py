@@ -40,7 +40,7 @@ TEXT = [name for name in REPORTERS if name != "html"]
 
 @MANY
 @given(st.integers(0, 2**32), st.sampled_from(DOCUMENTS))
-def test_what_is_taken_as_a_plan_can_be_shown_in_every_format(seed: int, original: dict[str, Any]) -> None:
+def test_every_accepted_plan_can_be_shown_in_every_format(seed: int, original: dict[str, Any]) -> None:
     for mutant in mutants(original, seed, 15):
         text = json.dumps(mutant)
         if (error := refused(lambda text=text: document.from_json(text, "plan.json"), mutant)) is not None:
@@ -59,7 +59,7 @@ def test_noise_is_no_plan(texts: list[str]) -> None:
         assert refused(lambda text=text: document.from_json(text, "plan.json"), text) is not None
 
 
-def test_a_page_is_drawn_of_whatever_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_drawn_of_every_accepted_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for mutant in mutants(DOCUMENTS[2], 5, 60):
         Path("plan.json").write_text(json.dumps(mutant))

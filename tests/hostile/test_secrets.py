@@ -143,7 +143,7 @@ def test_whatever_spark_says_while_it_rewrites(said: str, memory: Scripted, monk
         ("fs.s3a.aws.credentials.provider=org.x.Y", "fs.s3a.aws.credentials.provider=org.x.Y"),
     ],
 )
-def test_what_looks_like_a_secret_goes_without_being_known(text: str, left: str) -> None:
+def test_text_that_looks_like_a_secret_is_removed_without_being_known(text: str, left: str) -> None:
     assert without_secrets(text) == left
     assert Diagnostic("ZL104", text, hint=text).message == left
     assert Diagnostic("ZL104", text, hint=text).hint == left

@@ -65,7 +65,7 @@ def test_what_runs_code_or_loosens_a_check_is_refused_with_a_way_out(key: str, t
 
 
 @pytest.mark.parametrize("key", TAKEN)
-def test_sizes_and_access_are_taken(key: str, tmp_path: Path) -> None:
+def test_sizes_and_access_settings_are_accepted(key: str, tmp_path: Path) -> None:
     assert error_of(key, tmp_path) == ""
     for other in (f" {key}", f"{key}\n", f"x.{key}", f"{key}\x00", key.upper()):
         assert "ZL0" in error_of(other, tmp_path)

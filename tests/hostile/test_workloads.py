@@ -54,7 +54,7 @@ def test_large_and_broken_files(name: str, tmp_path: Path) -> None:
     refused(lambda: read_workload([tmp_path / name]), name)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sql")
     for path in (tmp_path / "pipe.sql", tmp_path, Path("/dev/zero"), tmp_path / "none.csv", Path("a\0b")):
         assert refused(lambda path=path: read_workload([path])) is not None

@@ -1,4 +1,4 @@
-"""What the rewriters of the model are told to do: all files in `where` that are not laid out, in two groups."""
+"""The work of the rewriters of the model: all files in `where` that are not laid out, in two groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state_of(
     deleted: Sequence[int],
     laid_out: Sequence[bool],
 ) -> TableState:
-    """An observation of the model's table. keys: what tells a file from the same with other deletes."""
+    """An observation of the model's table. keys: distinguish a file from the same file with other deletes."""
     layout = np.where(np.array(laid_out, bool), 0, -1)
     files = make_file_table(
         rows,

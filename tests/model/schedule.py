@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class Shared(Protocol):
-    """What the processes share. `log_id` tells all that has ever been committed to it."""
+    """What the processes share. `log_id` identifies all that has ever been committed to it."""
 
     @property
     def log_id(self) -> int: ...
@@ -55,7 +55,7 @@ def step(
     """Let others go first, then learn what happens here: OK or one of the faults. Outside a process: OK at once.
 
     visible: whether what follows reads or writes what is shared; if not, there is nothing to interleave.
-    reads: whether the process may then know all of it; if not, it tells by `learned` what little it knows.
+    reads: whether the process may then know all of it; if not, it reports by `learned` what little it knows.
     """
     process = getcurrent()
     if not isinstance(process, Process):

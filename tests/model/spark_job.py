@@ -58,7 +58,7 @@ def changed(rows: Rows) -> Rows:
 
 
 def other_pair(rows: Rows) -> Rows:
-    """Two rows that look the same become two that look the same, but otherwise: an XOR of hashes cannot tell."""
+    """Two rows that look the same become two that look the same, but other ones: an XOR of hashes cannot detect it."""
     for at, row in enumerate(rows):
         for other in range(at + 1, len(rows)):
             if row[1:] == rows[other][1:]:
@@ -68,7 +68,7 @@ def other_pair(rows: Rows) -> Rows:
 
 
 def mixed(groups: Groups) -> Groups:
-    """A row of one group and a row of another that looks otherwise change places."""
+    """A row of one group and a row of another that looks different change places."""
     for one, other in combinations(groups, 2):
         for row, came in product(groups[one], groups[other]):
             if hash_of(row) != hash_of(came):

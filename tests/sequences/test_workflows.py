@@ -143,7 +143,7 @@ def test_a_layout_that_is_wrong_fails_the_pull_request(checkout: Path) -> None:
     assert "layouts/t.yaml:6:3: ZL010" in done.stderr
 
 
-def test_drift_at_night_is_told_and_hands_over_to_apply(checkout: Path) -> None:
+def test_drift_at_night_is_reported_and_starts_apply(checkout: Path) -> None:
     (drift,) = steps(FOLDER / "zlayout-nightly.yml", "drift")
     done = shell(drift, checkout)
     assert done.returncode == 0, done.stderr
@@ -170,7 +170,7 @@ def _refuse(checkout: Path, table: str) -> None:
     commit.write_text("\n".join([*kept, json.dumps(feature)]) + "\n")
 
 
-def test_apply_at_night_mends_what_can_be_and_leaves_the_rest_to_people(checkout: Path) -> None:
+def test_apply_at_night_repairs_what_it_can_and_leaves_the_rest_to_people(checkout: Path) -> None:
     (apply,) = steps(FOLDER / "zlayout-nightly.yml", "apply")
     workflow = yaml.safe_load((FOLDER / "zlayout-nightly.yml").read_text())
     condition = workflow["jobs"]["apply"]["if"]

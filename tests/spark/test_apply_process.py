@@ -53,25 +53,25 @@ def applying(table: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subprocess.Popen[str], table: Path) -> None:
     assert applying.stdout is not None
-    told = []
+    reported = []
     for line in applying.stdout:
-        told.append(json.loads(line))
-        if told[-1].get("stage") == "rewriting":
+        reported.append(json.loads(line))
+        if reported[-1].get("stage") == "rewriting":
             break
     time.sleep(2)
     applying.send_signal(signal.SIGINT)
     out, err = applying.communicate(timeout=60)
     assert applying.returncode == 130, err
     assert "Traceback" not in err
-    told += [json.loads(line) for line in out.splitlines()]
-    assert [e["type"] for e in told if e["type"] != "apply_progress"] == [
+    reported += [json.loads(line) for line in out.splitlines()]
+    assert [e["type"] for e in reported if e["type"] != "apply_progress"] == [
         "version",
         "planned_change",
         "apply_start",
         "apply_errored",
         "change_summary",
     ]
-    assert told[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": 130}
+    assert reported[-1] == {"type": "change_summary", "tables": 1, "outcomes": {"interrupted": 1}, "exit_code": 130}
     assert DeltaTable(table).version() == 7
 
 

@@ -45,7 +45,7 @@ class UrlContract(Contract):
     __test__ = False
 
 
-def test_one_apply_makes_bounds_that_tell_files_apart(arena: SparkArena) -> None:
+def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     contract = UrlContract()
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))

@@ -26,7 +26,7 @@ def table(delta: DeltaSubject) -> DeltaSubject:
     return replace(delta, layout=LAYOUT, files=4)
 
 
-def test_one_key_larger_than_two_files_is_told(table: DeltaSubject) -> None:
+def test_a_key_larger_than_two_files_is_reported(table: DeltaSubject) -> None:
     table.spark.range(500).selectExpr("id", "1 a", "if(id < 400, 1, id) b").write.format("delta").save(str(table.path))
     done = table.run(files=10)
     assert [d.diagnostic.code for d in done if isinstance(d, Notice)] == ["ZL402"]
@@ -76,7 +76,7 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
             source_files.pinned_files(delta, delta.snapshot(), "t", groups, len(state.files))
 
 
-def test_odd_characters_in_folder_names(table: DeltaSubject) -> None:
+def test_escaped_characters_in_folder_names_are_read(table: DeltaSubject) -> None:
     """Without column mapping the partition values stand in the paths, encoded twice in the log."""
     create_delta(table, 60, "'delta.enableDeletionVectors'='true'")
     assert any("%" in path.name for path in table.path.iterdir())

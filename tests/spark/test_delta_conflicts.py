@@ -168,7 +168,7 @@ def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(table: Del
     assert table.observe().version == state.version
 
 
-def test_row_ids_that_come_meanwhile_are_kept(table: DeltaSubject, monkeypatch: Any) -> None:
+def test_row_ids_that_a_concurrent_upgrade_adds_are_kept(table: DeltaSubject, monkeypatch: Any) -> None:
     """Delta takes the new property for one that conflicts with nothing, and would give all rows new ids."""
     append_delta(table, 0, 100)
     work = table.work()

@@ -164,7 +164,7 @@ def test_arrays_are_left_to_delta_and_names_that_read_alike_are_not_mixed_up(
     assert (footer.rows, footer.nulls, footer.bounds) == (2, {}, {})
 
 
-def test_bounds_in_other_units_or_of_writers_that_leave_nan_out_are_not_taken(tmp_path: Path) -> None:
+def test_bounds_in_other_units_or_of_writers_that_leave_nan_out_are_not_used(tmp_path: Path) -> None:
     times = pa.array([1, 2], pa.timestamp("ms"))
     table = pa.table({"t": times, "d": pa.array([1, 2], pa.decimal128(9, 1)), "f": [1.0, 2.0], "i": [1, 2]})
     pq.write_table(table, tmp_path / "other.parquet")

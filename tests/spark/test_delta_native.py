@@ -114,7 +114,7 @@ def test_the_record_outlives_a_checkpoint_and_a_delete_and_leaves_statistics(tab
     assert min(ends(updated, "b")[0].to_pylist()) == -1
 
 
-def test_row_ids_stay(table: DeltaSubject) -> None:
+def test_native_rewrites_keep_row_ids(table: DeltaSubject) -> None:
     table.sql(f"create table {table} (id bigint, a int, b int, p int) using delta tblproperties({MAPPED})")
     grid(table, 400)
     ids = table.rows("id, _metadata.row_id, _metadata.row_commit_version")
@@ -188,7 +188,7 @@ def test_properties_are_set_as_given(table: DeltaSubject) -> None:
     assert dict(wanted).items() <= dict(table.observe().properties).items()
 
 
-def test_refused_and_failing_tables(table: DeltaSubject) -> None:
+def test_clustered_tables_are_refused_and_missing_columns_are_an_error(table: DeltaSubject) -> None:
     table.sql(f"create table {table} (a int, b int) using delta cluster by (a)")
     state = table.observe()
     with pytest.raises(Refused, match=r"ZL211 .*liquid-clustered"):

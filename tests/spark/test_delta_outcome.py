@@ -111,7 +111,7 @@ def test_optimize_that_committed_and_then_failed_is_recorded(
     assert (after.files.layout >= 0).all()
 
 
-def test_optimize_that_failed_before_its_commit_is_no_riddle_but_a_lost_one_is(
+def test_optimize_that_failed_before_its_commit_is_an_error_and_a_lost_answer_is_unknown(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
@@ -125,7 +125,7 @@ def test_optimize_that_failed_before_its_commit_is_no_riddle_but_a_lost_one_is(
             log.run("OPTIMIZE", {}, 0, "OPTIMIZE")
 
 
-def test_repartitioning_is_told_though_the_driver_dies_right_after_it(
+def test_repartitioning_is_reported_though_the_driver_dies_right_after_it(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, commit = table.observe(), DeltaJvm.commit
@@ -147,7 +147,7 @@ def test_repartitioning_is_told_though_the_driver_dies_right_after_it(
     assert (first.version, first.rows, first.bytes_added > 0) == (state.version + 1, 30, True)
 
 
-def test_optimize_is_told_though_the_table_cannot_be_read_after_it(
+def test_optimize_is_reported_though_the_table_cannot_be_read_after_it(
     table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = table.observe()
@@ -166,7 +166,9 @@ def run_after(run: Callable[..., Any], *arguments: Any) -> Any:
     return run(*others, unreadable)
 
 
-def test_what_delta_refuses_before_it_writes_is_no_riddle(delta: DeltaSubject, monkeypatch: Any) -> None:
+def test_a_refusal_by_delta_before_it_writes_is_an_error_and_not_an_unknown_outcome(
+    delta: DeltaSubject, monkeypatch: Any
+) -> None:
     table = replace(delta, layout=LAYOUTS["zlayout"], files=1)
     compatible = "'delta.columnMapping.mode' = 'name', 'delta.enableIcebergCompatV2' = 'true'"
     table.sql(

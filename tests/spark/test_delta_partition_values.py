@@ -158,7 +158,7 @@ def test_an_hour_that_clocks_show_twice_stays_two_partitions(table: DeltaSubject
     assert sorted(p.values for p in after.files.partitions) == sorted(p.values for p in state.files.partitions)
 
 
-def test_partition_values_that_the_log_would_say_otherwise_are_read_back(table: DeltaSubject, monkeypatch: Any) -> None:
+def test_partition_values_that_the_log_would_change_are_read_back(table: DeltaSubject, monkeypatch: Any) -> None:
     select = "select id a, id b, timestamp_seconds(1729989000 + id % 2 * 3600) t from range(20)"
     table.sql(f"create table {table} using delta partitioned by (t) as {select}")
     before, state = table.rows(), table.observe()

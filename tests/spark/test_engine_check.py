@@ -190,7 +190,7 @@ def test_spark_connect_is_refused_before_it_starts(
     assert not runtime.started
 
 
-def test_a_classic_session_is_not_taken_for_connect() -> None:
+def test_a_classic_session_is_not_refused_as_spark_connect() -> None:
     refuse_connect({"spark.api.mode": "classic"}, {"SPARK_HOME": "/x"})
 
 

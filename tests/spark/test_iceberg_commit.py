@@ -61,7 +61,7 @@ def test_a_new_partitioning_is_written(table: IcebergSubject) -> None:
     assert table.ids() == before
 
 
-def test_a_new_partitioning_by_odd_columns_is_written(table: IcebergSubject) -> None:
+def test_a_new_partitioning_by_nested_and_quoted_columns_is_written(table: IcebergSubject) -> None:
     table.sql(f"create table {table} (a bigint, b int, `p.q` int, s struct<t: date>) using iceberg")
     uuid = table.jvm.iceberg.types.Types.UUIDType.get()
     table.java_table().updateSchema().addColumn("u", uuid).commit()
@@ -88,7 +88,7 @@ def test_a_new_partitioning_by_odd_columns_is_written(table: IcebergSubject) -> 
     assert sorted(map(str, table.spark.table(str(table)).collect())) == before
 
 
-def test_full_verification_reads_odd_names_and_no_file_at_all(table: IcebergSubject) -> None:
+def test_full_verification_reads_quoted_names_and_an_empty_result(table: IcebergSubject) -> None:
     table.sql(
         f"create table {table} (`order id` bigint, a bigint, b int, u binary) using iceberg "
         "tblproperties ('format-version'='2', 'write.delete.mode'='merge-on-read')"
@@ -134,7 +134,7 @@ def test_a_scan_is_split_so_that_all_cores_have_work(table: IcebergSubject, monk
         assert pinned.frame.rdd.getNumPartitions() == 3
 
 
-def test_one_key_larger_than_two_files_is_told(table: IcebergSubject) -> None:
+def test_a_key_larger_than_two_files_is_reported(table: IcebergSubject) -> None:
     create_iceberg(table)
     table.sql(f"update {table} set a = 1, b = 1 where id < 500")
     wanted = table.work()
@@ -178,7 +178,7 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
     done = list(table.execute(replace(wanted, layout=replace(wanted.layout, engine=engine))))
     assert isinstance(done[0], Commit)
     assert by_row() == born
-    assert len(set(table.lineage().values())) < 200, "the reader is mended: drop mixes_row_ids"
+    assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove mixes_row_ids"
 
 
 def test_files_whose_names_begin_with_something_else(table: IcebergSubject) -> None:

@@ -23,7 +23,7 @@ def table(iceberg: IcebergSubject) -> IcebergSubject:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_concurrent_changes(table: IcebergSubject, version: int) -> None:
+def test_a_concurrent_change_of_rows_is_a_conflict_and_an_append_is_kept(table: IcebergSubject, version: int) -> None:
     create_iceberg(table, version)
     name = table.identifier
     expected = table.ids()
@@ -120,12 +120,12 @@ def test_a_commit_without_an_answer_is_found_by_its_run(table: IcebergSubject, m
 def test_known_commit_equals_what_a_fresh_reader_finds(table: IcebergSubject) -> None:
     create_iceberg(table, 3, "partitioned by (p)")
     wanted = table.work()
-    (told,) = table.execute(wanted)
+    (reported,) = table.execute(wanted)
     (found,) = run_commits(table.catalog, table.name, wanted.run_id)
-    assert told == found.commit(wanted.groups)
+    assert reported == found.commit(wanted.groups)
 
 
-def test_an_empty_table_takes_settings_and_an_append_meanwhile(table: IcebergSubject) -> None:
+def test_an_empty_table_accepts_settings_and_a_concurrent_append(table: IcebergSubject) -> None:
     table.sql(f"create table {table} (id bigint, p int) using iceberg")
     empty = table.observe()
     assert empty.version == -1

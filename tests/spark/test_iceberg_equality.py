@@ -94,7 +94,7 @@ def test_one_apply_is_enough_for_deletes_of_two_ages(table: IcebergSubject) -> N
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_delete_that_comes_meanwhile_counts_for_the_new_files(table: IcebergSubject, version: int) -> None:
+def test_a_concurrent_delete_applies_to_the_new_files(table: IcebergSubject, version: int) -> None:
     create(table, version)
     append(table, 0, 400)
     append(table, 400, 400)
@@ -127,7 +127,7 @@ def test_a_delete_in_the_old_partitioning_is_a_conflict_for_rows_that_move_to_th
     assert table.ids() == [1, 3]
 
 
-def test_row_ids_that_come_meanwhile_are_kept(table: IcebergSubject) -> None:
+def test_row_ids_that_a_concurrent_upgrade_adds_are_kept(table: IcebergSubject) -> None:
     create(table)
     append(table, 0, 40)
     state = table.observe()

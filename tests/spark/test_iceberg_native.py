@@ -143,7 +143,7 @@ def test_snapshot_summary_counts_when_the_property_was_never_written(table: Iceb
 
 
 @pytest.mark.parametrize("curve", ["hilbert", "linear"])
-def test_other_curves(table: IcebergSubject, curve: str) -> None:
+def test_hilbert_and_linear_curves_reduce_touched(table: IcebergSubject, curve: str) -> None:
     create(table)
     columns = ("b", "m") if curve == "linear" else ("a", "b")
     rows = table.rows()
@@ -225,9 +225,9 @@ def test_partitionings_are_refused_that_iceberg_does_not_make(
     columns = "id bigint, ts timestamp, other timestamp, other_day int, id_bucket_8 int, id_trunc_3 int"
     table.sql(f"create table {table} ({columns}) using iceberg partitioned by (hours(other))")
     state, wanted = table.observe(), tuple(parse_partition_key(field, HERE) for field in fields)
-    told = table.backend.partition_diagnostics(wanted, state)
-    assert len(told) == (refused is not None)
-    assert all(refused in d.message for d in told if refused)
+    diagnostics = table.backend.partition_diagnostics(wanted, state)
+    assert len(diagnostics) == (refused is not None)
+    assert all(refused in d.message for d in diagnostics if refused)
     settings = table.work(state, layout("id"), partition_by=wanted, groups=())
     if refused:
         with pytest.raises(Refused, match="ZL226"):
@@ -258,7 +258,7 @@ def test_partition_by_changes_the_spec_and_rewrites_old_files(table: IcebergSubj
     assert again == []
 
 
-def test_refused_before_any_write(table: IcebergSubject) -> None:
+def test_work_that_native_cannot_do_is_refused_before_any_write(table: IcebergSubject) -> None:
     create(table, "partitioned by (month(day))", appends=2)
     state = table.observe()
     property_change = (("note", "zlayout"),)

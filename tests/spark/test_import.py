@@ -64,7 +64,7 @@ def sort(arena: SparkArena) -> None:
 
 
 def wide_rows() -> pa.Table:
-    """Rows of about 1 KiB, so that files of 1 MiB are a few: smaller ones are never taken for a target size."""
+    """Rows of about 1 KiB, so that files of 1 MiB are a few: a smaller size is never imported as a target size."""
     random = np.random.default_rng(4)
     return make_rows(ROWS).append_column("pad", pa.array([random.bytes(1000) for _ in range(ROWS)]))
 

@@ -14,6 +14,6 @@ _SETTINGS = {
 
 
 def vacuum(spark: SparkSession, table: str) -> None:
-    """Remove every file of a Delta table that its log does not have. table: as it stands in SQL."""
+    """Remove every file of a Delta table that its log does not have. table: its name in SQL."""
     with session_conf(spark, _SETTINGS):
         spark.sql(f"VACUUM {table} RETAIN 0 HOURS").collect()

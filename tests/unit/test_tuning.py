@@ -1,4 +1,4 @@
-"""What the process is told before numpy and Arrow are loaded, mostly in processes of their own."""
+"""Settings of the process before numpy and Arrow are loaded, mostly in processes of their own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ print(kept - resident())
 
 @glibc
 @pytest.mark.usefixtures("bare")
-def test_memory_that_was_freed_is_taken_again_without_a_page_fault() -> None:
+def test_freed_memory_is_reused_without_a_page_fault() -> None:
     assert int(said(AGAIN)) < 400
 
 
@@ -116,17 +116,17 @@ def test_a_c_library_without_the_setting_is_left_alone() -> None:
     [(ARROW, "mimalloc"), (NUMPY, ""), ("MALLOC_ARENA_MAX", "2"), ("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")],
 )
 def test_what_the_user_chose_stays(bare: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str) -> None:
-    told: list[object] = []
-    bare.setattr("zlayout.tuning._c_library", lambda: SimpleNamespace(mallopt=lambda *given: told.append(given) or 1))
+    calls: list[object] = []
+    bare.setattr("zlayout.tuning._c_library", lambda: SimpleNamespace(mallopt=lambda *given: calls.append(given) or 1))
     (tmp_path / "cpuinfo").write_text(ZEN_4)
     bare.setattr("zlayout.tuning.CPU_INFO", tmp_path / "cpuinfo")
     bare.setenv(name, value)
     tune_process()
     assert os.environ[name] == value
-    assert bool(told) is (name in (ARROW, NUMPY))
+    assert bool(calls) is (name in (ARROW, NUMPY))
 
 
-def test_numpy_is_told_one_thing_at_most(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_numpy_gets_at_most_one_setting(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It cannot be imported where both are set."""
     (tmp_path / "cpuinfo").write_text(ZEN_4)
     bare.setattr("zlayout.tuning.CPU_INFO", tmp_path / "cpuinfo")
@@ -155,10 +155,10 @@ def test_the_sort_that_is_slow_on_one_kind_of_cpu_is_left_out_there(
     assert (NUMPY in os.environ) is slow
 
 
-def test_numpy_loads_with_what_it_is_told(bare: pytest.MonkeyPatch) -> None:
+def test_numpy_loads_with_the_setting(bare: pytest.MonkeyPatch) -> None:
     bare.setenv(NUMPY, "X86_V4 AVX512_ICL AVX512_SPR")
     assert said("import numpy; print(numpy.sort(numpy.array([2, 1])).tolist())") == "[1, 2]"
 
 
-def test_a_system_that_tells_nothing_of_its_cpu_is_left_alone(tmp_path: Path) -> None:
+def test_a_system_that_does_not_describe_its_cpu_is_left_alone(tmp_path: Path) -> None:
     assert not slow_compress(tmp_path / "missing")

@@ -89,4 +89,4 @@ def run_with(
 
 
 def _ignore(*_: object) -> None:
-    """Nothing to be told."""
+    """Nobody listens."""

@@ -1,7 +1,7 @@
 """Tables that live in memory: a log of immutable versions, files of Arrow rows, optimistic commits.
 
 A commit names the files it read; it fails with CommitConflict when one of them is no longer live as it was read,
-and is otherwise applied on top of whatever came in between. That is the contract of Delta and Iceberg both.
+and is applied on top of whatever came in between. That is the contract of Delta and Iceberg both.
 """
 
 from __future__ import annotations

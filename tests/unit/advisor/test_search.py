@@ -95,7 +95,7 @@ def test_a_column_of_few_values_that_is_asked_for_by_equality_could_be_a_partiti
     assert keys == {"mode": True, "part": False}
 
 
-def test_a_layout_that_is_as_good_as_any_is_said_so() -> None:
+def test_the_verdict_says_when_the_present_layout_is_as_good_as_any() -> None:
     order = np.argsort(DATA["part"].to_numpy(), kind="stable")
     file = np.empty(ROWS, np.int64)
     file[order] = np.arange(ROWS) * 40 // ROWS
@@ -118,18 +118,18 @@ def test_the_declared_layout_is_named_when_it_is_as_good() -> None:
     assert verdict(studied(points("part", 20), declared=declared)).startswith("The declared layout is as good as any")
 
 
-def test_what_gets_slower_is_told_with_its_factor() -> None:
+def test_a_query_that_gets_slower_is_reported_with_its_factor() -> None:
     order = np.argsort(DATA["ship"].to_numpy(zero_copy_only=False), kind="stable")
     file = np.empty(ROWS, np.int64)
     file[order] = np.arange(ROWS) * 40 // ROWS
     found = studied(points("part", 10, weight=10.0) + points("ship", 1), file)
     assert found.best is not None
-    told = {c.place: c for c in changes(found, found.best.costs)}
-    slow = told["ship.sql:0"]
+    reported = {c.place: c for c in changes(found, found.best.costs)}
+    slow = reported["ship.sql:0"]
     assert slow.verdict == "slower"
     assert slow.files[0] <= 2 < slow.files[1]
     assert slow.factor == pytest.approx(slow.bytes[0] / slow.bytes[1])
-    assert told["part.sql:0"].verdict == "faster"
+    assert reported["part.sql:0"].verdict == "faster"
 
 
 def test_a_time_limit_ends_the_search_with_a_result() -> None:
@@ -179,14 +179,14 @@ def test_a_time_limit_ends_the_last_measuring_too(
     assert found.choices
 
 
-def test_progress_is_told() -> None:
-    told: list[Progress] = []
+def test_progress_of_the_search_is_reported() -> None:
+    reported: list[Progress] = []
     state = table_state(DATA, SHUFFLED)
     question = Question((), None, BASE, True)
     sample = KeySample(DATA, np.zeros(ROWS, np.int32))
-    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, question, told.append)
-    assert told[0].stage == "one column"
-    assert told[-1].best is not None
+    study(state, tuple(points("part", 3)), sample, rewrite_target(state, 5_000), {}, question, reported.append)
+    assert reported[0].stage == "one column"
+    assert reported[-1].best is not None
 
 
 def test_the_block_is_a_layout_that_the_spec_reads() -> None:

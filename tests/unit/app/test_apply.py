@@ -222,7 +222,7 @@ def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -
     assert (backend.runs, len(applied.commits)) == (2, 2)
 
 
-def test_memory_goes_back_to_the_system_before_every_rewrite(
+def test_memory_is_returned_to_the_system_before_every_rewrite(
     table: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, given_back = Disturbed(table, conflicts=1), []

@@ -132,7 +132,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS)
-def test_bad_columns_are_told_before_spark_starts(drawn: Drawn, arguments: list[str], message: str, cli: Cli) -> None:
+def test_invalid_columns_are_reported_before_spark_starts(
+    drawn: Drawn, arguments: list[str], message: str, cli: Cli
+) -> None:
     assert message in cli("simulate", "lake.db.orders", "-w", "q.sql", *arguments, code=1).err
     assert drawn == []
 
@@ -146,7 +148,7 @@ UNFIT = [
 
 @pytest.mark.parametrize("command", [["advise"], ["simulate", "--columns", "part"]])
 @pytest.mark.parametrize(("declared", "message"), UNFIT)
-def test_a_declared_layout_that_does_not_fit_the_table_is_told_before_spark_starts(
+def test_a_declared_layout_that_does_not_fit_the_table_is_reported_before_spark_starts(
     drawn: Drawn, declared: str, message: str, command: list[str], cli: Cli
 ) -> None:
     Path("layouts/orders.yaml").write_text(LAYOUT.replace("[day, part]", declared))
@@ -171,7 +173,7 @@ def test_a_declared_layout_by_a_partition_column_is_an_error(drawn: Drawn, cli: 
     assert drawn == []
 
 
-def test_a_declared_layout_of_another_partitioning_is_not_simulated_and_that_is_said(drawn: Drawn, cli: Cli) -> None:
+def test_a_declared_layout_of_another_partitioning_is_reported_and_not_simulated(drawn: Drawn, cli: Cli) -> None:
     partitioned_by_day("partition_by: []\n")
     note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
     found = json.loads(cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "json").out)

@@ -29,15 +29,19 @@ def events(text: str) -> list[dict[str, object]]:
 
 class TestEvents:
     @pytest.mark.usefixtures("memory")
-    def test_a_run_is_told_from_its_version_to_its_summary(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_is_reported_from_its_version_to_its_summary(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["apply", "--auto-approve", "--output", "json"]) == 0
-        told = [e for e in events(capsys.readouterr().out) if e["type"] != "apply_progress"]
+        reported = [e for e in events(capsys.readouterr().out) if e["type"] != "apply_progress"]
         kinds = ["version", "planned_change", "apply_start", "commit", "apply_complete", "change_summary"]
-        assert [e["type"] for e in told] == kinds
-        assert (told[1]["table"], told[1]["files"], told[1]["reasons"]) == ("lake.db.orders", 4, ["not_laid_out"])
-        assert told[2]["run_id"] == told[4]["run_id"]
-        assert (told[4]["outcome"], told[4]["files_removed"]) == ("as_declared", 4)
-        assert told[5] == {"type": "change_summary", "tables": 1, "outcomes": {"as_declared": 1}, "exit_code": 0}
+        assert [e["type"] for e in reported] == kinds
+        assert (reported[1]["table"], reported[1]["files"], reported[1]["reasons"]) == (
+            "lake.db.orders",
+            4,
+            ["not_laid_out"],
+        )
+        assert reported[2]["run_id"] == reported[4]["run_id"]
+        assert (reported[4]["outcome"], reported[4]["files_removed"]) == ("as_declared", 4)
+        assert reported[5] == {"type": "change_summary", "tables": 1, "outcomes": {"as_declared": 1}, "exit_code": 0}
 
     @pytest.mark.usefixtures("memory")
     def test_nothing_to_do_is_two_events(self, cli: Cli) -> None:
@@ -59,12 +63,12 @@ class TestEvents:
         assert events(out)[-1]["exit_code"] == 1
         assert "ZL307" in err
 
-    def test_progress_is_told_at_each_stage_and_each_minute(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_progress_is_reported_at_each_stage_and_each_minute(self, capsys: pytest.CaptureFixture[str]) -> None:
         view = Events(Console())
         for stage, seconds in (("a", 0.0), ("a", 59.0), ("a", 60.0), ("a", 61.0), ("b", 62.0)):
             view.moved(Moment("t", 1, 1, stage, 3, 8, seconds))
-        told = [(e["stage"], e["seconds"], e["tasks_done"]) for e in events(capsys.readouterr().out)]
-        assert told == [("a", 0.0, 3), ("a", 60.0, 3), ("b", 62.0, 3)]
+        reported = [(e["stage"], e["seconds"], e["tasks_done"]) for e in events(capsys.readouterr().out)]
+        assert reported == [("a", 0.0, 3), ("a", 60.0, 3), ("b", 62.0, 3)]
 
 
 @pytest.mark.usefixtures("memory")
@@ -150,9 +154,9 @@ class TestInterrupts:
         memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
         memory.meanwhile, memory.breaks = self.press, RuntimeError("Job 3 cancelled")
         out, err = cli("apply", "--auto-approve", "--output", "json", code=130)
-        told = events(out)
-        assert [e["table"] for e in told if e["type"] == "apply_start"] == ["lake.db.orders"]
-        (ended,) = (e for e in told if e["type"] == "apply_errored")
+        reported = events(out)
+        assert [e["table"] for e in reported if e["type"] == "apply_start"] == ["lake.db.orders"]
+        (ended,) = (e for e in reported if e["type"] == "apply_errored")
         assert (ended["outcome"], ended["problems"]) == ("interrupted", [])
         assert "cancelled" not in err
 

@@ -58,7 +58,7 @@ main(["plan"])
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
-    def test_nothing_at_all_may_be_told(self, root: Path) -> None:
+    def test_closed_output_streams_are_no_error(self, root: Path) -> None:
         command = [sys.executable, "-c", "from zlayout.cli.main import main; main()", "plan"]
         closed = subprocess.run(["sh", "-c", shlex.join(command) + " >&- 2>&-"], cwd=root, check=False)
         assert closed.returncode == 0
@@ -112,7 +112,7 @@ class TestApply:
         assert "nothing was written" in err
         assert sorted(os.listdir(root / "tables" / "db" / "orders" / "_delta_log")) == log
 
-    def test_no_java_is_said_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    def test_missing_java_is_reported_by_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
         assert "ZL301" in (err := cli("apply", "--auto-approve", code=1).err)
         assert "openjdk-17" in err

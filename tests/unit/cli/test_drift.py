@@ -1,4 +1,4 @@
-"""drift and --report: exit codes, what goes where, what GitHub is told."""
+"""drift and --report: exit codes, what goes where, outputs for GitHub."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_report_that_cannot_be_written_is_an_error(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("root")
-def test_github_is_told_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github_outputs_name_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     monkeypatch.setenv("GITHUB_OUTPUT", "outputs")
     Path("summary.md").write_text("before\n")

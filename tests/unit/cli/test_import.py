@@ -165,7 +165,7 @@ def test_refusals_write_nothing(root: Path, arguments: list[str], code: str, cli
     assert len(list(Path("layouts").iterdir())) == 1
 
 
-def test_a_file_that_no_pattern_leads_to_is_said(root: Path, cli: Cli) -> None:
+def test_a_file_that_no_pattern_matches_is_reported(root: Path, cli: Cli) -> None:
     write_deltalake(str(root / "tables" / "db" / "other"), pa.table({"a": [1]}))
     err = cli("import", "lake.db.other", "--columns", "a", "--out", "elsewhere.yaml").err
     assert "`layouts:` in zlayout.yaml does not match elsewhere.yaml" in err

@@ -104,7 +104,7 @@ def test_bad_answers_leave_nothing_behind(here: Path, flags: list[str], code: st
     assert [p for p in here.rglob("*") if p.is_file()] == []
 
 
-def test_a_folder_that_cannot_be_made_is_said(cli: Cli) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(cli: Cli) -> None:
     Path("file").write_text("")
     assert "ZL067" in cli("init", "file", code=1).err
 

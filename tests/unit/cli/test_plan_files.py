@@ -65,7 +65,7 @@ class TestBudget:
     def test_a_budget_too_small_for_anything_is_refused_with_3(self, cli: Cli) -> None:
         assert "ZL205" in cli("plan", "--max-rewrite-bytes", "1B", code=3).out
 
-    def test_what_is_left_over_is_told(self, cli: Cli) -> None:
+    def test_deferred_groups_are_reported(self, cli: Cli) -> None:
         write_deltalake(str(ORDERS), pa.table({"a": pa.array([1, 99], pa.int64()), "b": ["x", "x"]}), mode="append")
         sizes = [p.stat().st_size for p in ORDERS.glob("*.parquet")]
         out = cli("plan", "--max-rewrite-bytes", str(sum(sizes) - 1), "--out", "plan.json").out

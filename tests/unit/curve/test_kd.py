@@ -99,7 +99,7 @@ def heavy_key() -> list[np.ndarray]:
     return [np.concatenate((np.arange(50), np.full(600, 50), np.arange(51, 401))).astype(np.int64)]
 
 
-def test_without_noise_a_heavy_key_is_one_large_file_and_is_told() -> None:
+def test_without_noise_a_heavy_key_is_one_large_file_and_is_reported() -> None:
     tree = build_kd(heavy_key(), [1.0], 10, noise=False)
     assert [tree.rows[f] for f in tree.oversized] == [600]
     assert sorted(tree.rows.tolist())[-2] <= 150

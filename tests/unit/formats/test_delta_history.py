@@ -1,4 +1,4 @@
-"""What commits say of themselves, read from their heads: as deltalake tells it, in logs of it and written by hand."""
+"""Commit infos read from the heads of commits: equal to those of deltalake, and from logs written by hand."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def info(**says: Any) -> str:
     return json.dumps({"commitInfo": says})
 
 
-def test_the_same_as_deltalake_tells(tmp_path: Path) -> None:
+def test_commit_infos_equal_those_of_deltalake(tmp_path: Path) -> None:
     for start in range(3):
         write_deltalake(str(tmp_path), pa.table({"a": [start, 2], "b": [1, start]}), mode="append")
     table = DeltaTable(str(tmp_path))
     table.optimize.compact()
     table.delete("a = 1")
-    told = [(h["version"], h["operation"], h["operationParameters"]) for h in DeltaTable(str(tmp_path)).history()]
-    assert [(i["version"], i["operation"], i["operationParameters"]) for i in read(tmp_path)] == told
+    expected = [(h["version"], h["operation"], h["operationParameters"]) for h in DeltaTable(str(tmp_path)).history()]
+    assert [(i["version"], i["operation"], i["operationParameters"]) for i in read(tmp_path)] == expected
 
 
 def test_newest_first_up_to_a_version_and_a_number(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_words_elsewhere_are_not_it(tmp_path: Path) -> None:
     assert read(tmp_path) == [{"operation": "W", "version": 1}]
 
 
-def test_commits_behind_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> None:
+def test_commits_before_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> None:
     commit(tmp_path, 0, '{"commitInfo": {')
     for version in range(1, AT_ONCE + 1):
         commit(tmp_path, version, info(operation="OPTIMIZE", operationParameters={"zOrderBy": '["a"]'}))

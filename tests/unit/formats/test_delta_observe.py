@@ -97,7 +97,7 @@ def test_garbled_settings_cost_the_explanation_only(tmp_path: Path, text: str) -
 
 @pytest.mark.parametrize("style", ["classic", "parts", "v2 parquet", "v2 json", "v2 absolute", "v2 without sidecars"])
 def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> None:
-    """The commits before it are gone, so nothing but the checkpoint can have told."""
+    """The commits before it are gone, so the checkpoint is the only source."""
     path = write_log(tmp_path / "t", [], [add("after")])
     start: list[dict[str, Any]] = [protocol(), metadata(INTS)]
     adds = [add("one", tags=TAGS), add("two", deletionVector=VECTOR), add("three")]

@@ -139,14 +139,14 @@ def state_with(**ranges: tuple[int, int]) -> TableState:
     return make_state(make_file_table([1], bounds=bounds))
 
 
-def test_what_optimize_cannot_honour_is_said() -> None:
+def test_settings_that_optimize_cannot_honour_are_reported() -> None:
     honoured = make_layout("a", "b", curve="zorder", range_ids=500, engine="native")
     assert native_diagnostics(honoured, state_with(a=(0, 1000), b=(0, 64))) == ()
     other = make_layout(ZorderColumn("a", 2.0), "b", range_ids=500, noise=True, engine="native")
-    told = native_diagnostics(other, state_with(a=(0, 1000), b=(5, 68)))
-    assert {(d.code, d.severity) for d in told} == {("ZL401", "note")}
-    assert [d.message.split()[0] for d in told] == ["zorder.curve", "weights", "zorder.noise", "column"]
-    assert "column b has at most 64 values" in told[3].message
+    diagnostics = native_diagnostics(other, state_with(a=(0, 1000), b=(5, 68)))
+    assert {(d.code, d.severity) for d in diagnostics} == {("ZL401", "note")}
+    assert [d.message.split()[0] for d in diagnostics] == ["zorder.curve", "weights", "zorder.noise", "column"]
+    assert "column b has at most 64 values" in diagnostics[3].message
 
 
 def test_the_layout_becomes_session_settings() -> None:

@@ -53,7 +53,7 @@ def raising(error: Exception) -> Callable[[], str]:
     return fail
 
 
-def test_no_error_is_not_looked_up() -> None:
+def test_a_commit_without_an_error_is_not_looked_up() -> None:
     assert settled("committing", lambda: "sent", raising(AssertionError())) == "sent"
 
 
@@ -81,7 +81,7 @@ def test_a_look_up_that_fails_leaves_the_outcome_unknown(error: Exception, look:
         settled("committing run r1", raising(error), raising(look))
 
 
-def test_looking_alone() -> None:
+def test_a_look_up_without_a_commit_returns_or_is_unknown() -> None:
     assert looked_up("x", lambda: 3) == 3
     with pytest.raises(CommitUnknown, match="ZL331"):
         looked_up("x", raising(OSError("disk")))

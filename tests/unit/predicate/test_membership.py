@@ -56,7 +56,7 @@ def test_as_an_or_of_equalities(values: list[Value]) -> None:
 
 
 @pytest.mark.parametrize("transform", ["identity", "truncate[10]"])
-def test_a_long_list_is_taken_apart_once_for_all_partitions(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_converted_once_for_all_partitions(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Value] = []
 
     def coerced(literal: Value, like: object) -> object:

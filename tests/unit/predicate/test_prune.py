@@ -41,7 +41,7 @@ ROWS = st.lists(st.tuples(CELLS, CELLS, st.integers(0, 4)), min_size=1, max_size
 
 @settings(deadline=None)
 @given(PREDICATES, ROWS)
-def test_a_file_with_a_matching_row_stays_and_single_rows_are_told_exactly(
+def test_a_file_with_a_matching_row_stays_and_single_rows_are_decided_exactly(
     predicate: Predicate, rows: list[tuple[int | None, int | None, int]]
 ) -> None:
     data = {"a": pa.array([r[0] for r in rows], pa.int64()), "b": pa.array([r[1] for r in rows], pa.int64())}

@@ -46,6 +46,6 @@ def test_what_has_an_effect_changes_it(layout: Layout, change: dict[str, Any]) -
     assert replace(layout, **change).layout_id != layout.layout_id
 
 
-def test_settings_are_told_as_they_were_declared() -> None:
+def test_settings_are_reported_as_they_were_declared() -> None:
     declared = replace(ONE, curve="hilbert", columns=(ZorderColumn("a", 3.0),)).settings()
     assert (declared["zorder.curve"], declared["zorder.columns"]) == ("hilbert", [{"name": "a", "weight": 3.0}])

@@ -1,4 +1,4 @@
-"""The published schemas: complete, in step with the code, and every violation told in words of the YAML file."""
+"""The published schemas: complete, in step with the code, and every violation reported in words of the YAML file."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def value_for(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy
 @pytest.mark.parametrize("name", SCHEMAS)
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_whatever_jsonschema_finds_is_said_in_our_words(
+def test_every_violation_found_by_jsonschema_has_a_message_of_our_own(
     name: Literal["layout", "project"], data: st.DataObject
 ) -> None:
     schema = load_schema(name)

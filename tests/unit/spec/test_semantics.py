@@ -145,7 +145,7 @@ def test_a_partition_key_takes_only_some_types(transform: str, of: str) -> None:
         assert "ZL036" not in [d.code for d in has], "the table has it already"
 
 
-def test_a_wrong_partition_key_is_told_with_its_type() -> None:
+def test_a_wrong_partition_key_is_reported_with_its_type() -> None:
     (wrong,) = check(spec("late", partition_by=(PartitionField("region", "day"),)), state())[:1]
     assert str(wrong).startswith(
         "f.yaml:7:1: ZL036 'region' in partition_by is no column for day: it is of type string ("

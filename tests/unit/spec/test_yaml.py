@@ -119,7 +119,7 @@ def test_twenty_levels_and_a_byte_order_mark_are_fine() -> None:
     assert load("\ufeffa: " + "[" * 18 + "1" + "]" * 18)["a"] is not None
 
 
-def test_a_file_full_of_mistakes_says_so_twenty_times() -> None:
+def test_at_most_twenty_mistakes_of_a_file_are_reported() -> None:
     assert error("\n".join(f"a{i}: *x" for i in range(1000))).count("\n") == 19
 
 
@@ -156,7 +156,7 @@ PLAIN = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text("abcxyz", min_size=1), PLAIN, min_size=1, max_size=4), st.booleans())
 @example({"a": "1e5", "1e5": ["0E0", "true", "", "~"]}, True)
-def test_what_is_written_comes_back_the_same(data: dict[str, Any], flow: bool) -> None:
+def test_written_yaml_is_read_back_unchanged(data: dict[str, Any], flow: bool) -> None:
     assert load(dump(data, default_flow_style=flow)) == data
 
 

@@ -215,7 +215,7 @@ def test_other_files_are_no_event_logs(tmp_path: Path) -> None:
     assert is_event_log(REAL)
 
 
-def test_what_is_no_log_is_none_whatever_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_event_log_is_rejected(tmp_path: Path) -> None:
     cut = gzip.compress(b'{"Event":"SparkListenerLogStart"}\n' * 100)
     for name, content in {
         "empty": b"",
