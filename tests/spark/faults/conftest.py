@@ -1,12 +1,11 @@
-"""A maker of tables for the fault tests."""
+"""Tables for the fault tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 
 import pytest
-from spark.faults.tables import DELTA, Delta, Iceberg, Table
+from spark.faults.tables import DELTA, SOME_VARIANTS, Delta, Iceberg, Table
 
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
@@ -16,30 +15,19 @@ from zlayout.spec.model import Project, TableName
 _numbers = count(1)
 
 
-@pytest.fixture
-def named(project: Project, runtime: SparkRuntime) -> Callable[[str], Table]:
+@pytest.fixture(params=SOME_VARIANTS)
+def unmade(request: pytest.FixtureRequest, project: Project, runtime: SparkRuntime) -> Table:
     """A table of a variant that is not created yet."""
-
-    def name(variant: str) -> Table:
-        table = f"faults{next(_numbers)}"
-        if variant in DELTA:
-            catalog, backend = project.catalogs["lake"], DeltaBackend(project.catalogs["lake"], runtime)
-            folder = project.root / "delta" / "db" / table
-            return Delta(runtime.session, backend, catalog, TableName("lake", ("db",), table), variant, folder)
-        catalog, iceberg = project.catalogs["ice"], IcebergBackend(project.catalogs["ice"], runtime)
-        folder = project.root / "iceberg" / "db" / table
-        return Iceberg(runtime.session, iceberg, catalog, TableName("ice", ("db",), table), variant, folder)
-
-    return name
+    variant, name = request.param, f"faults{next(_numbers)}"
+    kind, catalog_name, folder = (Delta, "lake", "delta") if variant in DELTA else (Iceberg, "ice", "iceberg")
+    catalog = project.catalogs[catalog_name]
+    backend = (DeltaBackend if kind is Delta else IcebergBackend)(catalog, runtime)
+    table = TableName(catalog_name, ("db",), name)
+    return kind(runtime.session, backend, catalog, table, variant, project.root / folder / "db" / name)
 
 
 @pytest.fixture
-def create(named: Callable[[str], Table]) -> Callable[[str], Table]:
+def table(unmade: Table) -> Table:
     """A fresh table of a variant."""
-
-    def make(variant: str) -> Table:
-        table = named(variant)
-        table.create()
-        return table
-
-    return make
+    unmade.create()
+    return unmade

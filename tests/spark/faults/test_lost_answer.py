@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from reliability import count
 from spark.faults.audit import audit, converge, promised
 from spark.faults.points import run, run_with
-from spark.faults.tables import SOME_VARIANTS, Table, first_rows
+from spark.faults.tables import Table, first_rows
 
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write import commit as iceberg_commit
@@ -24,7 +23,8 @@ ERRORS = {
 }
 
 
-RARER = ("connection", "timeout")
+rarer = (pytest.param(name, marks=pytest.mark.long) for name in ("connection", "timeout"))
+each_error = pytest.mark.parametrize("error", ["gateway", "other", *rarer])
 
 
 class Answerless:
@@ -56,12 +56,8 @@ def lose_answers(patch: pytest.MonkeyPatch, error: Exception, *, sent: bool) -> 
     patch.setattr(iceberg_commit, "_prepared", iceberg)
 
 
-@pytest.mark.parametrize("error", ["gateway", "other", *(pytest.param(e, marks=pytest.mark.long) for e in RARER)])
-@pytest.mark.parametrize("variant", SOME_VARIANTS)
-def test_a_commit_that_was_made_is_found(
-    create: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch, variant: str, error: str
-) -> None:
-    table = create(variant)
+@each_error
+def test_a_commit_that_was_made_is_found(table: Table, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
     row_ids = table.row_ids()
     count("faults")
     with promised():
@@ -74,12 +70,8 @@ def test_a_commit_that_was_made_is_found(
         audit(table, first_rows(), row_ids)
 
 
-@pytest.mark.parametrize("error", ["gateway", "other", *(pytest.param(e, marks=pytest.mark.long) for e in RARER)])
-@pytest.mark.parametrize("variant", SOME_VARIANTS)
-def test_a_commit_that_is_not_there_is_unknown(
-    create: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch, variant: str, error: str
-) -> None:
-    table = create(variant)
+@each_error
+def test_a_commit_that_is_not_there_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
     row_ids, version = table.row_ids(), table.backend.observe(table.name, ()).version
     count("faults")
     with promised():
@@ -95,11 +87,9 @@ def test_a_commit_that_is_not_there_is_unknown(
         audit(table, first_rows(), row_ids)
 
 
-def test_a_catalog_that_cannot_be_reached_is_unknown(
-    create: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("unmade", ["iceberg-2-merge-on-read"], indirect=True)
+def test_a_catalog_that_cannot_be_reached_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database of the Iceberg catalog is locked by someone: neither the commit nor a look at it gets through."""
-    table = create("iceberg-2-merge-on-read")
     row_ids = table.row_ids()
     database = sqlite3.connect(str(table.catalog.options["uri"]).removeprefix("sqlite:///"), isolation_level=None)
     count("faults")

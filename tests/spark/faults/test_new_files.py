@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from reliability import count
 from spark.faults.audit import audit, converge, promised
 from spark.faults.points import run_with
-from spark.faults.tables import SOME_VARIANTS, Table, first_rows
+from spark.faults.tables import Table, first_rows
+
+Harm = Callable[[Path], None]
+Verify = Literal["gate", "full"]
 
 
 def cut(path: Path) -> None:
@@ -24,44 +28,27 @@ def scramble(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [Path.unlink, cut], ids=["missing", "cut"])
 @pytest.mark.parametrize("point", ["before gate", "before commit", "before send"])
-@pytest.mark.parametrize("variant", SOME_VARIANTS)
 def test_a_new_file_that_is_not_as_written_stops_the_commit(
-    create: Callable[[str], Table],
-    monkeypatch: pytest.MonkeyPatch,
-    variant: str,
-    point: str,
-    harm: Callable[[Path], None],
+    table: Table, monkeypatch: pytest.MonkeyPatch, point: str, harm: Harm
 ) -> None:
-    _harmed(create(variant), monkeypatch, point, harm, "ZL316")
+    _harmed(table, monkeypatch, point, harm, "ZL316")
 
 
-@pytest.mark.parametrize("variant", SOME_VARIANTS)
 def test_full_verification_sees_a_file_of_the_same_size_with_other_bytes(
-    create: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch, variant: str
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _harmed(create(variant), monkeypatch, "before gate", scramble, "ZL314", full=True)
+    _harmed(table, monkeypatch, "before gate", scramble, "ZL314", "full")
 
 
 def _harmed(
-    table: Table,
-    monkeypatch: pytest.MonkeyPatch,
-    point: str,
-    harm: Callable[[Path], None],
-    code: str,
-    *,
-    full: bool = False,
+    table: Table, monkeypatch: pytest.MonkeyPatch, point: str, harm: Harm, code: str, verify: Verify = "gate"
 ) -> None:
     row_ids, version = table.row_ids(), table.backend.observe(table.name, ()).version
     before = table.stored_files()
     count("faults")
     with promised():
-        applied = run_with(
-            table,
-            point,
-            lambda: harm(max(table.stored_files() - before)),
-            monkeypatch,
-            verify="full" if full else "gate",
-        )
+        strike = lambda: harm(max(table.stored_files() - before))  # noqa: E731
+        applied = run_with(table, point, strike, monkeypatch, verify=verify)
         assert applied.error is not None
         assert applied.error.diagnostics[0].code == code
         assert applied.commits == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle, islice
 
 import pytest
@@ -54,11 +54,8 @@ def cases() -> Iterator[ParameterSet]:
                     yield pytest.param(variant, disturbance, point, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("variant", "disturbance", "point"), list(cases()))
-def test_nothing_is_lost(
-    create: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch, variant: str, disturbance: str, point: str
-) -> None:
-    table = create(variant)
+@pytest.mark.parametrize(("unmade", "disturbance", "point"), list(cases()), indirect=["unmade"])
+def test_nothing_is_lost(table: Table, monkeypatch: pytest.MonkeyPatch, disturbance: str, point: str) -> None:
     rows: Rows = first_rows()
     row_ids: dict[int, int | None] = {}
     born = table.row_ids() if point == "after commit" else {}

@@ -9,7 +9,7 @@ from reliability import count
 from spark.faults.audit import audit, converge, promised
 from spark.faults.mounts import SmallDisk, small_disk
 from spark.faults.points import run_with
-from spark.faults.tables import SOME_VARIANTS, Table, first_rows
+from spark.faults.tables import Table, first_rows
 
 FAULTS: dict[str, tuple[str, Callable[[SmallDisk], None], Callable[[SmallDisk], None]]] = {
     "full from the start": ("before write", SmallDisk.fill, SmallDisk.make_room),
@@ -22,11 +22,10 @@ FAULTS: dict[str, tuple[str, Callable[[SmallDisk], None], Callable[[SmallDisk], 
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("variant", SOME_VARIANTS)
 def test_a_run_that_cannot_write_leaves_the_table_as_it_was(
-    named: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch, variant: str, fault: str
+    unmade: Table, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    table = named(variant)
+    table = unmade
     point, strike, repair = FAULTS[fault]
     with small_disk(table.folder) as disk, promised():
         table.create()
