@@ -93,10 +93,8 @@ def test_record_outlives_manifest_rewrite_expiry_and_deletes(table: IcebergSubje
     append(table, 9)
     table.sql(f"delete from {table} where b = 7")
     table.sql(f"call ice.system.rewrite_manifests('{table.identifier}')")
-    table.sql(
-        f"call ice.system.expire_snapshots(table => '{table.identifier}', "
-        "older_than => timestamp'2100-01-01', retain_last => 1)"
-    )
+    expiry = "older_than => timestamp'2100-01-01', retain_last => 1"
+    table.sql(f"call ice.system.expire_snapshots(table => '{table.identifier}', {expiry})")
     state = table.observe()
     laid_out = state.files.layout == 0
     assert state.files.rows[~laid_out].tolist() == [500]
@@ -263,10 +261,9 @@ def test_work_that_native_cannot_do_is_refused_before_any_write(table: IcebergSu
     state = table.observe()
     property_change = (("note", "zlayout"),)
     half = Group("half", state.files.take(np.array([0])), 1)
-    for code, refused in {
-        "ZL223": table.work(state, layout("a", "m"), properties=property_change),
-        "ZL224": table.work(state, layout("a"), groups=(half,), covers_table=False, properties=property_change),
-    }.items():
+    of_decimals = table.work(state, layout("a", "m"), properties=property_change)
+    of_half = table.work(state, layout("a"), groups=(half,), covers_table=False, properties=property_change)
+    for code, refused in {"ZL223": of_decimals, "ZL224": of_half}.items():
         with pytest.raises(Refused, match=code):
             run(table, refused)
     table.sql(f"delete from {table} where a = 1919")

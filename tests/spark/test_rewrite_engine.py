@@ -25,6 +25,7 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
+from zlayout.spark.jvm import session_conf
 
 ROWS = 30_000
 
@@ -59,12 +60,7 @@ def _groups(spark, path, files, by_part=False):
     counted = frame.groupBy(F.col("_metadata.file_path").alias("path"), "part").count().orderBy("path").collect()
     parts = [[c for c in counted if not by_part or c.part == p] for p in ((0, 1) if by_part else (0,))]
     return [
-        GroupTarget(
-            f"g{i}",
-            pa.array([c.path for c in rows]),
-            sum(c["count"] for c in rows),
-            files,
-        )
+        GroupTarget(f"g{i}", pa.array([c.path for c in rows]), sum(c["count"] for c in rows), files)
         for i, rows in enumerate(parts)
     ]
 
@@ -100,14 +96,10 @@ def test_rows_are_not_copied_between_the_sort_and_what_observes_them(spark, tabl
 
 
 def test_more_columns_than_a_generated_loop_takes(spark, table, tmp_path):
-    spark.conf.set("spark.sql.codegen.maxFields", "3")
-    try:
-        with settings(spark):
-            placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
-            files = _write(placed, str(tmp_path / "out"))
-            plan = placed.frame._jdf.queryExecution().executedPlan().toString()
-    finally:
-        spark.conf.unset("spark.sql.codegen.maxFields")
+    with session_conf(spark, {"spark.sql.codegen.maxFields": "3"}), settings(spark):
+        placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
+        files = _write(placed, str(tmp_path / "out"))
+        plan = placed.frame._jdf.queryExecution().executedPlan().toString()
     assert "*(" not in plan
     assert sorted(i for f in files for i in f["id"]) == list(range(ROWS))
     assert placed.gate.check() == content_of(spark.read.parquet(table))
@@ -129,15 +121,10 @@ def test_same_rows_in_the_same_order_at_any_parallelism(spark, table, tmp_path, 
     shutil.copytree(table, copy)
     results = []
     for path, split, shuffle in ((table, "128m", "4"), (copy, "8k", "13")):
-        spark.conf.set("spark.sql.files.maxPartitionBytes", split)
-        spark.conf.set("spark.sql.shuffle.partitions", shuffle)
-        try:
-            with settings(spark):
-                placed = place(_source(spark, path), layout("a", "b", curve=curve), _groups(spark, path, 5))
-                results.append([f["id"] for f in _write(placed, str(tmp_path / "out"))])
-        finally:
-            spark.conf.unset("spark.sql.files.maxPartitionBytes")
-            spark.conf.set("spark.sql.shuffle.partitions", "4")
+        conf = {"spark.sql.files.maxPartitionBytes": split, "spark.sql.shuffle.partitions": shuffle}
+        with session_conf(spark, conf), settings(spark):
+            placed = place(_source(spark, path), layout("a", "b", curve=curve), _groups(spark, path, 5))
+            results.append([f["id"] for f in _write(placed, str(tmp_path / "out"))])
     assert results[0] == results[1]
 
 
