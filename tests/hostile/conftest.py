@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from hostile.asking import NoEngine
-from unit.cli.conftest import LAYOUT, memory, write_project
+from support.projects import memory, root
 
 from zlayout import secrets
 
-__all__ = ["memory"]
+__all__ = ["memory", "root"]
 
 
 @pytest.fixture
@@ -22,13 +20,9 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> NoEngine:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(root: Path) -> Path:
     """`lake.db.orders`, two files that are not laid out yet, as the current folder."""
-    write_project(tmp_path, monkeypatch, LAYOUT)
-    rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(["x"] * 100)})
-    for _ in range(2):
-        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), rows, mode="append")
-    return tmp_path
+    return root
 
 
 @pytest.fixture(autouse=True)

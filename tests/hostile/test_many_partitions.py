@@ -13,7 +13,7 @@ import pytest
 from hostile.asking import Answer, ask
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile
-from unit.cli.conftest import LAYOUT, write_project
+from support.projects import LAYOUT, write_project
 
 from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document

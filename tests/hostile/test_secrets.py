@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hostile.asking import ask
-from unit.cli.conftest import LAYOUT, Scripted, write_project
+from support.projects import LAYOUT, Scripted, write_project
 
 from zlayout.errors import Diagnostic
 from zlayout.report.formats import REPORTERS

@@ -1,5 +1,5 @@
-"""The projects of the command line's tests, which the application layer needs too."""
+"""Projects for the tests of the application layer."""
 
-from unit.cli.conftest import memory, root
+from support.projects import memory, root
 
 __all__ = ["memory", "root"]

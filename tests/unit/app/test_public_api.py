@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import Scripted, write_project
+from support.projects import Scripted, write_project
 
 import zlayout
 from zlayout.errors import Refused, SpecError

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from unit.cli.conftest import Cli, write_project
+from support.projects import Cli, write_project
 
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import KeySample

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import LAYOUT, Cli, Scripted
+from support.projects import LAYOUT, Cli, Scripted
 
 from zlayout.app.results import Applied
 from zlayout.cli.apply import cancel_jobs

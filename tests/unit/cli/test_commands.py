@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import LAYOUT, Cli
+from support.projects import LAYOUT, Cli
 
 
 @pytest.mark.usefixtures("root")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from unit.cli.conftest import LAYOUT, Cli, Scripted
+from support.projects import LAYOUT, Cli, Scripted
 
 from zlayout.cli.main import run
 from zlayout.report.formats import REPORTERS

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
-from unit.cli.conftest import LAYOUT, PROJECT, Cli, Scripted
+from support.projects import LAYOUT, PROJECT, Cli, Scripted
 
 from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 import pytest
-from unit.cli.conftest import Cli
+from support.projects import Cli
 
 from zlayout.cli.console import Console
 from zlayout.cli.main import run

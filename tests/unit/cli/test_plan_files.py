@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from unit.cli.conftest import Cli
+from support.projects import Cli
 
 from zlayout.cli.main import run
 
