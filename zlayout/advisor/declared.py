@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zlayout.errors import SpecError
-from zlayout.planner.diff import partitioning
+from zlayout.planner.settings import partitioning
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.spec.semantics import check

@@ -12,15 +12,25 @@ from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
-from zlayout.planner.budget import spend
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.diff import decide, partitioning
+from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.proposal import Proposal
+from zlayout.planner.settings import partitioning
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
 
 PARALLELISM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One table: its spec, what was observed (None when it could not be read), and what could be done to it."""
+
+    spec: LayoutSpec
+    state: TableState | None
+    proposal: Proposal | Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,26 +129,29 @@ def plan_tables(
 ) -> tuple[Planned, ...]:
     """Plan each table, in the order of `specs`. A byte budget is spent on all of them together."""
     with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
-        planned = tuple(pool.map(lambda spec: look(spec, backends[spec.table.catalog], options), specs))
-    return _within_budget(planned, options)
+        observed = tuple(pool.map(lambda spec: look(spec, backends[spec.table.catalog], options), specs))
+    decisions = settle([o.proposal for o in observed], options.max_rewrite_bytes)
+    return tuple(Planned(o.spec, o.state, decision) for o, decision in zip(observed, decisions, strict=True))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
     """Observe one table (at an older version, if given) and decide."""
-    return _within_budget((look(spec, backend, options, version),), options)[0]
+    found = look(spec, backend, options, version)
+    (decision,) = settle([found.proposal], options.max_rewrite_bytes)
+    return Planned(spec, found.state, decision)
 
 
-def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
-    """As `plan_table`, but a byte budget is not spent yet: the decision is an offer."""
+def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Observed:
+    """Observe one table (at an older version, if given) and find what could be done; no budget is spent yet."""
     try:
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         if (fields := partitioning(spec, state)) != state.partition_fields:
             place = spec.mark("partition_by")
             notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
-        return Planned(spec, state, decide(spec, state, backend.capabilities, notes, options))
+        return Observed(spec, state, propose(spec, state, backend.capabilities, notes, options))
     except ZlayoutError as error:
-        return Planned(spec, None, Decision(_unreadable(spec, backend, error)))
+        return Observed(spec, None, Decision(_unreadable(spec, backend, error)))
     except Exception as error:
         # One broken table must not stop the others, whatever a format's library throws.
         unknown = TableError.of(
@@ -147,14 +160,7 @@ def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int 
             hint="if this is not about access to the table, report it",
             location=spec.location,
         )
-        return Planned(spec, None, Decision(_unreadable(spec, backend, unknown)))
-
-
-def _within_budget(planned: tuple[Planned, ...], options: PlanOptions) -> tuple[Planned, ...]:
-    if options.max_rewrite_bytes is None:
-        return planned
-    decisions = spend([(p.spec, p.decision) for p in planned], options.max_rewrite_bytes)
-    return tuple(replace(p, decision=d) for p, d in zip(planned, decisions, strict=True))
+        return Observed(spec, None, Decision(_unreadable(spec, backend, unknown)))
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:

@@ -13,9 +13,11 @@ from zlayout.app.select import named_layouts, select_layouts
 from zlayout.errors import Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document
-from zlayout.planner.budget import take
+from zlayout.planner.assemble import assemble
+from zlayout.planner.budget import choose_saved
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.spark.session import SparkRuntime
@@ -118,8 +120,13 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
     version = saved.version
     again = planned
     if saved.left_over is not None:
-        offered = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
-        again = replace(offered, decision=take(offered.decision, {group.id for group in saved.groups}))
+        found = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
+        proposal = found.proposal
+        if isinstance(proposal, Proposal):
+            decision = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
+        else:
+            decision = proposal
+        again = Planned(planned.spec, found.state, decision)
     elif version is not None and version != planned.state.version:
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:

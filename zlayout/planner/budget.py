@@ -1,133 +1,121 @@
-"""A byte budget: of all that could be rewritten, the groups that lower touched most for each byte. Pure."""
+"""Spends a byte budget: of all candidates, those that lower touched most for each byte. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup, SetProperties
-from zlayout.planner.decision import Decision
-from zlayout.planner.diff import too_small
-from zlayout.planner.model import Status, TablePlan
-from zlayout.planner.requirements import FilesAre, PropertyIs
-from zlayout.spec.model import LayoutSpec
+from zlayout.planner.actions import Reason, RewriteGroup
+from zlayout.planner.model import Status
+from zlayout.planner.notes import budget_too_small
+from zlayout.planner.proposal import Choice, Proposal
 
 
-def spend(decisions: Sequence[tuple[LayoutSpec, Decision]], budget: int) -> tuple[Decision, ...]:
-    """The decisions with what `budget` bytes can do, in the same order: greedy by touched saved for each byte.
+def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, ...]:
+    """Choose candidates of all tables together, greedily by the touched that they save for each byte.
 
-    Where nothing at all fits, every table that has something to rewrite is refused with ZL205.
+    Args:
+        proposals: one for each table.
+        budget: bytes that may be rewritten, None for no limit.
+
+    Returns:
+        The choice for each proposal, in the same order. Where not even the smallest candidate fits, every table that
+        has something to rewrite is refused with ZL205.
     """
-    choices = []
-    for at, (_, decision) in enumerate(decisions):
-        if decision.offer is None:
-            continue
-        for together in _together(decision.plan):
-            groups = [decision.plan.groups[number] for number in together]
-            size, ids = sum(group.bytes for group in groups), tuple(group.id for group in groups)
-            choices.append((-float(decision.offer.saves[together].sum()) / max(size, 1), ids, size, at))
-    taken: dict[int, set[str]] = {}
+    if budget is None:
+        return tuple(proposal.everything for proposal in proposals)
+    bundles = sorted(bundle for at, proposal in enumerate(proposals) for bundle in _bundles(at, proposal))
+    taken: dict[int, set[int]] = {}
     left = budget
-    for _, ids, size, at in sorted(choices):
-        if size <= left:
-            taken.setdefault(at, set()).update(ids)
-            left -= size
-    wanted = [_least_that_helps(d) for _, d in decisions if d.offer is not None and d.offer.whole.bytes]
-    if wanted and not taken:
-        least = min([size for _, _, size, _ in choices] or wanted)
-        return tuple(_refused(spec, decision, budget, least) for spec, decision in decisions)
-    return tuple(take(decision, taken.get(at, ())) for at, (_, decision) in enumerate(decisions))
+    for bundle in bundles:
+        if bundle.bytes <= left:
+            taken.setdefault(bundle.table, set()).update(bundle.candidates)
+            left -= bundle.bytes
+    smallest = [_smallest(proposal) for proposal in proposals if _has_work(proposal)]
+    if smallest and not taken:
+        least = min([bundle.bytes for bundle in bundles] or smallest)
+        return tuple(_refused(proposal, budget, least) for proposal in proposals)
+    return tuple(_choice(proposal, taken.get(at, ())) for at, proposal in enumerate(proposals))
 
 
-def _together(plan: TablePlan) -> list[list[int]]:
-    """The groups (by number) that are done together or not at all.
+def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
+    """The choice of the candidates with these ids: what a budget chose for a saved plan."""
+    return _choice(proposal, [n for n, candidate in enumerate(proposal.candidates) if candidate.action.id in ids])
 
-    Once a table's property makes bounds longer, files with short ones cannot be told from those that need no more
-    (docs/adr/0004-cut-bounds.md), so that what is left over of them would be forgotten.
+
+def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
+    """The choice of these candidates; of all where nothing would be left over."""
+    if not _has_work(proposal) or rest(proposal, candidates) == 0:
+        return proposal.everything
+    return Choice(tuple(sorted(candidates)))
+
+
+def rest(proposal: Proposal, candidates: Collection[int]) -> int:
+    """Bytes that should be rewritten and are not when just these candidates are."""
+    whole = proposal.whole.bytes if proposal.whole else 0
+    return whole - sum(proposal.candidates[n].action.bytes for n in candidates)
+
+
+def _refused(proposal: Proposal, budget: int, least: int) -> Choice:
+    if not _has_work(proposal):
+        return proposal.everything
+    return Choice((), budget_too_small(proposal.spec, budget, least))
+
+
+def _has_work(proposal: Proposal) -> bool:
+    return proposal.status is Status.CHANGES and proposal.whole is not None and proposal.whole.bytes > 0
+
+
+class _Bundle(NamedTuple):
+    """Candidates of one table that are done together or not at all; the order of bundles is that of the budget."""
+
+    cost: float  # the negative of touched saved for each byte
+    ids: tuple[str, ...]
+    bytes: int
+    table: int
+    candidates: tuple[int, ...]
+
+
+def _bundles(at: int, proposal: Proposal) -> Iterator[_Bundle]:
+    """The bundles of proposal number `at`."""
+    if proposal.status is not Status.CHANGES or proposal.savings is None:
+        return
+    actions = [candidate.action for candidate in proposal.candidates]
+    for together in _together(actions):
+        size, ids = sum(actions[n].bytes for n in together), tuple(actions[n].id for n in together)
+        saved = float(proposal.savings[together].sum())
+        yield _Bundle(-saved / max(size, 1), ids, size, at, tuple(together))
+
+
+def _together(actions: Sequence[RewriteGroup]) -> list[list[int]]:
+    """Groups (by number) that are done together or not at all.
+
+    Once a table property makes bounds longer, files with short bounds cannot be distinguished from files that need no
+    longer ones (docs/adr/0004-cut-bounds.md). A later run would not select those that are left over now.
     """
-    blind = [number for number, group in enumerate(plan.groups) if group.reason is Reason.BOUNDS_CUT]
-    parts = Counter(group.partition for group in plan.groups)
+    blind = [number for number, action in enumerate(actions) if action.reason is Reason.BOUNDS_CUT]
+    parts = Counter(action.partition for action in actions)
     alone = [
         [number]
-        for number, group in enumerate(plan.groups)
-        if group.reason is not Reason.BOUNDS_CUT and not _changes_nothing(group, parts[group.partition])
+        for number, action in enumerate(actions)
+        if action.reason is not Reason.BOUNDS_CUT and not _changes_nothing(action, parts[action.partition])
     ]
     return [*alone, blind] if blind else alone
 
 
-def _least_that_helps(decision: Decision) -> int:
-    """Bytes of the smallest two parts of a partition, where there are any, else of all that there is to rewrite."""
+def _smallest(proposal: Proposal) -> int:
+    """Bytes of the two smallest parts of one partition where there are any, else of all that there is to rewrite."""
     by_partition: dict[str, list[int]] = {}
-    for group in decision.plan.groups:
-        by_partition.setdefault(group.partition, []).append(group.bytes)
+    for candidate in proposal.candidates:
+        by_partition.setdefault(candidate.action.partition, []).append(candidate.action.bytes)
     pairs = [sum(sorted(sizes)[:2]) for sizes in by_partition.values() if len(sizes) > 1]
-    return min(pairs, default=decision.offer.whole.bytes if decision.offer else 0)
+    return min(pairs, default=rest(proposal, ()))
 
 
-def _changes_nothing(group: RewriteGroup, parts: int) -> bool:
-    """Whether it makes one file of one file, among others of the partition that it stays mixed with.
+def _changes_nothing(action: RewriteGroup, parts: int) -> bool:
+    """Whether the rewrite replaces one file by one file, among others of its partition that it overlaps as before.
 
-    It would count as laid out, so that in the end nothing was left to do and nothing was gained.
+    The file would count as laid out: in the end nothing would be left to do, and nothing would be gained.
     """
-    return parts > 1 and group.files == group.target_files == 1 and group.reason is not Reason.DELETED_ROWS
-
-
-def take(decision: Decision, ids: Collection[str]) -> Decision:
-    """The decision with only those of its offered groups that have these ids, and what is left over.
-
-    Without the groups that are rewritten for longer bounds, the property that makes bounds longer stays as it is, and
-    so does the partitioning without the one group that is the whole table.
-    """
-    offer, plan = decision.offer, decision.plan
-    if offer is None:
-        return decision
-    offered = plan.groups
-    kept = [number for number, group in enumerate(decision.groups) if group.id in ids]
-    groups = tuple(decision.groups[number] for number in kept)
-    rest = offer.whole.bytes - sum(offered[number].bytes for number in kept)
-    if not rest:
-        return replace(decision, offer=None)
-    saved = offer.saves[kept].sum(axis=0)
-    properties, diagnostics = plan.properties, plan.diagnostics
-    if any(group.reason is Reason.BOUNDS_CUT and group.id not in ids for group in offered):
-        promises = [d for d in plan.diagnostics if d.code == "ZL406" and any(name in d.hint for name in offer.longer)]
-        properties = tuple(p for p in plan.properties if p.name not in offer.longer)
-        diagnostics = tuple(d for d in plan.diagnostics if d not in promises)
-    partitioning = plan.partitioning
-    if partitioning is not None and partitioning.full_rewrite:
-        partitioning, decision = None, replace(decision, partition_by=None)
-    settings = (SetProperties(properties),) if properties else ()
-    change: tuple[ChangePartitioning, ...] = (partitioning,) if partitioning else ()
-    names = {p.name for p in properties}
-    plan = replace(
-        plan,
-        actions=(*settings, *change, *(offered[number] for number in kept)),
-        requirements=tuple(
-            r
-            for r in plan.requirements
-            if not (isinstance(r, PropertyIs) and r.name not in names)
-            and not (isinstance(r, FilesAre) and r.group not in ids)
-        ),
-        diagnostics=diagnostics,
-        columns=tuple(
-            replace(c, predicted=c.touched - float(saved[at]) if kept and c.predicted is not None else None)
-            for at, c in enumerate(plan.columns)
-        ),
-        left_over=replace(
-            offer.whole,
-            # what was offered may be less than all: new files without the groups that they should be merged with
-            groups=max(len(decision.groups) - len(kept), 1),
-            files=offer.whole.files - sum(offered[number].files for number in kept),
-            bytes=rest,
-        ),
-    )
-    return replace(decision, plan=plan, groups=groups, offer=None)
-
-
-def _refused(spec: LayoutSpec, decision: Decision, budget: int, least: int) -> Decision:
-    plan = take(decision, ()).plan
-    if decision.offer is None or plan.left_over is None:
-        return decision
-    refusal = too_small(spec, budget, least)
-    return Decision(replace(plan, status=Status.REFUSED, diagnostics=(*plan.diagnostics, refusal)))
+    return parts > 1 and action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from zlayout.planner.model import LeftOver, TablePlan
+from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Group, Work
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField
@@ -26,29 +23,15 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a byte budget can choose from: the decision's groups, none larger than the budget if that can be helped.
-
-    saves: float64[G, d], by how much each of the groups lowers touched of each z-order column. whole: all that should
-    be rewritten, as it is left over when nothing is. longer: keys of the properties that make bounds longer.
-    """
-
-    saves: NDArray[np.float64]
-    whole: LeftOver
-    longer: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
-    """What the plan says of a table, and the pinned groups of files behind it (none unless there are changes).
+    """What the plan says about a table, and the pinned groups behind it (none unless the status is `changes`).
 
-    offer: until the budget is spent (`zlayout.planner.budget`) the groups are what it may be spent on.
+    partition_by: the partitioning to change to, None where it stays.
     """
 
     plan: TablePlan
     groups: tuple[Group, ...] = ()
     partition_by: tuple[PartitionField, ...] | None = None
-    offer: Offer | None = None
 
     def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
         """The decision as an order for a backend."""

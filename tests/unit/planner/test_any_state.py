@@ -18,7 +18,6 @@ from unit.planner.plans import DELTA, LAYOUT, OLD, SPEC, TARGET, File, state
 from zlayout.app.pictures import with_pictures
 from zlayout.app.plan import Planned, as_plan
 from zlayout.planner import document
-from zlayout.planner.budget import spend
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.report.formats import REPORTERS
@@ -105,8 +104,6 @@ def test_any_state_is_planned_saved_drawn_and_reported(data: st.DataObject) -> N
     budget = data.draw(st.sampled_from([None, None, 1, 5 * TARGET, 2**50]))
     options = PlanOptions(allow_full_rewrite=data.draw(st.booleans()), max_rewrite_bytes=budget)
     decision = decide(spec, observed, data.draw(st.sampled_from(BACKENDS)), (), options)
-    if budget is not None:
-        (decision,) = spend([(spec, decision)], budget)
     paths = [path for group in decision.groups for path in group.files.path.to_pylist()]
     assert len(paths) == len(set(paths))
     assert set(paths) <= set(observed.files.path.to_pylist())

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.planner.budget import spend, take
+from zlayout.planner.assemble import assemble
+from zlayout.planner.budget import choose, choose_saved
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.diff import decide
+from zlayout.planner.diff import decide, propose, settle
+from zlayout.planner.proposal import Proposal
 from zlayout.planner.requirements import FilesAre
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
@@ -18,12 +20,14 @@ from zlayout.table.state import PartitionField, TableState
 EAST, WEST = [File(0, 999, "east")] * 4, [File(0, 999, "west")] * 3
 
 
-def offered(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Decision:
-    return decide(spec, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget))
+def proposed(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Proposal:
+    proposal = propose(spec, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget))
+    assert isinstance(proposal, Proposal)
+    return proposal
 
 
 def within(budget: int, observed: TableState, spec: LayoutSpec = SPEC) -> Decision:
-    return spend([(spec, offered(budget, observed, spec))], budget)[0]
+    return decide(spec, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget))
 
 
 def partitions(decision: Decision) -> list[str]:
@@ -62,8 +66,8 @@ def test_a_budget_that_is_enough_changes_nothing() -> None:
 
 
 def test_two_tables_share_one_budget() -> None:
-    east, west = (offered(5 * TARGET, state(*files)) for files in (EAST, WEST))
-    first, second = spend([(SPEC, west), (SPEC, east)], 5 * TARGET)
+    east, west = (proposed(5 * TARGET, state(*files)) for files in (EAST, WEST))
+    first, second = settle([west, east], 5 * TARGET)
     assert (partitions(first), partitions(second)) == ([], ["region=east"])
     assert (first.plan.status, first.plan.left_over is not None) == ("changes", True)
     assert second.plan.left_over is None
@@ -72,14 +76,13 @@ def test_two_tables_share_one_budget() -> None:
 def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_whole() -> None:
     options = PlanOptions(allow_full_rewrite=True, max_rewrite_bytes=5 * TARGET)
     spec = replace(SPEC, partition_by=())
-    anew = decide(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
-    assert anew.partition_by == ()
-    left, done = spend([(spec, anew), (SPEC, offered(5 * TARGET, state(*WEST)))], 5 * TARGET)
+    anew = propose(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
+    left, done = settle([anew, proposed(5 * TARGET, state(*WEST))], 5 * TARGET)
     assert partitions(done) == ["region=west"]
     assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
     assert left.plan.left_over is not None
     assert left.plan.left_over.files == 4
-    alone = spend([(spec, anew)], 5 * TARGET)[0]
+    (alone,) = settle([anew], 5 * TARGET)
     assert (alone.partition_by, len(alone.groups)) == ((), 1)
 
 
@@ -118,10 +121,24 @@ def test_a_new_partitioning_of_delta_is_refused_when_it_takes_more() -> None:
     assert [d.code for d in decision.plan.diagnostics] == ["ZL205"]
 
 
+def test_the_budget_chooses_before_the_plan_is_assembled() -> None:
+    """The plan names what was chosen and nothing else: actions, requirements and pinned files agree."""
+    proposal = proposed(5 * TARGET, state(*EAST, *WEST))
+    assert [candidate.action.partition for candidate in proposal.candidates] == ["region=east", "region=west"]
+    (choice,) = choose([proposal], 5 * TARGET)
+    assert (choice.candidates, choice.refusal) == ((0,), None)
+    decision = assemble(proposal, choice)
+    (group,) = decision.plan.groups
+    assert decision.plan.actions == (group,)
+    assert [r.group for r in decision.plan.requirements if isinstance(r, FilesAre)] == [group.id]
+    assert [g.id for g in decision.groups] == [group.id]
+
+
 def test_a_saved_choice_is_found_again_by_its_ids() -> None:
     observed = state(*EAST, *WEST)
     once = within(5 * TARGET, observed)
-    again = take(offered(5 * TARGET, observed), {g.id for g in once.plan.groups})
+    proposal = proposed(5 * TARGET, observed)
+    again = assemble(proposal, choose_saved(proposal, {g.id for g in once.plan.groups}))
     assert again.plan == once.plan
     assert [g.id for g in again.groups] == [g.id for g in once.groups]
 
@@ -162,9 +179,10 @@ def test_files_that_will_be_partitioned_anew_promise_nothing() -> None:
     spec = replace(SPEC, partition_by=(PartitionField("b"),))
     options = PlanOptions(max_rewrite_bytes=100 * TARGET)
     iceberg = replace(DELTA, partition_evolution=True)
-    decision = decide(spec, state(*EAST, *WEST), iceberg, options=options)
-    assert decision.offer is not None
-    assert decision.offer.saves.tolist() == [[0.0]]
+    proposal = propose(spec, state(*EAST, *WEST), iceberg, options=options)
+    assert isinstance(proposal, Proposal)
+    assert proposal.savings is not None
+    assert proposal.savings.tolist() == [[0.0]]
 
 
 def test_one_merge_that_is_too_large_is_refused_when_there_is_nothing_else() -> None:

@@ -11,10 +11,12 @@ import pytest
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.planner.actions import PropertyReason, Reason
-from zlayout.planner.budget import spend, take
+from zlayout.planner.assemble import assemble
+from zlayout.planner.budget import choose_saved
 from zlayout.planner.cut_bounds import blind_partitions, examine
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.diff import Decision, decide
+from zlayout.planner.diff import Decision, decide, propose, settle
+from zlayout.planner.proposal import Proposal
 from zlayout.report.words import property_reason
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
@@ -162,14 +164,16 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
         (5, ["region=north"], []),
         (8, ["region=east", "region=west"], [("prefix", "256")]),
     ):
-        offered = decide(SPEC, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget * TARGET))
-        decision = spend([(SPEC, offered)], budget * TARGET)[0]
+        proposal = propose(SPEC, observed, DELTA, options=PlanOptions(max_rewrite_bytes=budget * TARGET))
+        assert isinstance(proposal, Proposal)
+        (decision,) = settle([proposal], budget * TARGET)
         assert sorted(g.partition for g in decision.plan.groups) == regions
         assert [(p.name, p.after) for p in decision.plan.properties] == properties
         assert [d.hint for d in decision.plan.diagnostics] == ["apply sets prefix to 256"] * len(properties)
         assert decision.plan.left_over is not None
         assert decision.plan.left_over.files == 11 - sum(g.files for g in decision.plan.groups)
-        assert take(offered, {g.id for g in decision.plan.groups}).plan == decision.plan
+        saved = choose_saved(proposal, {g.id for g in decision.plan.groups})
+        assert assemble(proposal, saved).plan == decision.plan
 
 
 def test_files_of_different_partitions_are_told_apart_by_the_partition() -> None:

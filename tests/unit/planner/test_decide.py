@@ -13,13 +13,30 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 from zlayout.errors import Diagnostic
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.planner.actions import Reason
+from zlayout.planner.actions import (
+    ChangePartitioning,
+    PropertyChange,
+    PropertyReason,
+    Reason,
+    RewriteGroup,
+    SetProperties,
+)
 from zlayout.planner.diff import Decision, PlanOptions, decide
 from zlayout.planner.model import TablePlan
+from zlayout.planner.requirements import (
+    FilesAre,
+    LayoutIs,
+    PartitioningIs,
+    PropertyIs,
+    SchemaIs,
+    TableIs,
+    VersionIs,
+)
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.text import rewrite_text
 from zlayout.spec.model import ZorderColumn
+from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, PartitionField, TableState
 
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
@@ -31,6 +48,46 @@ def reasons(decision: Decision) -> dict[str, Reason]:
 
 def done(low: int, high: int, region: str = "east", group: int = 0, **more: int) -> File:
     return File(low, high, region, layout=0, group=group, **more)
+
+
+def test_a_plan_is_its_actions_in_order_and_what_they_require() -> None:
+    """Statistics are missing, the partitioning changes, and files of two partitions move to it as one group."""
+    files = state(File(0, 9, "east"), File(5, 20, "west"), done(30, 40, "west"))
+    column = replace(files.columns[0], stats=False, enable_stats=(("stats.a", "full"),))
+    observed = replace(files, columns=(column, *files.columns[1:]), properties={"stats.a": "none"})
+    spec = replace(SPEC, partition_by=(PartitionField("b"),))
+    decision = decide(spec, observed, ICEBERG)
+    set_properties, change, group = decision.plan.actions
+    assert set_properties == SetProperties(
+        (PropertyChange("stats.a", "none", "full", PropertyReason.NO_STATISTICS, "a"),)
+    )
+    assert change == ChangePartitioning(("region",), ("b",), full_rewrite=False, location=spec.mark("partition_by"))
+    assert isinstance(group, RewriteGroup)
+    assert (group.files, group.partitions, group.rows, group.bytes) == (3, 2, 300, 3 * TARGET)
+    assert (group.target_files, group.reason) == (3, Reason.PARTITIONING_CHANGED)
+    (digest,), _ = digests_of([observed.files])
+    assert decision.plan.requirements == (
+        TableIs("id-1"),
+        VersionIs(7),
+        SchemaIs("s1"),
+        LayoutIs(spec.layout.layout_id),
+        PartitioningIs(("region",)),
+        PropertyIs("stats.a", "none"),
+        FilesAre(group.id, digest),
+    )
+    assert (decision.partition_by, [len(g.files) for g in decision.groups]) == ((PartitionField("b"),), [3])
+
+
+def test_an_unchanged_table_has_no_actions() -> None:
+    plan = decide(SPEC, state(done(0, 9), done(0, 9)), DELTA).plan
+    assert (plan.status, plan.actions, plan.left_over) == ("unchanged", (), None)
+    assert {type(r) for r in plan.requirements} == {TableIs, VersionIs, SchemaIs, LayoutIs, PartitioningIs}
+
+
+def test_a_spec_that_does_not_fit_the_table_is_an_error_without_actions() -> None:
+    spec = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("gone"),)))
+    plan = decide(spec, state(File(0, 9)), DELTA).plan
+    assert (plan.status, plan.actions, plan.requirements) == ("error", (), ())
 
 
 def test_all_laid_out_by_one_rewrite_is_done_however_it_overlaps() -> None:
@@ -245,7 +302,7 @@ def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
             3.0,
             [
                 "zorder.range_ids has no effect: kd cuts at the values themselves",
-                "zorder.columns has no effect: one column has no use for weights",
+                "zorder.columns has no effect: one column ignores weights",
             ],
         ),
     ],

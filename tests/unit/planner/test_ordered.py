@@ -7,8 +7,9 @@ from dataclasses import replace
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.diff import decide
+from zlayout.planner.diff import decide, propose
 from zlayout.planner.ordered import differences
+from zlayout.planner.proposal import Proposal
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Ordering, TableState
 
@@ -76,6 +77,7 @@ def test_small_files_that_no_rewrite_would_mend_are_no_reason() -> None:
 
 
 def test_a_budget_chooses_among_them_too() -> None:
-    whole = decide(LINEAR, by_others(*MIXED), DELTA, options=PlanOptions(max_rewrite_bytes=2 * TARGET))
-    assert whole.offer is not None
-    assert max(int(g.files.bytes.sum()) for g in whole.groups) <= 2 * TARGET
+    proposal = propose(LINEAR, by_others(*MIXED), DELTA, options=PlanOptions(max_rewrite_bytes=2 * TARGET))
+    assert isinstance(proposal, Proposal)
+    assert proposal.savings is not None
+    assert max(candidate.action.bytes for candidate in proposal.candidates) <= 2 * TARGET

@@ -1,0 +1,155 @@
+"""Assembles the plan of one table from its proposal and the chosen candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zlayout.errors import Diagnostic
+from zlayout.planner import forecast, ordered
+from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, PropertyReason, Reason, SetProperties
+from zlayout.planner.budget import rest
+from zlayout.planner.candidates import Candidate
+from zlayout.planner.decision import Decision
+from zlayout.planner.model import ColumnForecast, LeftOver, Status, TablePlan
+from zlayout.planner.notes import cut_notes, scope_notes, unused_settings
+from zlayout.planner.proposal import Choice, Proposal
+from zlayout.planner.requirements import (
+    FilesAre,
+    LayoutIs,
+    PartitioningIs,
+    PropertyIs,
+    Requirement,
+    SchemaIs,
+    TableIs,
+    VersionIs,
+)
+from zlayout.planner.settings import compare_layout, partitioning
+from zlayout.spec.model import LayoutSpec
+from zlayout.spec.semantics import lacks_bounds
+from zlayout.table.histogram import size_histogram
+from zlayout.table.state import TableState
+
+
+def assemble(proposal: Proposal, choice: Choice) -> Decision:
+    """The decision to carry out the chosen candidates, with their pinned files where the status is `changes`."""
+    spec, state, kept = proposal.spec, proposal.state, [proposal.candidates[n] for n in choice.candidates]
+    left_over = _left_over(proposal, choice)
+    change = _partitioning(proposal, left_over)
+    lengthens = left_over is None or _all_lengthened(proposal, choice)
+    properties = tuple(p for p in proposal.properties if lengthens or p.reason is not PropertyReason.BOUNDS_CUT)
+    status = Status.REFUSED if choice.refusal else proposal.status
+    plan = describe(
+        spec,
+        state,
+        status,
+        actions=_actions(properties, change, kept),
+        requirements=_requirements(spec, state, properties, kept),
+        drift=compare_layout(spec, state, proposal.selection),
+        left_over=left_over,
+        decay=proposal.selection.decay,
+        columns=_columns(proposal, choice, left_over),
+        diagnostics=_diagnostics(proposal, choice, lengthens=lengthens),
+    )
+    if status is not Status.CHANGES:
+        return Decision(plan)
+    return Decision(plan, tuple(c.group for c in kept), partitioning(spec, state) if change else None)
+
+
+def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
+    """A plan with the facts of the table; `parts` are its other fields."""
+    files = state.files
+    return TablePlan(
+        table=str(spec.table),
+        format=state.format,
+        location=spec.location,
+        status=status,
+        settings=tuple(spec.layout.settings().items()),
+        files=len(files),
+        bytes=int(files.bytes.sum()),
+        rows=int(files.live_rows.sum()),
+        partitions=len(files.partitions),
+        size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
+        **parts,  # type: ignore[arg-type]
+    )
+
+
+def _left_over(proposal: Proposal, choice: Choice) -> LeftOver | None:
+    """What the budget leaves for later, None where that is nothing."""
+    left = rest(proposal, choice.candidates)
+    if proposal.whole is None or proposal.refusals or not left:
+        return None
+    return replace(
+        proposal.whole,
+        # The candidates may be less than all there is: new files without the groups that they belong to.
+        groups=max(len(proposal.candidates) - len(choice.candidates), 1),
+        files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
+        bytes=left,
+    )
+
+
+def _partitioning(proposal: Proposal, left_over: LeftOver | None) -> ChangePartitioning | None:
+    """The change of the partitioning. One that replaces every file is left over with them."""
+    change = proposal.partitioning
+    return None if change is not None and change.full_rewrite and left_over is not None else change
+
+
+def _all_lengthened(proposal: Proposal, choice: Choice) -> bool:
+    """Whether all groups that are rewritten for longer bounds are chosen: if not, bounds stay as long as they are."""
+    left = (c for n, c in enumerate(proposal.candidates) if n not in choice.candidates)
+    return all(candidate.action.reason is not Reason.BOUNDS_CUT for candidate in left)
+
+
+def _actions(
+    properties: tuple[PropertyChange, ...], change: ChangePartitioning | None, kept: Sequence[Candidate]
+) -> tuple[Action, ...]:
+    settings = (SetProperties(properties),) if properties else ()
+    return (*settings, *((change,) if change else ()), *(candidate.action for candidate in kept))
+
+
+def _requirements(
+    spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Candidate]
+) -> tuple[Requirement, ...]:
+    return (
+        TableIs(state.table_id),
+        VersionIs(state.version),
+        SchemaIs(state.schema_digest),
+        LayoutIs(spec.layout.layout_id),
+        PartitioningIs(tuple(map(str, state.partition_fields))),
+        *(PropertyIs(change.name, change.before) for change in properties),
+        *(FilesAre(candidate.action.id, candidate.digest) for candidate in kept),
+    )
+
+
+def _columns(proposal: Proposal, choice: Choice, left_over: LeftOver | None) -> tuple[ColumnForecast, ...]:
+    """The metrics now and after the chosen candidates."""
+    spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    found = (state.column(name) for name in spec.column_names)
+    boundless = [c.name for c in found if c is not None and lacks_bounds(c, state) and not c.enable_stats]
+    predicted = proposal.predictable and bool(proposal.candidates)
+    columns = forecast.columns(
+        proposal.now, selection.touched, selection.files, spec, predicted=predicted, boundless=boundless
+    )
+    if left_over is None or proposal.savings is None:
+        return columns
+    saved = proposal.savings[list(choice.candidates)].sum(axis=0)
+    known = predicted and bool(choice.candidates)
+    return tuple(
+        replace(column, predicted=column.touched - float(saved[n]) if known else None)
+        for n, column in enumerate(columns)
+    )
+
+
+def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tuple[Diagnostic, ...]:
+    spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    return (
+        *proposal.checked,
+        *proposal.refusals,
+        *state.notes,
+        *proposal.notes,
+        *unused_settings(spec),
+        *scope_notes(spec, selection, len(state.files.partitions)),
+        *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.hopeless),
+        *(() if selection.groups else ordered.note(spec, state)),
+        *((choice.refusal,) if choice.refusal else ()),
+    )
