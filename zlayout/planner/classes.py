@@ -1,4 +1,4 @@
-"""Files by class (a partition, a group, a candidate): sums and hulls over the files of each, without a loop."""
+"""Files grouped by class (partition, group or candidate): sums and hulls over the files of each, without a loop."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ FAR = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Files in the order of their class. files: int64[M]; present: int64[K], the classes that have any, of `count`;
-    start: int64[K], where the files of each begin."""
+    """Files in the order of their class.
+
+    files: int64[M]. present: int64[K], the classes with files, out of `count`. start: int64[K], where the files of each
+    begin.
+    """
 
     files: Index
     present: Index
@@ -26,7 +29,7 @@ class Classes:
     count: int
 
     def of(self, member: Bools) -> Classes:
-        """Of those files alone; member: bool[N]."""
+        """The classes of only those files; member: bool[N]."""
         kept = member[self.files]
         stop = np.append(self.start, len(self.files))
         before = np.concatenate(([0], np.cumsum(kept)))[stop]
@@ -34,17 +37,17 @@ class Classes:
         return Classes(self.files[kept], self.present[some], before[:-1][some], self.count)
 
     def numbers(self) -> Index:
-        """int64[count]: how many files each has."""
+        """int64[count]: the number of files of each class."""
         return self._spread(np.diff(self.start, append=len(self.files)), 0)
 
     def sums(self, values: NDArray[Any]) -> Floats:
-        """float64[count]: the sum of `values`, [N], over its files."""
+        """float64[count]: the sum of `values`, [N], over the files of each class."""
         return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
 
     def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
-        """int64[count] twice: the least `lo` and the largest `hi` of its files, FAR and NOWHERE where it has none.
+        """int64[count] twice: the smallest `lo` and the largest `hi` of each class, FAR and NOWHERE without files.
 
-        lo, hi: int64[N], NOWHERE for files that do not count.
+        lo, hi: int64[N], NOWHERE for files to ignore.
         """
         first = self._each(np.minimum, np.where(lo == NOWHERE, FAR, lo))
         return self._spread(first, FAR), self._spread(self._each(np.maximum, hi), NOWHERE)
@@ -60,7 +63,10 @@ class Classes:
 
 
 def classes_of(of: Index, count: int, files: Index | None = None) -> Classes:
-    """of: int64[M] below `count`, the class of each of `files` (int64[M]; None: all, 0..M - 1)."""
+    """Group files by class.
+
+    of: int64[M] below `count`, the class of each of `files` (int64[M]; None for all, 0..M - 1).
+    """
     order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
     ordered = of[order]
     start = np.flatnonzero(np.diff(ordered, prepend=-1))

@@ -1,7 +1,8 @@
-"""Are text bounds cut so short that files cannot be told apart by them? docs/adr/0004-cut-bounds.md
+"""Finds text bounds that are truncated so much that they do not distinguish files: docs/adr/0004-cut-bounds.md
 
-A cut lower bound is a prefix of the smallest value, a cut upper one lies just above a prefix of the largest. Where the
-values agree in as many characters as writers keep, all files have the same bounds, and no layout can skip by them.
+A truncated lower bound is a prefix of the smallest value, a truncated upper bound lies just above a prefix of the
+largest. Where values agree in as many characters as writers keep, all files have equal bounds: they are indistinct, and
+no layout lets queries skip files by them.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableSta
 
 Bools = NDArray[np.bool_]
 
-# Share of files with equal cut bounds from which on the cut is what keeps queries from skipping.
+# Share of files with equal truncated bounds from which on truncation is what prevents skipping.
 SHARED = 0.25
-# Values that agree in this share of a bound leave too little of it to order them by (hashes agree in nothing).
+# Share of a bound in which values may agree; if they agree in more, too little is left to order them by.
 AGREE = 0.25
-# A layout by several columns gives equal bounds to N^((d-1)/d) files; only more than that is the cut's doing.
+# A layout by several columns gives equal bounds to N^((d-1)/d) files; only more than that is due to truncation.
 BEYOND_LAYOUT = 1.5
 
 
 def examine(files: FileTable, column: str) -> CutBounds | None:
-    """What the cut does to a column in these files; None where nothing is cut, or the cut leaves enough.
+    """How the bounds of a column are truncated in these files; None where they are not, or enough is left.
 
-    Enough is left when most cut bounds differ and the values do not begin alike, as with hashes. The bounds of files
-    that are not laid out say little of the values between them, so that a doubt counts as too little.
+    Enough is left when most truncated bounds differ and the values have no long common prefix, as with hashes. Bounds
+    of files that are not laid out say little about the values between them, so that a doubt counts as too little.
     """
     bounds = files.bounds.get(column)
     if bounds is None or not len(files):
@@ -53,10 +54,10 @@ def examine(files: FileTable, column: str) -> CutBounds | None:
 
 
 def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
-    """bool[P]: partitions where a longer cut would let queries skip, though every file may be laid out.
+    """bool[P]: partitions with indistinct bounds, where longer bounds would let queries skip.
 
-    Only for columns whose cut the plan can lengthen: what is written after that is as good as it gets, so that a
-    rewrite for this reason is never planned twice.
+    Only columns whose bounds the plan can make longer count. Files written after that are as good as they can be, so
+    that a rewrite for this reason is never planned twice.
     """
     blind = np.zeros(len(state.files.partitions), bool)
     for column in _columns(spec, state):
@@ -66,7 +67,7 @@ def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
 
 
 def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutBounds, ...]:
-    """The columns of the files about to be rewritten (int64 indices) whose new bounds should be longer."""
+    """The columns whose bounds should be longer in the rewritten files; chosen: int64 indices of these, by group."""
     columns = [column.name for column in _columns(spec, state) if column.longer_bounds]
     if not chosen or not columns:
         return ()
@@ -77,7 +78,7 @@ def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -
 
 
 def _examine_blind(files: FileTable, column: str, keys: int) -> CutBounds | None:
-    """The same of the partitions that are blind by themselves, which others with more files would outvote."""
+    """As `examine`, for only the partitions with indistinct bounds, which others with more files would hide."""
     if column not in files.bounds:
         return None
     inside = np.flatnonzero(_blind(files, column, keys)[files.partition])
@@ -85,7 +86,7 @@ def _examine_blind(files: FileTable, column: str, keys: int) -> CutBounds | None
 
 
 def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutBounds, ...]:
-    """Columns that cannot be skipped by although the table's own settings keep long bounds already."""
+    """Columns with indistinct bounds although the table keeps long bounds already."""
     found = []
     for column in _columns(spec, state):
         if column.longer_bounds or column.name not in state.files.bounds:
@@ -102,7 +103,7 @@ def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
 
 
 def _blind(files: FileTable, column: str, keys: int) -> Bools:
-    """bool[P]: where at least SHARED of the files hold one and the same cut prefix, beyond what a layout leaves."""
+    """bool[P]: where at least SHARED of the files have one and the same truncated prefix, more than a layout leaves."""
     bounds = files.bounds[column]
     count = len(files.partitions)
     number = np.bincount(files.partition, minlength=count)
@@ -117,7 +118,7 @@ def _blind(files: FileTable, column: str, keys: int) -> Bools:
 
 
 def _one_prefix(bounds: ColumnBounds) -> Bools:
-    """bool[N]: files whose lower and upper bound are one cut prefix, but for the upper one's last character."""
+    """bool[N]: files whose two bounds are one truncated prefix, except for the last character of the upper one."""
     one = np.zeros(len(bounds.lower), bool)
     cut = _cut(bounds)
     lengths = _length(bounds.lower)
@@ -130,7 +131,7 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
 
 
 def _cut(bounds: ColumnBounds) -> Bools:
-    """bool[N]: cut, and not the one value of its file (which is what equal bounds mean)."""
+    """bool[N]: truncated bounds that differ. (Equal ones mean that the file has one value, whole.)"""
     if not is_text(bounds.lower.type):
         return np.zeros(len(bounds.lower), bool)
     differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)
@@ -138,14 +139,14 @@ def _cut(bounds: ColumnBounds) -> Bools:
 
 
 def _sharing(partition: NDArray[np.int32], side: pa.Array, cut: Bools) -> int:
-    """How many of the cut bounds of one side some other file of the partition has, too."""
+    """How many of the truncated bounds of one side another file of the partition has too."""
     rows = np.flatnonzero(cut)
     sizes = np.bincount(distinct_rows([partition[rows], _codes(side.take(pa.array(rows)))])[1])
     return int(sizes[sizes > 1].sum())
 
 
 def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
-    """How many characters (bytes) the smallest and the largest bound of the cut files have in common."""
+    """The length (characters or bytes) of the common prefix of the smallest and the largest truncated bound."""
     index = pa.array(np.flatnonzero(cut))
     low = pc.min_max(bounds.lower.take(index))["min"].as_py()
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
@@ -155,7 +156,7 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
 
 
 def _length(side: pa.Array) -> Int64:
-    """int64[N] characters (bytes for binary), -1 for no bound."""
+    """int64[N]: characters (bytes for binary), -1 for no bound."""
     lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
     found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found

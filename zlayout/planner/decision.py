@@ -13,9 +13,10 @@ from zlayout.table.state import PartitionField
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """allow_full_rewrite: a change of partitioning may replace every file of a Delta table.
+    """What a plan may do.
 
-    max_rewrite_bytes: how many bytes of files a run may rewrite, None for as many as it takes.
+    allow_full_rewrite: a change of the partitioning may replace every file of a Delta table. max_rewrite_bytes: the
+    bytes of files that a run may rewrite, None for no limit.
     """
 
     allow_full_rewrite: bool = False
@@ -34,7 +35,7 @@ class Decision:
     partition_by: tuple[PartitionField, ...] | None = None
 
     def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
-        """The decision as an order for a backend."""
+        """The decision as a work order."""
         plan = self.plan
         return Work(
             table=spec.table,

@@ -1,4 +1,4 @@
-"""touched, depth and floor of a table now, and what a rewrite of chosen files would leave: from metadata alone."""
+"""Metrics of a table now, and the forecast of what a rewrite leaves: from metadata alone."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Index = NDArray[np.int64]
 
 # touched / floor of a fresh layout, by curve and number of columns: simulated on uniform keys (docs/curves.md).
 _LOSS = {"kd": (1.0, 1.03, 1.04, 1.05), "hilbert": (1.0, 1.23, 1.25, 1.22), "zorder": (1.0, 1.7, 1.55, 1.44)}
-# What a layout by several columns leaves depends on how the number of files splits among them, by some hundredths to
-# either side. The yardstick is the low end, so that what is measured against it is never too small.
-_LUCKY = 0.95
+# What a layout by several columns leaves varies by a few percent with how the number of files splits among the columns.
+# Ratios use the low end of that range, so that they are never too small.
+_LOW_END = 0.95
 DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The metrics of a table's z-order columns now.
+    """The metrics of a table's d z-order columns now, and what a rewrite of each of P partitions would leave.
 
-    ratio: float64[P], per partition the mean over columns of touched beside what rewriting it would leave at best.
-    touched, ideal, distinct: float64[P, d], now, what a rewrite of each partition would leave, and distinct values.
-    files, targets: int64[P], files now and after a rewrite.
+    ratio: float64[P], touched divided by the best that a rewrite can leave, mean over the columns. touched: float64[P,
+    d], now; ideal: float64[P, d], after a rewrite. distinct: float64[P, d], distinct values. files, targets: int64[P],
+    number of files now and after a rewrite.
     """
 
     metrics: tuple[ColumnMetrics, ...]
@@ -47,12 +47,12 @@ class Measured:
 
     @property
     def reaches(self) -> tuple[Reach, ...]:
-        """One for each column, or none: they are kept only of tables that zlayout laid out at least in part."""
+        """One for each column; none unless zlayout laid out at least a part of the table."""
         return tuple(m.reach for m in self.metrics if m.reach is not None)
 
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
-    """Measure the spec's columns; partitions are measured apart."""
+    """Measure the z-order columns of the spec, each partition by itself."""
     metrics = layout_metrics(files, spec.layout.weights, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
     partition = files.partition.astype(np.int64)  # once for all sums
@@ -68,10 +68,10 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
 
 
 def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
-    """float64[P]: touched beside a yardstick, both float64[P, d], as the mean over columns; 1 where that is 0.
+    """float64[P]: touched divided by `yardstick`, both float64[P, d], mean over the columns; 1 where that is 0.
 
-    It is what is compared with a tolerance. Running sums pass through all partitions, and what they lose of a digit
-    must not decide in one of them: so it is rounded.
+    It is rounded before it is compared with a tolerance: rounding errors of the running sums over all partitions must
+    not decide about one of them.
     """
     ratios = np.divide(touched, yardstick, out=np.ones_like(touched), where=yardstick > 0)
     mean: Floats = ratios.mean(axis=1).round(DECIMALS)
@@ -81,11 +81,15 @@ def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
 def columns(
     now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool, boundless: Collection[str] = ()
 ) -> tuple[ColumnForecast, ...]:
-    """The metrics for the plan: now, predicted for after it, and the floor of as many files as there will be then.
+    """The metrics of the plan: now, the forecast, and the floor of as many files as the forecast has.
 
-    touched: float64[P, d] and files: int64[P], what each partition is predicted to have after the plan. predicted:
-    whether that tells anything (something is rewritten, and the engine orders by the spec's curve). boundless: columns
-    that have no bounds, whatever is rewritten, so that every query opens all files.
+    Args:
+        now: the metrics now.
+        touched: float64[P, d], predicted for each partition.
+        files: int64[P], predicted for each partition.
+        spec: the declared layout.
+        predicted: whether the forecast applies: something is rewritten, and the engine orders by the curve.
+        boundless: columns that have no bounds whatever is rewritten, so that every query opens all files.
     """
     lowest = floor(files, tuple(spec.layout.weights.values()), now.distinct).sum(axis=0)
     after = touched.sum(axis=0)
@@ -111,7 +115,7 @@ def columns(
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One column of the files that the declared layout's rewrites left: touched as plan predicts it, and as it is."""
+    """touched of one column over laid-out partitions: as predicted by the plan, and as measured."""
 
     column: str
     predicted: float
@@ -119,10 +123,12 @@ class Promise:
 
 
 def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], int]:
-    """What `columns` predicts for the partitions that one rewrite each has laid out whole, beside what they touch.
+    """The prediction and the measurement for each column, over partitions that a single rewrite laid out whole.
 
-    The prediction is made again from metadata, by the same rule and for as many files as there are, so that nothing
-    has to be kept. Also how many partitions there are of that kind.
+    The prediction is made again from metadata, by the rule of `columns` and for the files that there are.
+
+    Returns:
+        One promise for each column, and the number of such partitions.
     """
     ours = laid_out(spec, files)
     count = max(len(files.partitions), 1)
@@ -142,8 +148,8 @@ def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], i
 
 
 def best_touched(ideal: Floats) -> Floats:
-    """float64[P, d]: the least that a rewrite can be expected to leave, where `ideal` is what it leaves on average."""
-    return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LUCKY * ideal, 1.0), ideal)
+    """float64[P, d]: the lowest touched that a rewrite can be expected to leave; `ideal` is its mean."""
+    return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LOW_END * ideal, 1.0), ideal)
 
 
 def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
@@ -153,7 +159,7 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
     """
     d = len(layout.columns)
     if layout.curve == "linear":
-        # Sorted by the first column: it is cut into runs, the others stay spread over all files.
+        # Sorted by the first column, which is divided into runs; the values of the others remain in all files.
         first = floor(targets, (1.0,), distinct[:, :1])
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)

@@ -1,12 +1,11 @@
-"""What to rewrite in partitions that decayed: new files, with as few laid-out ones as restore the tolerance.
+"""Selects what to rewrite in decayed partitions: new files, and as few laid-out files as restore the tolerance.
 
-docs/adr/0006-incremental-rewrites.md has the reasoning. All partitions are searched at once; a step of the search is
-an array operation over all candidates, so that a hundred thousand decayed partitions cost about what one costs.
+docs/adr/0006-incremental-rewrites.md explains why. All partitions are searched together; every step is an array
+operation over all candidates, so that the cost depends on the number of files and not on that of partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,131 +13,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlayout.planner.classes import Classes, classes_of
-from zlayout.planner.forecast import best_touched, ideal_touched, mean_ratio
-from zlayout.planner.partitions import SMALL, Bools, FileFacts, Floats, Index
+from zlayout.planner.decayed import Decayed, touched_of_new
+from zlayout.planner.forecast import mean_ratio
+from zlayout.planner.partitions import SMALL, Bools, Floats, Index
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.metrics import rows_with_value
-from zlayout.table.reach import Reach, reach
+from zlayout.table.reach import Reach
 from zlayout.table.side_by_side import side_by_side
-from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# A rewrite must leave this part of the tolerance for what comes next, and for what the prediction is off by.
+# Share of the tolerance that a rewrite must leave unused, for later appends and for the error of the prediction.
 RESERVE = 0.1
-# A layout that falls short of theory by less than this factor, mean over its columns, is as theory has it.
-SHORT = 1.1
-RESTORED_FIRST = 1e15
-
-
-@dataclass(frozen=True, slots=True)
-class Decayed:
-    """The files of the partitions to look at, measured.
-
-    files: their partitions are numbered 0..P - 1 in `partition` (int64[N]); facts: of the same files.
-    live_bytes: float64[N], what a rewrite leaves of each file's bytes; whole ones, which add up exactly in any order.
-    reaches: one for each z-order column. touched: float64[P, d], now. achievable: float64[P, d], touched at best if the
-    partition were rewritten whole, as far as its largest rewrite tells. calibration: float64[P, d], that over what
-    theory promises, 1 where it is near. targets: int64[P], files after a whole rewrite. distinct: float64[P, d].
-    """
-
-    files: FileTable
-    partition: Index
-    facts: FileFacts
-    live_bytes: Floats
-    reaches: tuple[Reach, ...]
-    touched: Floats
-    achievable: Floats
-    calibration: Floats
-    targets: Index
-    distinct: Floats
-
-    @property
-    def ratio(self) -> Floats:
-        """float64[P]: touched beside what is achievable, mean over the columns."""
-        return mean_ratio(self.touched, self.achievable)
+# Factor by which a candidate that does not restore the tolerance scores worse than any that does.
+NOT_RESTORED = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What to rewrite in each of P partitions. chosen: bool[N] files. touched: float64[P, d], files: int64[P] after."""
+    """What to rewrite in each of P partitions.
+
+    chosen: bool[N], the files. touched: float64[P, d] and files: int64[P], predicted for after the rewrite.
+    """
 
     chosen: Bools
     touched: Floats
     files: Index
 
 
-def measure_decayed(
-    files: FileTable,
-    facts: FileFacts,
-    spec: LayoutSpec,
-    targets: Index,
-    distinct: Floats,
-    partition: Index,
-    reaches: tuple[Reach, ...] = (),
-) -> Decayed:
-    """Measure the files, and what a rewrite can achieve: no more than the largest one of the partition did.
-
-    Columns that hang together, have few values or heavy ones make a layout that falls short of theory. What a finished
-    rewrite left says so; without it, each append would ask for a rewrite of the whole that cannot help.
-    reaches: of the columns in these files, where they are known already.
-    """
-    reaches = reaches or tuple(side_by_side(_reach(files, partition, len(targets)), spec.column_names, len(files)))
-    touched = np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1)
-    best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
-    calibration = _calibration(files, facts, spec, partition, distinct, reaches)
-    live = _live_bytes(files)
-    return Decayed(files, partition, facts, live, reaches, touched, best * calibration, calibration, targets, distinct)
-
-
-def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str], Reach]:
-    owner = partition.astype(np.int32)
-    return lambda column: reach(files, column, rows_with_value(files, column), owner, partitions)
-
-
-def _live_bytes(files: FileTable) -> Floats:
-    live = files.bytes.astype(np.float64)
-    some = np.flatnonzero((files.deleted > 0) & (files.rows > 0))
-    live[some] *= files.live_rows[some] / files.rows[some]
-    return np.rint(live, out=live)
-
-
-def _calibration(
-    files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
-) -> Floats:
-    """float64[P, d]: what the largest group of each partition touches of its own rows, over its ideal; 1 if near it."""
-    groups = int(facts.group.max(initial=-1)) + 1
-    if not groups:
-        return np.ones_like(distinct)
-    size = np.bincount(facts.group + 1, files.bytes)[1:]
-    owner = np.empty(groups + 1, np.int64)  # the last is that of -1, no group
-    owner[facts.group] = partition
-    by_size = np.lexsort((size, owner[:-1]))
-    last = np.append(owner[by_size][1:] != owner[by_size][:-1], True)
-    largest = np.zeros(groups + 1, bool)
-    largest[by_size[last]] = True
-    base = largest[facts.group]
-    number = counts(partition[base], len(distinct))
-    ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
-
-    def alone(column: tuple[str, Reach]) -> Floats:
-        return column[1].touched_among(base, rows_with_value(files, column[0]))
-
-    columns = tuple(zip(spec.column_names, reaches, strict=True))
-    touched = np.stack(side_by_side(alone, columns, len(files)), axis=1)
-    # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: that is no falling short.
-    short = mean_ratio(touched, ideal) > SHORT
-    return np.where(short[:, None], np.maximum(touched / ideal, 1.0), 1.0)
-
-
 def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
-    """Choose the files to rewrite in every partition. pending: bool[N], files that must be among them, as all are that
-    belong to no group.
+    """Choose the files to rewrite in every partition.
 
-    Candidates are the pending files with the 0, 1, 2, ... smallest groups of the partition, whole or only those of
-    their files that meet the pending ones in every column. Of those that are predicted to restore the tolerance, the
-    one that costs the fewest bytes for each unit of tolerance that it leaves: to leave more means to come back later.
-    Where none of at most `most_bytes` restores it, the one that gains most for its bytes; just the pending files where
-    these are too many by themselves.
+    Candidates are the pending files with the 0, 1, 2, ... smallest laid-out groups of the partition; either whole
+    groups, or only those of their files whose intervals meet the pending files in every column. Among the candidates
+    that are predicted to restore the tolerance, the one with the fewest bytes for each unit of tolerance that it leaves
+    unused wins: the more it leaves, the later is the next rewrite. Where none of at most `most_bytes` restores the
+    tolerance, the one with the largest gain for its bytes wins, and only the pending files where these alone have more.
+
+    Args:
+        decayed: the files and their metrics.
+        pending: bool[N], files that must be rewritten; all files without a laid-out group are.
+        spec: the declared layout.
+        most_bytes: the limit of one rewrite.
     """
     units = _units(decayed, pending)
     everything = classes_of(_rows(decayed, pending, units), units.candidates)
@@ -162,37 +76,13 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
     )
 
 
-def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:
-    """float64[count, d]: by how much touched falls when each group is rewritten by itself.
-
-    group: int64[N] below `count`, -1 for files that stay. A group whose files are in several partitions (they will be
-    partitioned anew) saves nothing that could be told.
-    """
-    members = np.flatnonzero(group >= 0)
-    groups = classes_of(group[members], count, members)
-    written = np.maximum(np.rint(groups.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
-    first, last = groups.hull(decayed.partition, decayed.partition)
-    partition = np.maximum(last, 0)
-    fresh = _fresh(decayed, written, partition, spec)
-    saves = np.empty_like(fresh)
-    for column, measured in enumerate(decayed.reaches):
-        after = fresh[:, column] * measured.between(partition, *groups.hull(measured.lo, measured.hi))
-        saves[:, column] = groups.sums(measured.share) - after
-    return np.where((first == last)[:, None], saves, 0.0)
-
-
-def _fresh(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
-    """float64[K, d]: touched, of their own rows, of `written` new files in each `partition`."""
-    fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.calibration[partition]
-    return np.minimum(np.maximum(fresh, 1.0), written[:, None])
-
-
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """The groups that have files which are not pending, in order of (partition, bytes). group, partition: int64[U].
-    start: int64[P + 1], the first unit of each partition.
+    """The laid-out groups that have files which are not pending, in order of (partition, bytes).
 
-    Candidates are numbered with them: of each partition the one without groups, then one more for each unit."""
+    group, partition: int64[U]. start: int64[P + 1], the first unit of each partition. Candidates are numbered along
+    with the units: for each partition the candidate without groups, then one for each unit that is added.
+    """
 
     group: Index
     partition: Index
@@ -215,8 +105,11 @@ class _Units:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The best candidate of each partition: its score (infinity: none is any use), how many groups it takes of which
-    it rewrites the files that it was given, and what it leaves."""
+    """The best candidate of each partition.
+
+    score: lower is better, infinity where no candidate helps. step: how many groups it rewrites. touched, after: the
+    touched and the number of files that it leaves.
+    """
 
     score: Floats
     step: Index
@@ -236,14 +129,14 @@ def _units(decayed: Decayed, pending: Bools) -> _Units:
 
 
 def _rows(decayed: Decayed, pending: Bools, units: _Units) -> Index:
-    """int64[N]: the first candidate of its partition that has the file."""
+    """int64[N]: the first candidate of the partition that contains the file."""
     place = np.zeros(len(decayed.files) + 1, np.int64)
     place[units.group] = units.candidate
     return np.where(pending, units.without[decayed.partition], place[decayed.facts.group])
 
 
 def _meets(decayed: Decayed, pending: Bools) -> Bools:
-    """bool[N]: files whose intervals meet the hull of their partition's pending files in every column."""
+    """bool[N]: files whose intervals intersect the hull of the partition's pending files in every column."""
     meets, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
     partitions = classes_of(decayed.partition[waiting], len(decayed.targets), waiting)
     for measured in decayed.reaches:
@@ -256,8 +149,11 @@ def _meets(decayed: Decayed, pending: Bools) -> Bools:
 def _left_alone(
     decayed: Decayed, pending: Bools, meets: Bools, units: _Units, spec: LayoutSpec
 ) -> tuple[Floats, Floats]:
-    """float64[U + P] twice: how many more small files each candidate leaves than the one before, because they were one
-    of several of their rewrite and are the only one now. For candidates of whole groups, and of what meets of them."""
+    """float64[U + P] twice: how many more small files each candidate leaves than the one before.
+
+    A small file does not count while it is one of several of its rewrite; it does once it is the only one left. The
+    first result is for candidates of whole groups, the second for those of the files that meet the pending ones.
+    """
     facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
     spared = ~facts.small & (decayed.files.bytes < SMALL * spec.layout.target_size)
     if not spared.any():
@@ -266,7 +162,7 @@ def _left_alone(
     candidate = np.concatenate((units.without[units.partition], units.candidate))
 
     def alone(left: Bools) -> Floats:
-        """float64[U]: 1 where all that is left of the group is a file that was spared so far."""
+        """float64[U]: 1 where a single small file is left of the group that did not count before."""
         weights = sums(facts.group[left], groups, weight[left])[units.group]
         return np.where(weights == 1, 1.0, 0.0)
 
@@ -280,9 +176,10 @@ def _left_alone(
 def _candidates(
     decayed: Decayed, pending: Bools, units: _Units, rows: Classes, alone: Floats, spec: LayoutSpec, most_bytes: float
 ) -> _Best:
-    """Evaluate for each partition the pending files with its k smallest groups, k = 0..U_p: row start + p + k.
+    """Evaluate the candidates of each partition p: the pending files with its k smallest groups, k = 0..U_p.
 
-    rows: the files by the first candidate that has them. alone: see `_left_alone`.
+    Candidate k of partition p has the number start[p] + p + k. rows: the files by the first candidate that contains
+    them. alone: see `_left_alone`.
     """
     files, partitions = decayed.files, len(decayed.targets)
     total = rows.count
@@ -291,7 +188,7 @@ def _candidates(
     step = np.arange(total) - first[owner]
 
     def along(each: NDArray[Any]) -> NDArray[Any]:
-        """[total]: the sum over each candidate, from the sums over its rows."""
+        """[total]: the sum over all files of each candidate, from the sums over those that it adds."""
         so_far = np.cumsum(each)
         before = np.where(first > 0, so_far[first - 1], 0)
         return so_far - before[owner]
@@ -303,33 +200,33 @@ def _candidates(
     after = whole[owner] - number + written
     small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(rows.sums(decayed.facts.small))
     small += along(alone) + ((written == 1) & (kept_size < SMALL * spec.layout.target_size))
-    fresh = _fresh(decayed, written, owner, spec)
+    fresh = touched_of_new(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
         inside = measured.between(owner, *_growing_hull(measured, rows, owner))
         kept = decayed.touched[owner, column] - along(rows.sums(measured.share))
         touched[:, column] = kept + fresh[:, column] * inside
     ratio = mean_ratio(touched, decayed.achievable[owner])
-    # with nothing pending, one group alone would be rewritten as it is
+    # With nothing pending, one group alone would be rewritten to what it is.
     waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])
     everything = number == whole[owner]
     limit = spec.tolerance.touched
     restores = (ratio <= 1 + (1 - RESERVE) * (limit - 1)) & (small <= spec.tolerance.small_files * after)
     useful &= size <= most_bytes
-    if spec.max_group_size is not None:  # parts that an earlier run left may fit together by now: it accepted them
+    if spec.max_group_size is not None:  # parts that an earlier run left may fit together now; it accepted them
         useful &= waiting[owner]
     score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
     gain = decayed.ratio[owner] - ratio
     helps = useful & waiting[owner] & (gain > 0)
-    score = np.where(np.isinf(score) & helps, RESTORED_FIRST * size / np.maximum(gain, 1e-9), score)
+    score = np.where(np.isinf(score) & helps, NOT_RESTORED * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
     return _Best(score[best], step[best], touched[best], after[best])
 
 
 def _growing_hull(measured: Reach, rows: Classes, owner: Index) -> tuple[Index, Index]:
-    """int64[total] twice: the hull of each candidate, which holds the hull of the one before in its partition."""
+    """int64[total] twice: the hull of each candidate, which contains that of the candidate before in its partition."""
     lo, hi = rows.hull(measured.lo, measured.hi)
-    # Points rise from partition to partition: the largest so far is never one of another partition once there is one.
+    # Points increase from partition to partition, so that a running maximum never keeps one of an earlier partition.
     apart = owner * (2 * measured.points + 4)
     return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)

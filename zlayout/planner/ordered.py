@@ -1,6 +1,6 @@
-"""Tables that zlayout never laid out and that say themselves how others ordered them.
+"""Tables with an external ordering, of which zlayout laid out nothing.
 
-Their files carry no record to go by, so the table's word is compared with the spec, and its files are measured.
+Their files have no layout record. The reported ordering is compared with the spec, and the files are measured.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from zlayout.table.state import PartitionField, TableState
 
 
 def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
-    """Where the order that the table says it has is not the declared one; empty where it says nothing."""
+    """The settings in which the external ordering differs from the spec; empty where none is reported."""
     if (ordering := state.ordering) is None:
         return ()
     has = (
         ("zorder.columns", list(ordering.columns), list(spec.column_names)),
-        # by one column, every curve is a plain sort
+        # By one column, every curve is a plain sort.
         ("zorder.curve", ordering.curve, ordering.curve if len(ordering.columns) == 1 else spec.layout.curve),
     )
     return tuple(SettingDrift(key, before, after, spec.mark(key)) for key, before, after in has if before != after)
 
 
 def as_declared(spec: LayoutSpec, state: TableState) -> bool:
-    """Whether the table says that it is ordered by the declared columns and curve."""
+    """Whether the table reports that it is ordered by the declared columns and curve."""
     return state.ordering is not None and not differences(spec, state)
 
 
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
-    """How far the files of such a table are from what a rewrite would leave: the worst partition of each measure."""
+    """How far the files of such a table are from what a rewrite would leave: each measure of the worst partition."""
     facts, _ = partition_facts(spec, state, state.partition_fields, file_facts(spec, state.files))
     mine, several = facts.in_scope, facts.files > 1
     tolerance = spec.tolerance
@@ -56,9 +56,9 @@ def select(
     blind: Bools,
     most_bytes: int | None,
 ) -> Selection:
-    """As `zlayout.planner.select.select`, but nothing of a table that others ordered as declared while in tolerance.
+    """As `zlayout.planner.select.select`, but nothing while the table is ordered as declared and within tolerance.
 
-    All of it or nothing: once zlayout laid out a part, the table's own word no longer counts for the rest.
+    Everything or nothing is selected: once zlayout has laid out a part, the reported ordering does not count any more.
     """
     selection = by_record(spec, state, fields, now, blind, most_bytes)
     if selection.moves or blind.any() or not as_declared(spec, state):
@@ -70,9 +70,9 @@ def select(
 
 
 def note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
-    """ZL408, for such a table that is left as it is."""
+    """ZL408 for a table that is ordered as declared and not changed."""
     if state.ordering is None or not as_declared(spec, state):
         return ()
-    message = f"its order is from {state.ordering.source}, and as good as declared: zlayout leaves it alone"
-    hint = "it is laid out once it is past its tolerance, or when the table no longer says how it is ordered"
+    message = f"its order is from {state.ordering.source} and as declared: zlayout does not change it"
+    hint = "it is laid out once it is above its tolerance, or when the table no longer reports an order"
     return (Diagnostic("ZL408", message, "note", hint, spec.mark("zorder.columns")),)

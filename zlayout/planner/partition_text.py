@@ -1,4 +1,4 @@
-"""A partition as people write it: l_month=2026-01, region=EU."""
+"""The text of a partition for people: l_month=2026-01, region=EU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pair(field: PartitionField, value: Any) -> str:
 
 
 def _value(transform: str, value: Any) -> str:
-    """Iceberg's ordinals from 1970 as calendar text; everything else as it prints."""
+    """Iceberg's ordinals from 1970 as calendar text, any other value by str()."""
     if value is None:
         return "null"
     if not isinstance(value, int):
@@ -36,6 +36,6 @@ def _value(transform: str, value: Any) -> str:
                 return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
             case "hour":
                 return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
-    except OverflowError:  # a day that no calendar has
+    except OverflowError:  # outside of the calendar
         pass
     return str(value)

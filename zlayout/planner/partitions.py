@@ -1,4 +1,4 @@
-"""What the files of each partition look like beside the spec: one row for each partition, no loop over files."""
+"""Facts of partitions and files relative to the spec, as columns: one row per partition or file, no loops."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# A file this many times the target is split; below half the target it counts as small.
+# Multiples of the target size: a file above the first is oversized, one below the second is small.
 OVERSIZE = 1.5
 SMALL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """One row for each partition (length P): what its files look like beside the spec.
+    """Facts of each of P partitions relative to the spec.
 
-    current: partitioned as declared. laid, stale: how many of its `files` carry the spec's layout id, or another.
-    groups: how many rewrites the laid-out files come from. Shares are of rows (unclustered, deleted) or files (small).
+    current: partitioned as declared. in_scope: selected by `where`. files: number of live files; laid, outdated: of
+    those with the layout id of the spec, or with another. groups: number of laid-out groups. bytes: of all files.
+    unclustered, deleted: share of rows. small: share of files.
     """
 
     current: Bools
     in_scope: Bools
     files: Index
     laid: Index
-    stale: Index
+    outdated: Index
     groups: Index
     bytes: Floats
     unclustered: Floats
@@ -44,35 +45,36 @@ class PartitionFacts:
 
     @property
     def mixed(self) -> Bools:
-        """bool[P]: laid out in part, or by several rewrites. Only these can decay in touched and small files."""
+        """bool[P]: laid out in part, or by several rewrites. Only in these can touched and small files decay."""
         return (self.laid > 0) & ((self.laid < self.files) | (self.groups > 1))
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One row for each file (length N).
+    """Facts of each of N files relative to the spec.
 
-    laid: carries the spec's layout id. group: int64, equal for the laid-out files of one rewrite in one partition, -1
-    for the others. small: far below the target size, and another rewrite would mend that.
+    laid: has the layout id of the spec. outdated: has another one. group: int64[N], the laid-out group of the file, -1
+    for none. small: far below the target size, and another rewrite could make it larger.
     """
 
     laid: Bools
-    stale: Bools
+    outdated: Bools
     group: Index
     small: Bools
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
-    """bool[N]: the files that carry the spec's layout id."""
+    """bool[N]: the files that have the layout id of the spec."""
     ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
     laid: Bools = ours[files.layout]
     return laid
 
 
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
-    """What each file is beside the spec.
+    """The facts of each file.
 
-    A small file counts unless it is one of several of its rewrite: that rewrite knew the target and could do no better.
+    A file does not count as small where its rewrite wrote several: that rewrite knew the target size and could not make
+    larger ones.
     """
     laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
@@ -91,7 +93,7 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
 def partition_facts(
     spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], facts: FileFacts
 ) -> tuple[PartitionFacts, int]:
-    """The facts of every partition, and how many partitions `where` cuts through (those are out of scope)."""
+    """The facts of every partition, and the number of partially matched partitions (these are out of scope)."""
     files = state.files
     count = len(files.partitions)
     in_scope, straddling = scope(spec, state)
@@ -99,16 +101,16 @@ def partition_facts(
     number, rows = counts(partition, count), sums(partition, count, files.rows)
 
     def among(chosen: Bools) -> tuple[Index, Index]:
-        """Some of the files, and the partition of each."""
+        """The chosen files, and the partition of each."""
         index = np.flatnonzero(chosen)
         return index, partition[index]
 
     def share(chosen: Bools, values: NDArray[np.int64]) -> Floats:
-        """Of the partition's rows, those that the chosen files have as `values`."""
+        """Sum of `values` over the chosen files of each partition, as a share of its rows."""
         index, owner = among(chosen)
         return _share(sums(owner, count, values[index]), rows)
 
-    laid, stale, small = (among(chosen)[1] for chosen in (facts.laid, facts.stale, facts.small))
+    laid, outdated, small = (among(chosen)[1] for chosen in (facts.laid, facts.outdated, facts.small))
     owner = np.zeros(int(facts.group.max(initial=-1)) + 1, np.int64)
     owner[facts.group[facts.laid]] = laid
     found = PartitionFacts(
@@ -116,7 +118,7 @@ def partition_facts(
         in_scope=in_scope,
         files=number,
         laid=counts(laid, count),
-        stale=counts(stale, count),
+        outdated=counts(outdated, count),
         groups=counts(owner, count),
         bytes=sums(partition, count, files.bytes),
         unclustered=share(~facts.laid, files.rows),
@@ -127,7 +129,7 @@ def partition_facts(
 
 
 def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
-    """bool[P]: the partitions all of whose rows satisfy `where`; and how many it cuts through or cannot tell."""
+    """bool[P]: the partitions whose rows all satisfy `where`; and how many match in part or cannot be decided."""
     partitions = state.files.partitions
     if spec.where is None:
         return np.ones(len(partitions), dtype=bool), 0
@@ -137,7 +139,7 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
 
 
 def target_files(files: FileTable, target_size: int) -> int:
-    """How many files of target_size bytes hold the live rows of `files`; at least one."""
+    """The number of files of target_size bytes that hold the live rows of `files`; at least one."""
     rows = int(files.rows.sum())
     live = int(files.live_rows.sum()) / rows if rows else 1.0
     return max(1, round(int(files.bytes.sum()) * live / target_size))

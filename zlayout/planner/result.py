@@ -11,7 +11,11 @@ from zlayout.planner.picture import Boxes, Strip
 
 
 class Outcome(StrEnum):
-    """How an apply left a table."""
+    """The state in which apply left a table.
+
+    WITHIN_BUDGET: all that a byte budget allowed is done. NOT_YET: some groups met concurrent changes. UNKNOWN: a
+    commit outcome is unknown, or the table could not be read again.
+    """
 
     AS_DECLARED = "as_declared"
     WITHIN_BUDGET = "within_budget"

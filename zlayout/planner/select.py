@@ -1,9 +1,9 @@
-"""Which files to rewrite, and why: pure selection on a `TableState`, by partition, without a loop over files.
+"""Selects the files to rewrite, and the reason: pure, by partition, without a loop over files.
 
-A file is *laid out* when its record carries the spec's layout id. Partitions whose files are all laid out by one
-rewrite are done; so is a single file, which no rewrite can improve. All else is drift (another layout, or none,
-or an older partitioning) or decay (new files beside laid-out ones), and decay counts only past `tolerance`. Decay is
-mended by rewriting as little as restores the tolerance: `zlayout.planner.merge`.
+A file is *laid out* when its layout record has the layout id of the spec. Nothing is to do in a partition whose files
+are all laid out by one rewrite, or that has a single file. Everything else is drift (another layout, none, or an older
+partitioning) or decay (new files beside laid-out ones). Decay counts only above the tolerance, and
+`zlayout.planner.merge` selects as little as restores it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.classes import classes_of
+from zlayout.planner.decayed import Decayed, measure_decayed, saved
 from zlayout.planner.forecast import Measured
-from zlayout.planner.merge import Decayed, measure_decayed, merge, saved
+from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
@@ -26,15 +27,15 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts, sums
 
-# Where nothing waits to be laid out, an earlier run has accepted what touched is: what its prediction was off by is no
-# reason to rewrite again. It is off by more where files are few: by SETTLED / sqrt(files) of the tolerance, and never
-# by less than SETTLED_LEAST.
-SETTLED, SETTLED_LEAST = 0.8, 0.1
+# Where no file waits to be laid out, an earlier run has accepted the current touched, and an error of its prediction is
+# no reason to rewrite again. The error is larger where files are few: SETTLED / sqrt(files) of the tolerance is added,
+# but at least MIN_SETTLED.
+SETTLED, MIN_SETTLED = 0.8, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Files (int64 index into the FileTable) that one rewrite should replace, and the reason."""
+    """The files (int64 index into the FileTable) that one rewrite replaces, and the reason."""
 
     files: Index
     reason: Reason
@@ -44,9 +45,9 @@ class Selected:
 class Selection:
     """What to rewrite, and what that leaves.
 
-    touched: float64[P, d] and files: int64[P], predicted of every partition for after the rewrites. decay: the worst of
-    any partition. out_of_scope, straddling: partitions that `where` leaves out or cuts through. moves: the files are
-    partitioned anew, so that what is predicted of the partitions there are now tells nothing.
+    touched: float64[P, d] and files: int64[P], predicted for every partition for after the rewrites. decay: of the
+    worst partition. out_of_scope: number of partitions that are not in scope; straddling: of the partially matched ones
+    among them. moves: the files move to another partitioning, so that nothing can be predicted for the current one.
     """
 
     groups: tuple[Selected, ...]
@@ -60,7 +61,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """bool[N] files to rewrite; what is then left of each partition (see Selection); float64[P] ratios as refined."""
+    """bool[N]: files to rewrite; touched and files that this leaves (see `Selection`); float64[P]: refined ratios."""
 
     files: Bools
     touched: Floats
@@ -76,10 +77,15 @@ def select(
     blind: Bools | None = None,
     most_bytes: int | None = None,
 ) -> Selection:
-    """Choose the files that a rewrite to `spec` must replace.
+    """Select the files that must be rewritten to reach the spec.
 
-    fields: the partitioning to reach. now: the table's metrics. blind: bool[P], partitions whose bounds are cut so
-    short that only a rewrite with longer ones lets queries skip. most_bytes: in one group, if it has two files or more.
+    Args:
+        spec: the declared layout.
+        state: the observed table.
+        fields: the partitioning to reach.
+        now: the table's metrics.
+        blind: bool[P], partitions with indistinct bounds, in which only a rewrite with longer bounds lets queries skip.
+        most_bytes: the limit of one group that has two files or more.
     """
     files = state.files
     each = file_facts(spec, files)
@@ -87,8 +93,8 @@ def select(
     cut = np.zeros(len(facts.files), dtype=bool) if blind is None else blind
     mine = facts.current & facts.in_scope
     if moves := bool((~facts.current & facts.in_scope).any()):
-        # Old files spread over the new partitions; ordering them apart from what is there already would leave
-        # two overlapping groups in each, and another plan after this one.
+        # Old files spread over the new partitions. If they were ordered apart from the files that are there already,
+        # each would have two overlapping groups, and the next plan would find something to do again.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved(files, everything)]
         chosen = facts.in_scope
@@ -108,7 +114,7 @@ def select(
 
 
 def moved(files: FileTable, index: Index) -> Selected:
-    """Files that are to be partitioned anew."""
+    """Files that move to another partitioning."""
     return Selected(index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT)
 
 
@@ -122,12 +128,12 @@ def _choose(
     now: Measured,
     most_bytes: float,
 ) -> _Choice:
-    """Partitions that were never laid out are rewritten whole, in decayed ones only what restores the tolerance."""
+    """Partitions without laid-out files are rewritten whole, decayed ones only as far as restores the tolerance."""
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
     whole = mine & ((several & ((facts.laid == 0) | cut)) | (deleted & ((facts.laid == 0) | (facts.files == 1))))
-    spoiled = deleted | (several & (facts.stale > 0)) | (facts.mixed & _past_tolerance(facts, spec))
+    spoiled = deleted | (several & (facts.outdated > 0)) | (facts.mixed & _past_tolerance(facts, spec))
     suspect = mine & ~whole & (facts.laid > 0) & (spoiled | (facts.mixed & (now.ratio > spec.tolerance.touched)))
     touched, after = _rewritten(now, whole)
     choice = _Choice(whole[files.partition], touched, after, now.ratio.copy())
@@ -142,7 +148,7 @@ def _choose(
     waiting = counts(partition[pending], len(partitions)) > 0
     decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
-        # The formats' own rewrites take whole partitions.
+        # The formats' own rewrites process whole partitions.
         again = np.zeros_like(whole)
         again[partitions[decays]] = True
         touched, after = _rewritten(now, whole | again)
@@ -155,7 +161,7 @@ def _choose(
 
 
 def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Selected]) -> Floats:
-    """float64[G, d]: by how much touched of the table falls with each of the groups alone."""
+    """float64[G, d]: by how much touched of the table decreases with each of the groups alone."""
     if not groups:
         return np.zeros((0, len(spec.column_names)))
     of_file = np.full(len(files), -1, np.int64)
@@ -170,7 +176,7 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
 def _measured(
     spec: LayoutSpec, files: FileTable, each: FileFacts, inside: Bools, now: Measured
 ) -> tuple[Index, Decayed]:
-    """The files (int64 index) of the partitions `inside` (bool[P], each with files in it), and what they measure."""
+    """The files (int64 index) of the partitions `inside` (bool[P], each with files), and their metrics."""
     if inside.all():
         index, partition = np.arange(len(files)), files.partition.astype(np.int64)
         return index, measure_decayed(files, each, spec, now.targets, now.distinct, partition, now.reaches)
@@ -186,20 +192,22 @@ def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
 
 
 def _limit(spec: LayoutSpec, waiting: Bools, files: Index) -> Floats:
-    """float64[P]: the ratio from which on a partition of `files` (int64[P]) counts as decayed."""
-    settled = np.maximum(SETTLED / np.sqrt(files), SETTLED_LEAST)
+    """float64[P]: the ratio above which a partition of `files` (int64[P]) counts as decayed."""
+    settled = np.maximum(SETTLED / np.sqrt(files), MIN_SETTLED)
     return spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + settled)
 
 
 def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
-    """bool[N]: without these the share of deleted rows of any partition is within tolerance."""
+    """bool[N]: files whose own share of deleted rows is above the tolerance."""
     much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
     return much
 
 
 def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
-    """bool[N]: files of partitions that are past the tolerance of deleted rows once more, if what counted for the
-    pending files counts for those that share their deletes: the next plan would rewrite these."""
+    """bool[N]: files that share delete files with others, in partitions that would be above the tolerance again.
+
+    Their deleted rows remain after the pending files are rewritten, and the next plan would rewrite them.
+    """
     files, partition, count = decayed.files, decayed.partition, len(decayed.targets)
     if not files.shared_deletes.any():
         return files.shared_deletes
@@ -212,17 +220,17 @@ def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
 
 
 def _take(facts: FileFacts, index: Index) -> FileFacts:
-    """The facts of some files, with the groups among them numbered from 0."""
+    """The facts of some files, their groups numbered from 0."""
     group = facts.group[index]
     present = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
-    present[group] = True  # -1, of no group, comes last
+    present[group] = True  # -1, no group, is the last element
     number = np.cumsum(present) - 1
     number[-1] = -1
-    return FileFacts(facts.laid[index], facts.stale[index], number[group], facts.small[index])
+    return FileFacts(facts.laid[index], facts.outdated[index], number[group], facts.small[index])
 
 
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:
-    """touched and files of each partition once those in `whole` are rewritten whole."""
+    """touched and number of files of each partition once those in `whole` are rewritten whole."""
     return np.where(whole[:, None], now.ideal, now.touched), np.where(whole, now.targets, now.files)
 
 
@@ -238,7 +246,7 @@ def _by_partition(
 
 
 def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -> list[Selected]:
-    """The group in parts of at most `most_bytes`, neighbours in the first column together."""
+    """Divide the group into parts of at most `most_bytes`, in the order of the first column."""
     size = files.bytes[group.files]
     if int(size.sum()) <= most_bytes or spec.layout.engine != "zlayout":
         return [group]
@@ -254,7 +262,7 @@ def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -
 
 
 def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[Selected], touched: Floats) -> Floats:
-    """float64[P, d]: touched, where partitions are rewritten in several parts: each part overlaps the others."""
+    """float64[P, d]: touched where partitions are rewritten in several parts, which overlap each other."""
     partition = files.partition[[part.files[0] for part in parts]]
     saves = np.zeros_like(touched)
     np.add.at(saves, partition, savings(spec, files, now, parts))
@@ -263,7 +271,7 @@ def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence
 
 
 def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> Reason:
-    if facts.stale[partition]:
+    if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
         return Reason.NOT_LAID_OUT
@@ -273,7 +281,7 @@ def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools)
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """The worst partition of each measure, where it counts: in a partition that zlayout laid out at least in part."""
+    """Each measure of the worst partition, among those that zlayout laid out at least in part."""
     tolerance = spec.tolerance
     measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
         Measure.UNCLUSTERED: (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),

@@ -1,4 +1,4 @@
-"""What the planner hands to a backend: groups of files to rewrite, and what else to change, as data."""
+"""The work order of one table, as the planner gives it to a backend."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from zlayout.table.state import FileTable, PartitionField
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The files that one rewrite replaces, inside one partition (or of older partition specs).
+    """The pinned files that one rewrite replaces, of one partition (or of older partition specs).
 
-    id: deterministic, unique in the work. files: the pinned files. target_files: how many files to write.
+    id: of the `RewriteGroup`. target_files: how many files to write.
     """
 
     id: str
@@ -36,9 +36,9 @@ class Group:
 class Work:
     """What to do to one table, in this order: set properties, change the partitioning, rewrite the groups.
 
-    version: the version or snapshot that the groups were chosen from. partition_by None: leave it.
-    covers_table: the groups are all files that the table has. run_id goes into the table's history with each commit.
-    verify `full` reads the written files back before the commit. requirements: those of the plan.
+    run_id: stored with each commit. version: from which the groups were chosen. partition_by: None where it stays.
+    covers_table: the groups are all files of the table. verify: `full` reads the written files back before the commit.
+    requirements: those of the plan.
     """
 
     table: TableName
@@ -72,9 +72,9 @@ class Work:
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
-        """The work as several, each of which rewrites and commits at most so many bytes (or one group).
+        """Divide the work into parts that rewrite and commit at most `most_bytes` each, or one group.
 
-        What the first ones committed stays when a later one fails. A change of partitioning stays whole.
+        What the first parts committed stays when a later one fails. A change of the partitioning is not divided.
         """
         if most_bytes is None or self.partition_by is not None or len(self.groups) < 2:
             return (self,)
@@ -111,9 +111,10 @@ def _found(requirement: Requirement, observed: Observed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do. partition_evolution: partitioning can change without rewriting every file.
+    """What a backend can do.
 
-    native_by_rank: its own rewrite interleaves ranks of values; Iceberg's interleaves raw bytes, one drowning another.
+    partition_evolution: the partitioning can change without rewriting every file. native_by_rank: the format's own
+    rewrite interleaves ranks of values, as opposed to Iceberg's, which interleaves bytes.
     """
 
     format: str
@@ -121,5 +122,5 @@ class Capabilities:
     native_by_rank: bool
 
     def can_predict(self, layout: Layout) -> bool:
-        """Whether metadata tells what a rewrite to this layout leaves."""
+        """Whether the result of a rewrite to this layout can be predicted from metadata."""
         return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank
