@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from zlayout.secrets import without_secrets
 
@@ -81,15 +81,13 @@ class ZlayoutError(Exception):
         self.diagnostics = diagnostics
 
     @classmethod
-    def of(
-        cls, code: str, message: str, *, hint: str = "", location: Location | None = None, detail: str = ""
-    ) -> ZlayoutError:
+    def of(cls, code: str, message: str, *, hint: str = "", location: Location | None = None, detail: str = "") -> Self:
         """One error with one diagnostic, of the class it is called on."""
         severity: Severity = "refused" if issubclass(cls, Refused) else "error"
         return cls(Diagnostic(code, message, severity, hint, location, detail))
 
     @classmethod
-    def join(cls, errors: Iterable[ZlayoutError]) -> ZlayoutError:
+    def join(cls, errors: Iterable[ZlayoutError]) -> Self:
         """All diagnostics of many errors in one error, of the class it is called on."""
         return cls(*(d for e in errors for d in e.diagnostics))
 

@@ -28,6 +28,7 @@ from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.run_history import MARK, RUN
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, outcome, source_files
+from zlayout.formats.kernel.commits import NewFile, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, TableState
 
@@ -124,8 +125,8 @@ def write_groups(
     files: source_files.PinnedFiles,
     groups: Sequence[Any],
     work: Work,
-) -> tuple[list[commit.Rewritten], tuple[()]]:
-    """Stands in for `commit._rewrite`: the Spark job and the gate."""
+) -> tuple[list[Rewritten], tuple[()]]:
+    """Stands in for `commit.write_groups`: the Spark job and the gate."""
     source = {group.id: live_rows(delta, files.of(group)) for group in groups}
     expected = {g.id: len(source[g.id]) if state.notes else int(g.files.live_rows.sum()) for g in groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=delta.table.jobs_fail)
@@ -135,8 +136,9 @@ def write_groups(
         name = f"{work.run_id}-{delta.written}"
         if not vacuumed:
             delta.table.storage.add(name)
-        new = commit._tagged(cast(Any, delta), AddFile(name, rows[group.id]), work, group)
-        result.append(commit.Rewritten(group, (new,), tuple(files.of(group))))
+        file = NewFile(AddFile(name, rows[group.id]), name, 1, len(rows[group.id]))
+        new = commit.tagged(cast(Any, delta), file, work, group)
+        result.append(Rewritten(group, (new,), tuple(files.of(group))))
     return result, ()
 
 
@@ -168,9 +170,8 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (FileTable, "identity", identity_once),
-            (product, "fallback_reason", lambda *_: None),
             (jvm, "DeltaJvm", StandIn),
-            (commit, "_rewrite", write_groups),
+            (commit, "write_groups", write_groups),
             (commit, "layout_tags", cache(commit.layout_tags)),
             (outcome, "version_marked", version_marked),
             (source_files, "_adds", chosen_adds),

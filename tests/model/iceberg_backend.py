@@ -27,6 +27,7 @@ from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging
 from zlayout.formats.iceberg.write.record import known_state
+from zlayout.formats.kernel.commits import NewFile, Rewritten
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
@@ -95,22 +96,23 @@ def is_exact(pinned: staging.Staged) -> bool:
     return pinned.exact_deletes()
 
 
-def write_groups(pinned: staging.Staged, work: Work) -> tuple[commit.Files, tuple[()]]:
+def write_groups(pinned: staging.Staged, work: Work) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
     client = cast(StandIn, pinned.jvm)
     source = {g.id: live_rows(pinned.tasks[path] for path in g.files.path.to_pylist()) for g in work.groups}
     exact = is_exact(pinned)
     expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in work.groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=client.table.jobs_fail)
-    files = {}
+    rewritten = []
     for group in work.groups:
         client.written += 1
         name = f"{work.run_id}-{client.written}"
         if not vacuumed:
             client.table.write([name])
         new = DataFile(name, rows[group.id])
-        files[group.id] = [staging.NewFile(new, name, 1, len(new.rows))] if new.rows else []
-    return files, ()
+        added = (NewFile(new, name, 1, len(new.rows)),) if new.rows else ()
+        rewritten.append(Rewritten(group, added))
+    return rewritten, ()
 
 
 def live_snapshots(table: IcebergTable, name: object) -> frozenset[int]:  # noqa: ARG001
@@ -140,10 +142,9 @@ def stand_in() -> Iterator[None]:
     """Replace what needs a JVM; the rest of `zlayout.formats.iceberg` stays as it is."""
     with ExitStack() as stack:
         for module, name, value in (
-            (product, "fallback_reason", lambda *_: None),
             (jvm, "IcebergJvm", StandIn),
             (scan, "tasks_of", tasks_of),
-            (scan, "_is_ancestor", lambda *_: True),
+            (scan, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),
             (staging, "stage", lambda *_: None),
             (commit, "write_groups", write_groups),

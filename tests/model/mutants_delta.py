@@ -17,27 +17,24 @@ from model.worlds import Scenario
 from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.write import commit, outcome, source_files
+from zlayout.formats.kernel import outcome as kernel
 from zlayout.table.state import TableState
 
-Committer = commit._Committer
-real_begin, real_rewrite, real_commit_apart = commit._begin, delta_backend.write_groups, commit._commit_apart
-real_version, real_log_commit, real_run = Committer._version, outcome.Log.commit, commit.run_zlayout
+Committer = commit.Committer
+real_begin, real_write_groups, real_commit_apart = commit.begin, delta_backend.write_groups, commit.commit_apart
+real_send, real_log_commit, real_run = Committer.send, outcome.Log.commit, commit.run_zlayout
 
 
-def begin_now(delta: Any, snapshot: Any, adds: Any) -> Any:  # noqa: ARG001
-    return real_begin(delta, delta.table.current, adds)
-
-
-def version_now(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+def send_now(self: Any, transaction: Any, added: Any, removed: Any) -> int:
     delta = self._delta
     transaction = real_begin(delta, delta.snapshot(), Seq(removed))
-    return real_version(self, transaction, added, removed)
+    return real_send(self, transaction, added, removed)
 
 
-def version_unread(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+def send_unchecked(self: Any, transaction: Any, added: Any, removed: Any) -> int:
     """No conflict check at all, as `commitLarge` has none."""
     transaction.require_no_conflict = lambda _: None
-    return real_version(self, transaction, added, removed)
+    return real_send(self, transaction, added, removed)
 
 
 def same_paths(groups: Sequence[Any], live: Any) -> tuple[list[Any], list[Any]]:
@@ -58,24 +55,23 @@ def planned_rows(delta: Any, snapshot: Any, table: str, groups: Any, live: int) 
     return source_files.PinnedFiles(adds, {file.name: file for file in adds})
 
 
-def past_conflict(transaction: Any, rewritten: Any, commit_groups: Any, begin: Any) -> Iterator[Any]:
+def past_conflict(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
+    """Commits the same groups again, from the newest snapshot."""
     try:
-        yield commit_groups(transaction, rewritten)
+        yield commit_groups(rewritten)
     except CommitConflict:
-        again = begin(rewritten)
-        again._snapshot = again._table.current
-        yield commit_groups(again, rewritten)
+        committer = commit_groups.__self__
+        committer._snapshot = committer._delta.table.current
+        yield commit_groups(rewritten)
 
 
-def all_files_each_time(transaction: Any, rewritten: Any, commit_groups: Any, begin: Any) -> Iterator[Any]:
+def all_files_each_time(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
     everything = tuple(file for each in rewritten for file in each.added)
     return real_commit_apart(
-        transaction,
         rewritten,
-        lambda t, some: commit_groups(
-            t, some if len(some) == len(rewritten) else [replace(some[0], added=everything), *some[1:]]
+        lambda some: commit_groups(
+            some if len(some) == len(rewritten) else [replace(some[0], added=everything), *some[1:]]
         ),
-        begin,
     )
 
 
@@ -122,7 +118,7 @@ def by_run(storage: Any, mark: str, after: int) -> int | None:  # noqa: ARG001
 
 
 def all_removed(self: Any, transaction: Any, added: Any, removed: Any) -> int:  # noqa: ARG001
-    return real_version(self, transaction, added, list(transaction.snapshot().files.values()))
+    return real_send(self, transaction, added, list(transaction.snapshot().files.values()))
 
 
 def residual(delta: Any, files: Any) -> tuple[Row, ...]:
@@ -131,11 +127,13 @@ def residual(delta: Any, files: Any) -> tuple[Row, ...]:
 
 
 def counted_by_the_reader(delta: Any, storage: Any, snapshot: Any, state: TableState, *others: Any) -> Any:
-    return real_rewrite(delta, storage, snapshot, replace(state, notes=(Diagnostic("ZL400", "not known"),)), *others)
+    return real_write_groups(
+        delta, storage, snapshot, replace(state, notes=(Diagnostic("ZL400", "not known"),)), *others
+    )
 
 
-def failed(self: Any, error: Exception | None, why: str) -> EngineError:  # noqa: ARG001
-    return EngineError(Diagnostic("ZL314", why))
+def failed(doing: str, reason: str, failures: Any) -> EngineError:  # noqa: ARG001
+    return EngineError.of("ZL314", f"{doing}: {reason}")
 
 
 TWO_WRITERS = Scenario("delta", ("delete", "update"))
@@ -149,14 +147,14 @@ MUTANTS = (
         "checked for conflicts from the snapshot at commit time instead of from the pinned one",
         TWO_WRITERS,
         {"rows revived", "rows doubled", "rows changed"},
-        patched((Committer, "_version", version_now)),
+        patched((Committer, "send", send_now)),
     ),
     Mutant(
         "no-conflict-check",
         "commits with commitLarge, which checks for no conflict",
         TWO_WRITERS,
         {"rows revived", "rows doubled", "rows changed"},
-        patched((Committer, "_version", version_unread)),
+        patched((Committer, "send", send_unchecked)),
     ),
     Mutant(
         "paths-without-vectors",
@@ -170,14 +168,14 @@ MUTANTS = (
         "tries again on the newest snapshot after a conflict",
         TWO_WRITERS,
         {"rows revived", "rows doubled", "rows changed"},
-        patched((commit, "_commit_apart", past_conflict)),
+        patched((commit, "commit_apart", past_conflict)),
     ),
     Mutant(
         "halves-add-everything",
         "after a conflict each half adds the new files of all groups",
         TWO_WRITERS,
         {"rows doubled"},
-        patched((commit, "_commit_apart", all_files_each_time)),
+        patched((commit, "commit_apart", all_files_each_time)),
     ),
     Mutant(
         "no-lineage",
@@ -226,21 +224,21 @@ MUTANTS = (
         "replaces all files of the snapshot",
         ONE,
         {"rows lost"},
-        patched((Committer, "_version", all_removed)),
+        patched((Committer, "send", all_removed)),
     ),
     Mutant(
         "residuals",
         "reads through a filter with residuals and believes the reader's own row count",
         ONE,
         {"rows lost"},
-        patched((delta_backend, "live_rows", residual), (commit, "_rewrite", counted_by_the_reader)),
+        patched((delta_backend, "live_rows", residual), (commit, "write_groups", counted_by_the_reader)),
     ),
     Mutant(
         "unread-is-failed",
         "takes a log that cannot be read for a commit that failed",
         ANSWERS,
         {"false report"},
-        patched((outcome.Log, "_unknown", failed)),
+        patched((kernel, "unknown", failed)),
     ),
     Mutant(
         "files-not-required",

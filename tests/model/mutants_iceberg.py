@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +18,17 @@ from model.worlds import Scenario
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, outcome, staging
+from zlayout.formats.iceberg.write import commit, staging
+from zlayout.formats.kernel import outcome
 
+Committer = commit.Committer
 real_commit, real_rewrite, real_settled, real_rows = (
-    commit._commit,
+    Committer.commit,
     commit.rewrite,
     outcome.settled,
     iceberg_backend.live_rows,
 )
+real_commit_apart = commit.commit_apart
 real_validate, real_load = Change.validate, StandIn.__init__
 
 
@@ -46,16 +49,21 @@ def only_files(self: Change, base: Metadata) -> None:
     self.validated = validated
 
 
-def past_conflict(pinned: Any, catalog: Any, work: Any, groups: Any, new: Any, dead: Any) -> Any:
+def past_conflict(self: Any, some: Any) -> Any:
     try:
-        return real_commit(pinned, catalog, work, groups, new, dead)
+        return real_commit(self, some)
     except CommitConflict:
         with patch.object(Change, "validate", lambda *_: None):
-            return real_commit(pinned, catalog, work, groups, new, dead)
+            return real_commit(self, some)
 
 
-def files_of_all(groups: Sequence[Any], new: Any) -> list[Any]:  # noqa: ARG001
-    return [file for files in new.values() for file in files]
+def all_files_each_time(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
+    everything = tuple(file for each in rewritten for file in each.added)
+
+    def commit_all_files(some: Any) -> Any:
+        return commit_groups([replace(some[0], added=everything), *(replace(each, added=()) for each in some[1:])])
+
+    return real_commit_apart(rewritten, commit_all_files)
 
 
 def without_lineage(tasks: Iterable[Task]) -> tuple[Row, ...]:
@@ -72,19 +80,19 @@ def state_first(jvm: StandIn, catalog: Any, work: Any, notify: Any) -> Iterator[
     yield from real_rewrite(jvm, catalog, work, notify)
 
 
-def twice(doing: str, send: Any, look: Any) -> Any:  # noqa: ARG001
+def twice(doing: str, send: Any, look: Any, failures: Any) -> Any:  # noqa: ARG001
     try:
-        return real_settled(doing, send, lambda: None)
+        return real_settled(doing, send, lambda: None, failures)
     except EngineError:
         with patch.object(Change, "validate", lambda *_: None):
-            return real_settled(doing, send, lambda: None)
+            return real_settled(doing, send, lambda: None, failures)
 
 
-def orphans_deleted(pinned: Any, catalog: Any, work: Any, groups: Any, new: Any, dead: Any) -> Any:
+def orphans_deleted(self: Any, some: Any) -> Any:
     try:
-        return real_commit(pinned, catalog, work, groups, new, dead)
+        return real_commit(self, some)
     except EngineError:
-        pinned.table.table.storage -= {file.path for file in files_of_all(groups, new)}
+        self._pinned.table.table.storage -= {file.path for each in some for file in each.added}
         raise
 
 
@@ -98,7 +106,7 @@ def of_any_run(catalog: Any, name: Any, run_id: str, earlier: Collection[int] = 
     return [c for run in sorted(runs) for c in iceberg_backend.run_commits(catalog, name, run, earlier)]
 
 
-def failed(doing: str, reason: object) -> Exception:
+def failed(doing: str, reason: object, failures: Any) -> Exception:  # noqa: ARG001
     return EngineError.of("ZL314", f"{doing}: {reason}")
 
 
@@ -157,14 +165,14 @@ MUTANTS = (
         "commits without validation after a conflict",
         DELETES,
         {"rows revived", "rows doubled", "rows changed"},
-        patched((commit, "_commit", past_conflict)),
+        patched((Committer, "commit", past_conflict)),
     ),
     Mutant(
         "halves-add-everything",
         "after a conflict each half adds the new files of all groups",
         DELETES,
         {"rows doubled"},
-        patched((commit, "_of", files_of_all)),
+        patched((commit, "commit_apart", all_files_each_time)),
     ),
     Mutant(
         "no-lineage",
@@ -192,7 +200,7 @@ MUTANTS = (
         "deletes the new files when a commit fails, whatever became of it",
         ANSWERS,
         {"missing file"},
-        patched((commit, "_commit", orphans_deleted)),
+        patched((Committer, "commit", orphans_deleted)),
     ),
     Mutant(
         "errors-believed",
@@ -220,7 +228,7 @@ MUTANTS = (
         "replaces all files of the snapshot",
         ONE,
         {"rows lost"},
-        patched((commit, "_remove", remove_all)),
+        patched((commit, "remove_files", remove_all)),
     ),
     Mutant(
         "residuals",

@@ -14,9 +14,10 @@ from support.builders import make_layout
 from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notify, Work
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
+from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
+from zlayout.formats.kernel.commits import commit_apart
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, Project, TableName
 from zlayout.table.state import TableState
@@ -144,7 +145,7 @@ class IcebergSubject(SparkSubject):
         with staged(jvm, jvm.load(self.name), work) as pinned:
             new, _ = write_groups(pinned, work)
             change()
-            return list(commit_groups(pinned, self.catalog, work, new))
+            return list(commit_apart(new, Committer(pinned, self.catalog, work).commit))
 
     def ids(self) -> list[int]:
         return [row[0] for row in self.sql(f"select id from {self} order by id").collect()]

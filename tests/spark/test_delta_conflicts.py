@@ -152,7 +152,7 @@ def test_a_table_that_became_clustered_after_the_check_is_left_alone(
 
     for changes in ({}, {"partition_by": (PartitionField("b"),)}):
         monkeypatch.setattr(DeltaJvm, "snapshot", after_cluster_by)
-        monkeypatch.setattr(DeltaBackend, "_checked", lambda *_: state)
+        monkeypatch.setattr(DeltaBackend, "checked", lambda *_: state)
         with pytest.raises(Refused, match="ZL211"):
             table.run(state, **changes)
     assert {row.operation for row in table.history().values()} == {"CREATE TABLE AS SELECT", "CLUSTER BY"}

@@ -63,12 +63,12 @@ def test_a_rewrite_found_in_the_log_is_done_and_any_other_is_unknown(
     now = table.observe()
     with monkeypatch.context() as patch:
         instead(patch, DeltaJvm, "commit", False, error)
-        with pytest.raises(CommitUnknown, match=r"ZL331 .*does not have the commit yet .*run-"):
+        with pytest.raises(CommitUnknown, match=r"ZL331 .*run-.*does not have the commit yet"):
             table.run(now)
     with monkeypatch.context() as patch:
         instead(patch, DeltaJvm, "commit", True, error)
         patch.setattr(outcome, "version_marked", unreadable)
-        with pytest.raises(CommitUnknown, match=r"ZL331 .*the store is away.*run-"):
+        with pytest.raises(CommitUnknown, match=r"ZL331 .*run-.*the store is away"):
             table.run(now)
 
 
@@ -116,7 +116,7 @@ def test_optimize_that_failed_before_its_commit_is_an_error_and_a_lost_answer_is
 ) -> None:
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
     log = outcome.Log(DeltaJvm(table.spark, str(table.path)), storage, "t", "r")
-    with pytest.raises(EngineError, match=r"ZL314 .*OPTIMIZE failed") as failed:
+    with pytest.raises(EngineError, match=r"ZL314 .*OPTIMIZE .*failed") as failed:
         log.run(f"OPTIMIZE {table} ZORDER BY (none_such)", {}, 0, "OPTIMIZE")
     assert not isinstance(failed.value, CommitUnknown)
     with monkeypatch.context() as patch:
@@ -182,7 +182,7 @@ def test_a_refusal_by_delta_before_it_writes_is_an_error_and_not_an_unknown_outc
     with pytest.raises(Refused, match=r"ZL219 .*delta\.enableIcebergCompatV2"):
         list(table.execute(work))
     monkeypatch.setattr(delta_backend, "partition_refusals", lambda *_, **__: ())
-    with pytest.raises(EngineError, match=r"ZL314 .*repartitioning failed") as failed:
+    with pytest.raises(EngineError, match=r"ZL314 .*repartitioning .*failed") as failed:
         list(table.execute(work))
     assert not isinstance(failed.value, CommitUnknown)
     assert table.observe().version == state.version

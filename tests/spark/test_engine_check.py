@@ -14,15 +14,18 @@ from zlayout.app.apply import apply_table
 from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import Applied, new_run
 from zlayout.errors import EngineError, Refused
-from zlayout.formats.kernel import engine_check
-from zlayout.formats.kernel.engine_check import INTERNALS, fallback_reason, refuse_connect
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
 from zlayout.spark import versions
+from zlayout.spark.connect import refuse_connect
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig, TableName
 from zlayout.table.state import PartitionField
 
 ROWS = make_rows(Contract.rows)
+INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internals}
 
 
 @pytest.fixture
@@ -45,19 +48,15 @@ def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:
     return applied, announced
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_the_versions_that_are_installed_are_the_tested_ones(spark: SparkSession, format: str) -> None:
-    assert fallback_reason(spark, format) is None
+@pytest.mark.parametrize("internals", INTERNALS.values(), ids=INTERNALS)
+def test_the_versions_that_are_installed_are_the_tested_ones(spark: SparkSession, internals: Internals) -> None:
+    assert fallback_reason(spark, internals) is None
 
 
-@pytest.mark.parametrize(("format", "name"), [("delta", "TESTED_DELTA"), ("iceberg", "TESTED_ICEBERG")])
-def test_the_version_of_the_format_in_the_jvm_counts(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, format: str, name: str
-) -> None:
-    found = {"delta": "4.4.0", "iceberg": "1.12.0"}[format]
-    monkeypatch.setattr(versions, name, frozenset({"9.9"}))
-    reason = fallback_reason(spark, format)
-    assert reason == f"it was tested with {INTERNALS[format].name} 9.9, this is {found}"
+@pytest.mark.parametrize(("format", "found"), [("delta", "4.4.0"), ("iceberg", "1.12.0")])
+def test_the_version_of_the_format_in_the_jvm_counts(spark: SparkSession, format: str, found: str) -> None:
+    internals = replace(INTERNALS[format], tested=frozenset({"9.9"}))
+    assert fallback_reason(spark, internals) == f"it was tested with {internals.name} 9.9, this is {found}"
 
 
 def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: SparkArena, older: None) -> None:  # noqa: ARG001
@@ -103,13 +102,10 @@ def test_zlayout_itself_gives_no_notice(arena: SparkArena) -> None:
         ("iceberg", "org.apache.iceberg.spark.SparkTableStore", "get/0"),
     ],
 )
-def test_a_missing_internal_call_is_a_reason(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, format: str, name: str, call: str
-) -> None:
+def test_a_missing_internal_call_is_a_reason(spark: SparkSession, format: str, name: str, call: str) -> None:
     internals = INTERNALS[format]
     lacking = replace(internals, engine={**internals.engine, name: (call,)})
-    monkeypatch.setitem(engine_check.INTERNALS, format, lacking)
-    reason = fallback_reason(spark, format)
+    reason = fallback_reason(spark, lacking)
     missing = f"{name.rpartition('.')[2]}.{call}" if name in internals.engine else name
     version = {"delta": "Delta 4.4.0", "iceberg": "Iceberg 1.12.0"}[format]
     assert reason == f"{version} on Spark 4.1.4 lacks {missing}"
@@ -121,10 +117,9 @@ def test_without_the_calls_that_record_a_layout_neither_engine_runs(
     contract = Contract()
     arena.create(ROWS, contract.files)
     planned = contract.plan(arena, contract.spec(arena))
-    format = arena.backend.capabilities.format
-    monkeypatch.setitem(
-        engine_check.INTERNALS, format, replace(INTERNALS[format], shared={"java.lang.String": ("fold/7",)})
-    )
+    internals = INTERNALS[arena.backend.capabilities.format]
+    lacking = replace(internals, shared={"java.lang.String": ("fold/7",)})
+    monkeypatch.setattr(type(arena.backend), "internals", lacking)
     version = arena.backend.observe(arena.table, ()).version
     applied, announced = _apply(arena, planned)
     assert isinstance(applied.error, Refused)
@@ -164,10 +159,9 @@ def test_a_new_partitioning_of_a_delta_table_is_refused(
     assert arena.backend.observe(arena.table, ()).version == 1
 
 
-def test_a_format_that_spark_has_not_is_an_error(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(engine_check.INTERNALS, "delta", replace(INTERNALS["delta"], marker="io.delta.none$"))
+def test_a_format_that_spark_has_not_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(EngineError, match=r"ZL306 Delta is not on Spark's classpath.*delta-spark_4\.1_2\.13:4\.4\.0"):
-        fallback_reason(spark, "delta")
+        fallback_reason(spark, replace(INTERNALS["delta"], marker="io.delta.none$"))
 
 
 @pytest.mark.parametrize(
@@ -197,4 +191,4 @@ def test_a_classic_session_is_not_refused_as_spark_connect() -> None:
 def test_a_session_of_spark_connect_is_refused() -> None:
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(Refused, match=r"ZL204 .*\(the session is one\)"):
-        fallback_reason(session, "iceberg")
+        fallback_reason(session, INTERNALS["iceberg"])

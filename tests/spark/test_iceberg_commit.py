@@ -14,7 +14,7 @@ from spark.subjects import IcebergSubject
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.base import Commit, Notice
 from zlayout.formats.iceberg.write import staging
-from zlayout.formats.iceberg.write.commit import commit_groups, write_groups
+from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.planner.work import Group
@@ -150,9 +150,9 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
     jvm, wanted = table.jvm, table.work(state)
     with staged(jvm, jvm.load(table.name), wanted) as pinned:
         new, _ = write_groups(pinned, wanted)
-        Path(new["g0"][0].path.removeprefix("file:")).unlink()
+        Path(new[0].added[0].path.removeprefix("file:")).unlink()
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
-            list(commit_groups(pinned, table.catalog, wanted, new))
+            Committer(pinned, table.catalog, wanted).commit(new)
     assert table.observe().version == state.version
 
 

@@ -96,7 +96,7 @@ class Answerless:
 
 def test_a_commit_without_an_answer_is_found_by_its_run(table: IcebergSubject, monkeypatch: Any) -> None:
     create_iceberg(table)
-    prepared = commit._prepared
+    prepared = commit.Committer.prepare
     for error in (ConnectionResetError("no answer"), CommitConflict.of("ZL321", "Iceberg tried a second time")):
 
         def answerless(*arguments: Any) -> Any:
@@ -104,7 +104,7 @@ def test_a_commit_without_an_answer_is_found_by_its_run(table: IcebergSubject, m
             return Answerless(transaction, error), snapshot  # noqa: B023
 
         state = table.observe()
-        monkeypatch.setattr(commit, "_prepared", answerless)
+        monkeypatch.setattr(commit.Committer, "prepare", answerless)
         run_id = f"run-{type(error).__name__}"
         (done,) = table.run(state, run_id=run_id)
         assert isinstance(done, Commit)

@@ -100,7 +100,7 @@ def test_every_orderable_type_is_placed_as_numpy_does(spark, typed, kind):
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
 def test_every_curve_is_placed_by_table_and_by_walk(spark, typed, monkeypatch, curve, grid):
     if not grid:
-        monkeypatch.setattr(forest_module, "MOST_GRID_CELLS", 0)
+        monkeypatch.setattr(forest_module, "MAX_GRID_CELLS", 0)
     expected, found = _both(spark, typed, ["string", "double", "inner.`x y`"], 11, curve)
     assert len(set(expected.values())) == 11
     assert found == expected

@@ -1,4 +1,4 @@
-"""Arrays made on the driver as constants of generated code: look-ups and binary searches without a join or a UDF.
+"""Arrays of the driver as constants of generated code: look-ups and binary searches without a join or a UDF.
 
 A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`, so it stays inside
 whole-stage code generation (Spark's own `array_binary_search` copies the whole array for every row).
@@ -20,22 +20,22 @@ from zlayout.spark.catalyst import column_of, expression_of, object_literal, sta
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.scala import scala_object
 
-MOST_DIGITS_IN_A_LONG = 18
+MAX_DIGITS_IN_LONG = 18
 UTF8_BINARY = 0  # Spark's number of the collation that compares bytes
 
 
 class Constants:
-    """Named arrays that Spark expressions read. They travel inside the tasks' code, once a stage."""
+    """Named arrays that Spark expressions read. They are part of the tasks' code, once per stage."""
 
     def __init__(self, session: SparkSession, arrays: Mapping[str, pa.Array]) -> None:
-        """arrays: int32, int64, float64, string, binary or decimal128, without nulls."""
+        """Make constants of arrays of int32, int64, float64, string, binary or decimal128, without nulls."""
         self._jvm = jvm_of(session)
         self._types = {name: values.type for name, values in arrays.items()}
         self._places = {name: i for i, name in enumerate(arrays)}
         self._row = _one_row(session, arrays)
 
     def at(self, name: str, index: Column) -> Column:
-        """The element at `index`, which must be inside, of an int32 or int64 array."""
+        """Return the element of an int32 or int64 array at `index`, which must be in its range."""
         element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
@@ -43,7 +43,7 @@ class Constants:
         return self.not_null(F.get(column_of(self._jvm, literal), index))
 
     def search(self, name: str, key: Column, *, once: bool = False) -> Column:
-        """int: where `key` is in the sorted array, or -1 - (where it would be inserted); null for null.
+        """Return int: the index of `key` in the sorted array, or -1 - (its insertion point); null for null.
 
         key: an `ordered_key`, made for the same type that the array was made for by `search_array`. once: see
         `static_call`.
@@ -60,7 +60,7 @@ class Constants:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
         arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            # UTF8String.compareTo asks for an environment variable each time, and Spark's own order does not
+            # UTF8String.compareTo reads an environment variable each time, unlike Spark's own ordering
             order = self._jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(UTF8_BINARY).ordering()
             arguments.append(object_literal(self._jvm, order, "java.util.Comparator"))
         place = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
@@ -68,18 +68,18 @@ class Constants:
         return column_of(self._jvm, invoke)
 
     def not_null(self, value: Column) -> Column:
-        """The same value, for which Spark then checks for null no more: a walk through a tree is else too much code."""
+        """Return the value without checks for null, which would make the code of a tree walk too long."""
         return wrapped(self._jvm, "KnownNotNull", value)
 
     def row_major(self, index: Column, count: int, inner: Column) -> Column:
-        """int: index * count + inner. Without the check for overflow, for which Spark calls a closure each time."""
+        """Return int: index * count + inner, without the overflow check, for which Spark calls a closure each time."""
         jvm = self._jvm
         catalyst, context = jvm.org.apache.spark.sql.catalyst.expressions, wrapping(jvm)
         scaled = catalyst.Multiply(expression_of(jvm, index), expression_of(jvm, F.lit(count)), context)
         return column_of(jvm, catalyst.Add(scaled, expression_of(jvm, inner), context))
 
     def low_int(self, value: Column) -> Column:
-        """int: the low 32 bits of a bigint, without the check for overflow that is most of an ANSI cast's code."""
+        """Return int: the low 32 bits of a bigint, without the overflow check, which is most of an ANSI cast's code."""
         jvm = self._jvm
         catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
         legacy, no_zone = scala_object(catalyst, "EvalMode").LEGACY(), scala_object(jvm.scala, "None")
@@ -87,21 +87,21 @@ class Constants:
         return column_of(jvm, cast)
 
     def unscaled(self, key: Column) -> Column:
-        """A decimal of at most 18 digits as the long that it is stored as."""
+        """Return a decimal of at most 18 digits as its unscaled long."""
         return wrapped(self._jvm, "UnscaledValue", key)
 
     def ordered_key(self, key: Column, kind: T.DataType) -> Column:
-        """`key` of a column of type `kind` as a Java value whose order is that of `zlayout.curve.order`."""
+        """Return a key of Spark type `kind` as a Java value whose order is that of `zlayout.curve.order`."""
         match kind:
             case T.BooleanType() | T.ByteType() | T.ShortType():
                 return key.cast("int")
             case T.FloatType() | T.DoubleType():
-                # Double.compare puts NaN above infinity as we do, but -0.0 below 0.0 as we do not
+                # Double.compare puts NaN above infinity, which is right, and -0.0 below 0.0, which is not
                 return key.cast("double") + F.lit(0.0)
-            case T.DecimalType() if kind.precision <= MOST_DIGITS_IN_A_LONG:
+            case T.DecimalType() if kind.precision <= MAX_DIGITS_IN_LONG:
                 return self.unscaled(key)
             case T.BinaryType():
-                return key.cast("string")  # bytes stay as they are, and UTF8String compares them unsigned
+                return key.cast("string")  # the bytes do not change, and UTF8String compares them unsigned
         return key
 
     def _element_type(self, kind: pa.DataType) -> Any:
@@ -112,7 +112,7 @@ class Constants:
 
 
 def search_array(boundaries: pa.Array) -> pa.Array:
-    """Sorted boundaries of a key column as an array for `Constants.search`, in the same order."""
+    """Return the sorted boundaries of a key column as an array for `Constants.search`, in the same order."""
     kind = boundaries.type
     if pa.types.is_boolean(kind) or pa.types.is_int8(kind) or pa.types.is_int16(kind):
         return boundaries.cast(pa.int32())
@@ -122,7 +122,7 @@ def search_array(boundaries: pa.Array) -> pa.Array:
         return boundaries.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
     if pa.types.is_floating(kind):
         return pc.add(boundaries.cast(pa.float64()), 0.0)
-    if pa.types.is_decimal(kind) and kind.precision <= MOST_DIGITS_IN_A_LONG:
+    if pa.types.is_decimal(kind) and kind.precision <= MAX_DIGITS_IN_LONG:
         return _unscaled_longs(boundaries)
     if pa.types.is_large_string(kind):
         return boundaries.cast(pa.string())
@@ -138,7 +138,7 @@ def _unscaled_longs(decimals: pa.Array) -> pa.Array:
 
 
 def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
-    """The arrays as one internal row of Spark, by Arrow: one by one through py4j would take 0.1 ms an element."""
+    """The arrays as one internal row of Spark, through Arrow, since py4j takes 0.1 ms per element."""
     whole = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a) for a in arrays.values()]
     frame = session.createDataFrame(pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
     columns = [

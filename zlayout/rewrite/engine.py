@@ -1,13 +1,13 @@
-"""The rewrite of one table, as a frame: sample, file maps, placement, one shuffle, sort, and the gate around it.
+"""The rewrite of one table as a frame: sample, file maps, placement, one shuffle, sort, and the gate around it.
 
-Nothing here knows a format: a backend gives the rows with their file and position, writes the frame and commits.
-The result depends on the rows, their files' paths and the layout alone, not on cores, splits or task order.
+This is independent of the format: a backend supplies the rows with their file and position, writes the frame and
+commits. The result depends only on the rows, the paths of their files and the layout, not on cores or task order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log2
@@ -41,44 +41,45 @@ from zlayout.rewrite.rows import (
     with_origin,
 )
 from zlayout.rewrite.sample import Sample, take_sample
+from zlayout.spark.jvm import session_conf
 from zlayout.spec.model import Layout
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-# One leaf inside a file for about as many rows as a Parquet page holds by default, so that page indexes prune.
-ROWS_A_PAGE = 20_000
-DEEPEST_WITHIN = 6
+# A leaf inside a file has about as many rows as a Parquet page has by default, so that page indexes can prune.
+ROWS_PER_PAGE = 20_000
+MAX_DEPTH_WITHIN = 6
 LONG_BITS = 63
-POSITION_BITS = 40  # more rows than any file has: how many it has may be an estimate
+POSITION_BITS = 40  # more than the rows of any file, whose number may be an estimate
 MISSED = f"{PREFIX}missed"
 
 SETTINGS = {
     # one Spark partition is one output file: nothing may merge, split or reorder them
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
-    # a missing or broken source file must fail the job, not lose rows
+    # a missing or corrupt source file must fail the job, not lose rows
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # CHAR values are stored as they came: padded ones would be others to readers that do not pad
+    # CHAR values are stored unpadded, since readers that do not pad would read others
     "spark.sql.readSideCharPadding": "false",
-    # a map stage that runs again with other output makes its readers run again
+    # if a map stage runs again with other output, its readers run again too
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-    # a loop of more bytes than HotSpot compiles stays interpreted: four keys took 85 s so, and 30 s as shorter code
+    # HotSpot does not compile longer methods: four keys took 85 s when interpreted, and 30 s as shorter code
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # lets a writer keep a partition's file open instead of sorting by partition columns a second time
+    # a writer keeps a partition's file open instead of sorting by partition columns a second time
     "spark.sql.maxConcurrentOutputFileWriters": "2",
 }
 
 
-# Tasks of one scan for each core: Spark's own fewest, one a core, leaves cores idle behind the largest task.
-TASKS_A_CORE = 4
+# Spark's own minimum of one task per core leaves cores idle behind the largest task of a scan.
+MIN_TASKS_PER_CORE = 4
 
 
-def least_tasks(session: SparkSession) -> int:
-    """How many tasks should read the source, where it is large enough to be split into so many."""
-    return TASKS_A_CORE * session.sparkContext.defaultParallelism
+def min_tasks(session: SparkSession) -> int:
+    """Return how many tasks should read the source if it is large enough to be split into so many."""
+    return MIN_TASKS_PER_CORE * session.sparkContext.defaultParallelism
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,13 @@ class _Job:
 class Placed:
     """The rewrite, ready to be written within `settings(session)`.
 
-    frame: the source's columns; each Spark partition is one output file. Where the source has `partition`, the last
-    Spark partition of each group is for rows whose output partition the sample had missed: it may hold several output
-    partitions, sorted by them. gate: call `gate.check()` after the write and before the commit. group_of:
-    int32[partitions], the group of each Spark partition. oversized: files of one key that is larger than two files.
+    Attributes:
+        frame: The source's columns; each Spark partition is one output file. If the source has `partition`, the last
+            Spark partition of each group is for rows whose output partition is not in the sample. It may have several
+            output partitions, and is sorted by them.
+        gate: Call `gate.check()` after the write and before the commit.
+        group_of: int32[partitions], the group of each Spark partition.
+        oversized: Number of files with one key that is larger than two files.
     """
 
     frame: DataFrame
@@ -121,35 +125,31 @@ class Placed:
     oversized: int
 
     def notes(self, table: object) -> tuple[Diagnostic, ...]:
-        """What the user of the table should know (ZL402)."""
+        """Return what the user should know (ZL402)."""
         if not self.oversized:
             return ()
-        message = f"{table}: {self.oversized:,} of the new files hold one key that is larger than two files"
-        return (Diagnostic("ZL402", message, "note", "zorder.noise: true spreads such a key over several files"),)
+        message = f"{table}: {self.oversized:,} of the new files have one key that is larger than two files"
+        return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to spread such a key over several files"),)
 
 
-@contextmanager
-def settings(session: SparkSession) -> Iterator[None]:
-    """The Spark settings that the placed frame must be planned, run and written under; the old ones come back."""
-    wanted = SETTINGS | {"spark.sql.files.minPartitionNum": str(least_tasks(session))}
-    before = {key: session.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            session.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, old)
+def settings(session: SparkSession) -> AbstractContextManager[None]:
+    """Set what the placed frame must be planned, run and written under; the earlier settings are restored."""
+    return session_conf(session, SETTINGS | {"spark.sql.files.minPartitionNum": str(min_tasks(session))})
 
 
 def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Placed:
-    """Sample the groups' rows (one Spark job), lay them out on the driver, and give the frame that rewrites them.
+    """Sample the groups' rows in one Spark job, lay them out on the driver, and return the frame that rewrites them.
 
-    source: holds the live rows of all groups' files and no others. Call it, and write, within `settings`.
-    Raises TableError ZL109 (a key column without an order), EngineError ZL313 (a file in two groups).
+    Call this, and write the frame, within `settings`.
+
+    Args:
+        source: The live rows of all groups' files and no others.
+        layout: The layout.
+        groups: The groups.
+
+    Raises:
+        TableError: ZL109, for a key column without an order.
+        EngineError: ZL313, for a file in two groups.
     """
     columns = tuple(c.name for c in layout.columns)
     index = index_files(source.frame.sparkSession, groups)
@@ -171,7 +171,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
 
 
 def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Cell]:
-    """A file map for every (group, output partition) in the sample; a group that it missed gets one file."""
+    """A file map for each group and output partition in the sample; a group without sample rows gets one file."""
     cells = []
     weights = layout.weights
     for number, group in enumerate(groups):
@@ -190,12 +190,12 @@ def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> lis
 
 
 def _depth_within(rows_a_file: float) -> int:
-    pages = rows_a_file / ROWS_A_PAGE
-    return min(ceil(log2(pages)), DEEPEST_WITHIN) if pages > 1 else 0
+    pages = rows_a_file / ROWS_PER_PAGE
+    return min(ceil(log2(pages)), MAX_DEPTH_WITHIN) if pages > 1 else 0
 
 
 def _frame(job: _Job) -> DataFrame:
-    """The source's columns, each row in its file's Spark partition, in an order that the source alone decides."""
+    """The source's columns, each row in its file's Spark partition, in an order that depends only on the source."""
     source, forest = job.source, job.forest
     by_key = np.argsort([c.key for c in job.cells])
     cells = {
@@ -211,7 +211,7 @@ def _frame(job: _Job) -> DataFrame:
     frame = _with_cell(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
-        # a cell that the sample missed: correctness must not depend on the sample
+        # for a cell that is not in the sample: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
     names, order = partition_names(source), _order(job)
@@ -225,13 +225,13 @@ def _frame(job: _Job) -> DataFrame:
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
-    """The source's rows with the group of the file that each is in."""
+    """The source's rows with the group of their file."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
 def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
-    """CELL (int), and MISSED where the row's cell is not one of the sample's (CELL is any then)."""
+    """Add CELL (int), and MISSED for a row whose cell is not in the sample (CELL is arbitrary then)."""
     if not source.partition:
         return frame.withColumn(CELL, F.col(GROUP))
     found = f"{PREFIX}found"
@@ -242,8 +242,10 @@ def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFr
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What the shuffle carries beside a row, by name, which also sorts a file's rows: along the curve, then as they
-    stood in the source. partition, ordinal: of the row, from the carried columns."""
+    """What the shuffle carries beside a row, by name. It also sorts a file's rows: along the curve, then as before.
+
+    partition, ordinal: of the row, computed from the carried columns.
+    """
 
     carried: Mapping[str, Column]
     partition: Column
@@ -251,7 +253,7 @@ class _Order:
 
 
 def _order(job: _Job) -> _Order:
-    """One long where that fits: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort."""
+    """One long if that is enough: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort."""
     parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())

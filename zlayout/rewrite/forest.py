@@ -1,7 +1,7 @@
-"""Many file maps as one set of arrays, so that the rows of all groups find their files in one Spark job.
+"""Many file maps as one set of arrays, so that one Spark job places the rows of all groups.
 
-A cell is what gets a file map of its own: the rows of one group that go to one output partition. The cells' trees
-are laid one behind another; their boundaries become one sorted list a column.
+A cell has a file map of its own: it consists of the rows of one group that go to one output partition. The trees of the
+cells are concatenated; their boundaries become one sorted list per column.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from zlayout.curve.order import rank
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-# Up to this many (cell, range id, range id, ...) combinations a table of all answers (4 MB) replaces the walk.
-MOST_GRID_CELLS = 1 << 20
+# Up to so many combinations (cell, range id, range id, ...) a table of all results (4 MB) replaces the walk.
+MAX_GRID_CELLS = 1 << 20
 
 
 # A node as one long, from the lowest bits: by how much and in which of the longs that hold a row's range ids its
@@ -71,19 +71,19 @@ class Forest:
 
     @property
     def ids_in_a_word(self) -> int:
-        """How many range ids one long holds."""
+        """Number of range ids in one long."""
         return 63 // self.id_bits
 
     @property
     def words(self) -> Int64:
-        """int64[nodes]: each node as one long, all that a step of a walk looks up."""
+        """int64[nodes]: each node as one long, with everything that a step of a walk needs."""
         never = (1 << self.id_bits) - 1
         shift = self.column % self.ids_in_a_word * self.id_bits
         word = self.left.astype(np.int64) << self.id_bits | np.minimum(self.threshold, never)
         return (word << WORD_BITS | self.column // self.ids_in_a_word) << SHIFT_BITS | shift
 
     def walk(self, cell: Int64, range_ids: Sequence[Int64]) -> Int64:
-        """int64[n]: the leaf node of each row, the reference for the expressions in Spark."""
+        """Return int64[n], the leaf node of each row: the reference for the expressions in Spark."""
         node = 2 * cell
         table = np.stack(range_ids)
         rows = np.arange(len(node))
@@ -94,7 +94,7 @@ class Forest:
 
 
 def plant(maps: Sequence[FileMap]) -> Forest:
-    """One forest of the cells' file maps (at least one), in their order."""
+    """Return one forest of the cells' file maps (at least one), in their order."""
     columns = len(maps[0].columns)
     shared = [rank(pa.concat_arrays([m.boundaries[c] for m in maps])) for c in range(columns)]
     taken = [0] * columns
@@ -153,7 +153,7 @@ def _lay_out(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_fil
 
 
 def _siblings_together(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
-    """The nodes numbered anew as `Forest` has them, with `left` for `child`; a leaf of several parents becomes several.
+    """The nodes renumbered as in `Forest`, with `left` for `child`; a leaf of several parents becomes several leaves.
 
     Beside each root one number is unused.
     """
@@ -177,7 +177,7 @@ def _leaf_in_file(file: Int32) -> Int64:
 
 def _with_grid(forest: Forest) -> Forest:
     shape = (forest.cells, *forest.range_counts)
-    if prod(shape) > MOST_GRID_CELLS:
+    if prod(shape) > MAX_GRID_CELLS:
         return forest
     cell, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
     return replace(forest, grid=forest.walk(cell, range_ids).astype(np.int32))

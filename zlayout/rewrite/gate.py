@@ -1,12 +1,12 @@
-"""The gate before a commit: what came out of the shuffle must be what went in, row for row.
+"""The gate before a commit: the rows that leave the shuffle must be the rows that entered it.
 
 A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order
-and, unlike an XOR, sees paired duplicates. Both sides are counted while the rows flow, so the gate costs no scan.
+and, unlike an XOR, detects paired duplicates. Both sides are counted during the job, so the gate costs no scan.
 
-A row travels as one struct, so that Spark has it as one run of bytes (`UnsafeRow`), which are hashed as they are:
-every type, every null and every bit counts, at a fifth of what `xxhash64` over the columns costs. Groups may be
-committed apart, so that each must have its own rows again: its number is the seed of its rows' hashes, on one side by
-the file that a row was in, on the other by the file that it is written to.
+A row is one struct, so that Spark has it as contiguous bytes (`UnsafeRow`), which are hashed directly: every type,
+every null and every bit counts, at a fifth of the cost of `xxhash64` over the columns. Groups may be committed apart,
+so each must have its own rows again. A group's number is the seed of its rows' hashes: on one side by the file that a
+row was in, on the other by the file that it is written to.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """rows: how many. hash: the sum of the hashes of all rows, modulo 2^64 (as a signed long)."""
+    """rows: their number. hash: the sum of the hashes of all rows modulo 2^64, as a signed long."""
 
     rows: int
     hash: int
@@ -58,9 +58,10 @@ class Gate:
     def __init__(
         self, source: DataFrame, expected_rows: int, grouped: Callable[[], tuple[DataFrame, Column]] | None = None
     ) -> None:
-        """source: the frame to rewrite, without anything added. expected_rows: live rows that the metadata promises.
+        """Make a gate.
 
-        grouped: for several groups, the source with more columns, and the group's number (int) in it.
+        source: the frame to rewrite, with nothing added. expected_rows: live rows according to metadata. grouped: for
+        several groups, the source with more columns, and the column with the group's number (int).
         """
         self._source = source
         self._grouped = grouped
@@ -69,17 +70,16 @@ class Gate:
         self._after: Any = None  # a LongAccumulator, once there is a frame to watch
 
     def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
-        """Count what goes into the shuffle: a frame of ROW, with the source's columns, and what is `carried` beside.
+        """Count the rows that enter the shuffle. Returns a frame of ROW, with the source's columns, and `carried`.
 
-        frame: the source's columns and maybe more. group: of a row, from what is carried. An observation ends Spark's
-        generated loop and copies each row: directly below the shuffle, which wants whole rows anyway, that costs
-        nothing.
+        frame: the source's columns and maybe more. group: of a row, computed from `carried`. An observation ends
+        Spark's generated loop and copies each row, which costs nothing directly below the shuffle.
         """
         packed = frame.select(_row(self._source.columns), *carried)
         return packed.observe(self._before, *_content_columns(packed, group))
 
     def watch_result(self, frame: DataFrame, group: Column | None = None) -> DataFrame:
-        """Count what comes out of the shuffle, and give the source's columns back.
+        """Count the rows that leave the shuffle, and return the source's columns.
 
         frame: sorted, which is where whole rows come from; has ROW. group: of a row. A filter that all rows pass counts
         them as it looks at each, in the same generated loop as what takes the columns out of ROW: an observation would
@@ -187,8 +187,8 @@ def _row(columns: Sequence[str]) -> Column:
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
     """Row count and sum of the hashes of a frame with ROW, seeded with the row's group where given.
 
-    The rows are counted by the last column, which is taken to be nullable: else Spark counts without it and drops it
-    below the observation, and that copies each row.
+    The rows are counted by the last column, which is declared nullable. If it were not, Spark would drop it below the
+    observation, which copies each row.
     """
     jvm = jvm_of(frame.sparkSession)
     total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wrapping(jvm))
@@ -199,9 +199,9 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
 
 
 def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
-    """boolean, true for every row: a `LongAccumulator` that took the row's hash is not zero.
+    """boolean, true for every row: a `LongAccumulator` to which the row's hash was added is not zero.
 
-    Of all Catalyst expressions only the one that sets a Java bean's fields calls a method that returns nothing.
+    The Catalyst expression that sets a Java bean's fields is the only one that calls a method without a result.
     """
     setters = scala_map(jvm, {"add": hashed})
     objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
@@ -213,7 +213,7 @@ def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
 def _row_hash(jvm: Any, group: Column | None) -> Any:
     """`XXH64` of the bytes of ROW with a seed, the row's group where given: calls that stay in generated code.
 
-    ROW has left a projection, so that it is an UnsafeRow.
+    ROW comes from a projection, so it is an UnsafeRow.
     """
     unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
     seed = F.lit(SEED) if group is None else group.cast("bigint")
@@ -234,12 +234,12 @@ def _content(metrics: Mapping[str, Any]) -> Content:
 
 
 def _accumulated(accumulator: Any) -> Content:
-    """What a `LongAccumulator` counted: it knows how many longs it took, and its sum wraps round."""
+    """What a `LongAccumulator` counted: the number of longs, and their sum, which wraps around."""
     return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation) -> Content:
-    """What an observation saw. `Observation.get` would wait for ever if the write never ran the watched plan."""
+    """What an observation counted. `Observation.get` would wait for ever if the write never ran the watched plan."""
     observed: Any = observation._jo
     until = time.monotonic() + WAIT_SECONDS
     while not observed.future().isCompleted():
@@ -258,5 +258,5 @@ def _differs(what: str, expected: Content, found: Content) -> Exception:
     return EngineError.of(
         "ZL310",
         f"{what}: expected {expected.rows} rows, found {found.rows}{difference}",
-        hint="nothing was committed; a source file may have been changed or removed meanwhile, plan again",
+        hint="nothing was committed; a source file may have been changed or removed during the rewrite: plan again",
     )

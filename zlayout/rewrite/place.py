@@ -1,7 +1,7 @@
-"""Which file a row goes to, as Spark expressions: range ids by binary search, then one table look-up or a tree walk.
+"""The file of a row as Spark expressions: range ids by binary search, then one table look-up or a tree walk.
 
-Each step is a projection of its own whose results the next ones use more than once: Spark then keeps them apart
-and computes each once, all inside one generated loop. docs/adr/0003 has the measurements.
+Each step is a projection of its own whose results later steps use more than once. So Spark keeps the steps separate and
+computes each once, all inside one generated loop. docs/adr/0003 has the measurements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAF = f"{PREFIX}leaf"
 
 
 def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
-    """What `place_rows` reads from `Constants`."""
+    """Return the arrays that `place_rows` reads from `Constants`."""
     arrays = {f"boundaries{c}": search_array(b) for c, b in enumerate(forest.boundaries)}
     for name in ("file", "leaf", "spread"):
         arrays[name] = pa.array(getattr(forest, name))
@@ -31,7 +31,7 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
-    """The frame with `FILE_ID` (int, numbered over all cells) and `LEAF` (int, inside the file) for each row.
+    """Add `FILE_ID` (int, numbered over all cells) and `LEAF` (int, inside the file) to each row.
 
     frame: has CELL, ORDINAL and POSITION (`zlayout.rewrite.rows`) and the key columns.
     """
@@ -43,7 +43,7 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         frame = _walk(frame, node, forest, constants)
     file = constants.at("file", F.col(node))
     if forest.spread.max(initial=1) > 1:
-        # positions are what a row keeps whatever the number of tasks; rand() would change with them
+        # a row keeps its position for any number of tasks, on which rand() depends
         row_hash = F.xxhash64(ORDINAL, POSITION)
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
     return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
@@ -75,8 +75,10 @@ def _grid_index(forest: Forest, constants: Constants) -> Column:
 
 
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
-    """One look-up and a comparison a level: the method that Spark makes of all levels must stay below the 8000 bytes
-    from which on HotSpot compiles no method."""
+    """One look-up and one comparison per level.
+
+    The method that Spark generates for all levels must stay below 8000 bytes, since HotSpot compiles no longer ones.
+    """
     names, number = _range_id_names(forest), forest.ids_in_a_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
     packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
@@ -98,7 +100,7 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
 
 
 def _packed(ids: Sequence[str], bits: int) -> Column:
-    """bigint: range ids in `bits` each, the first one lowest."""
+    """bigint: range ids of `bits` bits each, the first one in the lowest bits."""
     packed = F.lit(0).cast("bigint")
     for name in reversed(ids):
         packed = F.shiftleft(packed, bits).bitwiseOR(F.col(name).cast("bigint"))

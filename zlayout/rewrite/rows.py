@@ -1,7 +1,7 @@
-"""What a rewrite knows of each row before its keys count: where it stands in the source, and its cell.
+"""What a rewrite adds to each row before its keys are used: its position in the source, and its cell.
 
-`ordinal` is the rank of the row's file among all files of the job by path, so that copies of a table under
-different roots agree; `position` is the row's index in that file. Both stay the same however the scan is split.
+`ordinal` is the rank of the row's file among all files of the job by path, so it is the same for copies of a table
+under different roots; `position` is the row's index in that file. Neither depends on how the scan is split.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PARTITION = f"{PREFIX}partition"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows to rewrite, exactly those of the pinned files and with every column that must be kept.
+    """The rows to rewrite: exactly those of the pinned files, with every column that must be kept.
 
     file: the path of a row's file, a column that `frame.select` can resolve (`_metadata.file_path`, `_file`).
     position: its index in that file (`_metadata.row_index`, `_pos`). partition: the values of the output
-    partitioning (Iceberg transforms applied); empty when each group lies inside one output partition.
+    partitioning (Iceberg transforms applied); empty if each group is inside one output partition.
     """
 
     frame: DataFrame
@@ -51,9 +51,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class GroupTarget:
-    """A group as the rewrite sees it.
+    """A group to rewrite.
 
-    paths: string[files], each exactly as `Source.file` gives it. rows: live rows. target_files: how many to write.
+    paths: string[files], each exactly as in `Source.file`. rows: live rows. target_files: number of files to write.
     """
 
     id: str
@@ -76,11 +76,11 @@ class FileIndex:
 
 
 def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileIndex:
-    """Hash the paths of all groups by Spark's own function. Raises EngineError ZL313 if two groups share a file."""
+    """Hash the paths of all groups by Spark's own function. Raises EngineError ZL313 for a file in two groups."""
     paths = pa.concat_arrays([pa.array(g.paths, pa.string()) for g in groups])
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
     if len(pc.unique(paths)) != len(paths):
-        raise EngineError.of("ZL313", "a file is in the plan twice", hint="plan again")
+        raise EngineError.of("ZL313", "duplicate file in the plan", hint="plan again")
     by_path = pc.sort_indices(paths).to_numpy()
     ordinal = np.empty(len(paths), np.int32)
     ordinal[by_path] = np.arange(len(paths), dtype=np.int32)
@@ -96,7 +96,7 @@ def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileInd
 
 
 def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
-    """What `with_origin` reads from `Constants`."""
+    """Return the arrays that `with_origin` reads from `Constants`."""
     return {
         "path_hash": pa.array(index.hash),
         "ordinal": pa.array(index.ordinal),
@@ -105,7 +105,7 @@ def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
 
 
 def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> DataFrame:
-    """FILE becomes ORDINAL and GROUP (int). A row of a file that is not in the index fails the job."""
+    """Add ORDINAL and GROUP (int) by FILE. A row of a file that is not in the index fails the job."""
     found = f"{PREFIX}found"
     path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
     frame = frame.withColumn(found, constants.search("path_hash", path_hash, once=True))
@@ -118,7 +118,7 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
 
 
 def source_columns(source: Source) -> list[Column]:
-    """FILE, POSITION and the partition values, under names that no table has."""
+    """Return FILE, POSITION and the partition values, under names that no table has."""
     values = [value.alias(name) for value, name in zip(source.partition, partition_names(source), strict=True)]
     return [source.file.alias(FILE), source.position.alias(POSITION), *values]
 
@@ -128,7 +128,7 @@ def partition_names(source: Source) -> list[str]:
 
 
 def cell_key(source: Source) -> Column:
-    """bigint: the row's group, or a hash of it and of the output partition where a group may have several."""
+    """Return bigint: the row's group, or a hash of it and of the output partition if a group may have several."""
     names = partition_names(source)
     if not names:
         return F.col(GROUP).cast("bigint")
@@ -136,7 +136,7 @@ def cell_key(source: Source) -> Column:
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """A key column by its dotted name, parts in backticks where they have dots; a whole name wins over a nested one."""
+    """Return a key column by its dotted name; parts with dots are in backticks, and a top-level name has precedence."""
     if name in frame.columns:
         return F.col(quoted(name))
     if "`" in name:

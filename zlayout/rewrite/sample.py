@@ -1,4 +1,4 @@
-"""One sampling job for all groups and key columns; whether a row is taken depends on that row alone."""
+"""One sampling job for all groups and key columns. Whether a row is in the sample depends on that row alone."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ from zlayout.rewrite.rows import (
 
 Int64 = NDArray[np.int64]
 # Expected sample rows for each output file. Files' rows then vary by about 1 / sqrt(2000) = 2 %.
-ROWS_A_FILE = 2000
+SAMPLE_ROWS_PER_FILE = 2000
 HASH_BITS = 31
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """keys: one array of length n for each key column. group: int32[n]. cell_key: int64[n], see
-    `zlayout.rewrite.rows.cell_key`."""
+    """Sampled rows.
+
+    keys: one array of length n for each key column. group: int32[n]. cell_key: int64[n], see `rows.cell_key`.
+    """
 
     keys: Mapping[str, pa.ChunkedArray]
     group: NDArray[np.int32]
     cell_key: Int64
 
     def rows_of(self, mask: NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
-        """The keys of the rows where the mask holds."""
+        """Return the keys of the rows where the mask is true."""
         chosen = pa.array(np.flatnonzero(mask))
         return {name: values.take(chosen) for name, values in self.keys.items()}
 
@@ -51,8 +53,8 @@ class Sample:
 def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex) -> Sample:
     """Sample `columns` of all groups in one job that reads those columns alone.
 
-    A row is taken when a hash of (file, position) is below its group's share, so the sample is the same whatever
-    the number of cores or splits, which `DataFrame.sample(fraction, seed)` is not. Executors run no Python.
+    A row is in the sample if a hash of its file and position is below its group's share. So the sample, unlike that of
+    `DataFrame.sample(fraction, seed)`, does not depend on the number of cores or splits. Executors run no Python.
     """
     thresholds = pa.array([_threshold(g) for g in groups], pa.int32())
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds})
@@ -70,6 +72,6 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
 
 
 def _threshold(group: GroupTarget) -> int:
-    """The share of a group's rows to take, as the largest hash that is still taken."""
-    share = ROWS_A_FILE * group.target_files / max(group.rows, 1)
+    """The share of a group's rows to sample, as the largest hash of a sampled row."""
+    share = SAMPLE_ROWS_PER_FILE * group.target_files / max(group.rows, 1)
     return min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1)

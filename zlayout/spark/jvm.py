@@ -1,12 +1,12 @@
-"""Classes of the JVM by their names alone.
+"""Classes and collections of the JVM through py4j, and session settings.
 
-py4j asks the JVM at each dot of `jvm.org.apache` whether that is a class, and the JVM looks through all its jars: some
-hundred such questions took a quarter of a second of each rewrite.
+py4j asks the JVM at each dot of `jvm.org.apache` whether that is a class, and the JVM searches all its jars. About a
+hundred such requests took a quarter of a second per rewrite, so `JvmPackage` decides by the name alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def jvm_of(session: SparkSession) -> JvmPackage:
-    """The root of all packages: `jvm_of(session).java.util.ArrayList()`."""
+    """Return the root of all packages, as in `jvm_of(session).java.util.ArrayList()`."""
     context: Any = session.sparkContext
     return _root(context._jvm._gateway_client)
 
@@ -27,9 +27,9 @@ def _root(client: Any) -> JvmPackage:
 
 
 class JvmPackage:
-    """A package, of which a name that begins with a capital or ends with `$` is a class and any other a package.
+    """A Java package. A name that begins with a capital or ends with `$` is a class, and any other a package.
 
-    A class that does not exist is a Py4JError only once it is used.
+    A class that does not exist raises Py4JError only when it is used.
     """
 
     def __init__(self, client: Any, name: str) -> None:
@@ -48,9 +48,23 @@ class JvmPackage:
         return found
 
 
+def java_list(jvm: Any, items: Iterable[Any]) -> Any:
+    """Return a java.util.ArrayList. jvm: from `jvm_of`, here and below."""
+    whole = jvm.java.util.ArrayList()
+    for item in items:
+        whole.add(item)
+    return whole
+
+
+def java_class(jvm: Any, name: str) -> Any:
+    """Return the Java class of that name, by the class loader that knows the jars of the session."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(name, True, loader)
+
+
 @contextmanager
 def session_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the block; those that were there before come back afterwards, also after an error."""
+    """Set session settings for the block; the earlier ones are restored afterwards, also after an error."""
     kept = {key: spark.conf.get(key) for key in settings if spark._jsparkSession.conf().contains(key)}
     try:
         for key, value in settings.items():

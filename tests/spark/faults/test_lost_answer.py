@@ -13,7 +13,7 @@ from spark.faults.points import run, run_with
 from spark.faults.tables import Table, first_rows
 
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.iceberg.write import commit as iceberg_commit
+from zlayout.formats.iceberg.write.commit import Committer
 
 ERRORS = {
     "gateway": Py4JNetworkError("Answer from Java side is empty"),
@@ -41,7 +41,7 @@ class Answerless:
 
 def lose_answers(patch: pytest.MonkeyPatch, error: Exception, *, sent: bool) -> None:
     """In both formats; only the rewrite's own commits."""
-    send, prepared = DeltaJvm.commit, iceberg_commit._prepared
+    send, prepare = DeltaJvm.commit, Committer.prepare
 
     def delta(*arguments: Any) -> int:
         if sent:
@@ -49,11 +49,11 @@ def lose_answers(patch: pytest.MonkeyPatch, error: Exception, *, sent: bool) -> 
         raise error
 
     def iceberg(*arguments: Any) -> Any:
-        transaction, snapshot = prepared(*arguments)
+        transaction, snapshot = prepare(*arguments)
         return Answerless(transaction, error, sent=sent), snapshot
 
     patch.setattr(DeltaJvm, "commit", delta)
-    patch.setattr(iceberg_commit, "_prepared", iceberg)
+    patch.setattr(Committer, "prepare", iceberg)
 
 
 @each_error

@@ -21,11 +21,12 @@ from spark.projects import DELTA, ICEBERG
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
 from zlayout.app.results import Applied, new_run
-from zlayout.formats.orphans import find_orphans
+from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.planner.decision import PlanOptions
 from zlayout.spark.session import SparkRuntime, session_conf
 from zlayout.spec.load import load_project
+from zlayout.spec.model import Project
 
 VICTIMS = ("jvm", "python", "both")
 # Ten points in `make test`; these and each point with all victims in `make test-long`.
@@ -72,7 +73,7 @@ def test_a_killed_run_leaves_whole_commits_only(
     assert run.project.rows(table).equals(ROWS)
     assert all(path.exists() for path in run.project.files(table))
     project = load_project(run.project.root, os.environ)
-    orphans = find_orphans(project.catalogs[table.partition(".")[0]], project.layouts[0].table)
+    orphans = _orphans(project, table)
     if point in LITTERED:
         assert any(orphan.path.endswith(".parquet") for orphan in orphans.files)
     live = {path.resolve() for path in run.project.files(table)}
@@ -85,8 +86,13 @@ def test_a_killed_run_leaves_whole_commits_only(
     assert again.after.status == "unchanged", (again.after.decay, again.after.groups, again.failures)
     assert run.rewrites() == 2
     assert run.project.rows(table).equals(ROWS)
-    left = find_orphans(project.catalogs[table.partition(".")[0]], project.layouts[0].table)
+    left = _orphans(project, table)
     assert {orphan.path for orphan in orphans.files} <= {orphan.path for orphan in left.files}, "none was deleted"
+
+
+def _orphans(project: Project, table: str) -> Orphans:
+    catalog = project.catalogs[table.partition(".")[0]]
+    return backend_for(catalog, SparkRuntime(project)).orphans(project.layouts[0].table)
 
 
 def _apply(run: KilledRun, spark: SparkSession) -> Applied:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from zlayout.errors import Location
-from zlayout.formats.catalogs import spark_catalog_conf
+from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
 from zlayout.spec.model import CatalogConfig
 
 

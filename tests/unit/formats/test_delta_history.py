@@ -11,9 +11,8 @@ import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from zlayout.formats.delta.read.history import AT_ONCE, HEAD, commit_infos
+from zlayout.formats.delta.read.history import AT_ONCE, HEAD, commit_infos, last_zorder
 from zlayout.formats.delta.read.tags import log_names
-from zlayout.formats.ordering import last_zorder
 
 
 def read(root: Path, version: int = 10**6, most: int = 1000) -> list[dict[str, Any]]:

@@ -42,8 +42,8 @@ def attempt(monkeypatch: pytest.MonkeyPatch, table: Any, commits: int | None) ->
             table.metadata.snapshots.append(snapshot(commits, "r"))
         raise ConnectionResetError("gone")
 
-    monkeypatch.setattr(native, "_action", action)
-    monkeypatch.setattr(native, "_record", lambda *_: iter(()))
+    monkeypatch.setattr(native, "action", action)
+    monkeypatch.setattr(native, "record", lambda *_: iter(()))
     work: Any = SimpleNamespace(table="ice.db.t", run_id="r", groups=(), layout=SimpleNamespace(curve="zorder"))
     unused: Any = None
     return list(native.rewrite(unused, unused, work, lambda _: None))

@@ -17,7 +17,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from zlayout.errors import Location, TableError
-from zlayout.formats.catalogs import pyiceberg_properties
+from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.spec.model import CatalogConfig, TableName

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from zlayout.cli.main import run
 from zlayout.errors import Location, TableError
-from zlayout.formats.orphans import find_orphans
+from zlayout.formats.orphans import Orphans
+from zlayout.formats.registry import backend_for
 from zlayout.spec.model import CatalogConfig, TableName
 
 PLACE = Location("zlayout.yaml")
@@ -44,6 +46,11 @@ def iceberg(tmp_path: Path) -> tuple[CatalogConfig, TableName, Path]:
         TableName("ice", ("db",), "t"),
         Path(table.metadata.location.removeprefix("file:")),
     )
+
+
+def find_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
+    no_spark: Any = None
+    return backend_for(catalog, no_spark).orphans(table)
 
 
 def _found(table: tuple[CatalogConfig, TableName, Path]) -> list[str]:

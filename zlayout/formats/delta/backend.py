@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
-from zlayout.errors import CommitConflict, Diagnostic, Refused
-from zlayout.formats.base import Capabilities, Group, Notify, Outcome, Progress, Work
-from zlayout.formats.catalogs import delta_location, storage_options
+from zlayout.errors import Diagnostic
+from zlayout.formats.base import Capabilities, Group, Notify, Outcome, Progress, SampleSource, Work
+from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
+from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.kernel.engine_check import fallback_notices, fallback_reason, refused_in_fallback, untested
+from zlayout.formats.kernel.requirements import replaced, require_allowed, require_table
+from zlayout.formats.orphans import Orphans
+from zlayout.formats.storage import storage_options
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.state import PartitionField, TableState
@@ -28,20 +31,47 @@ class DeltaBackend:
     """Delta tables of one catalog, addressed by location."""
 
     capabilities = Capabilities("delta", partition_evolution=False, native_by_rank=True)
+    internals = INTERNALS
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
-        self._runtime = runtime
+        self.runtime = runtime
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL113."""
         location = delta_location(self._catalog, table)
         return observe_delta(table, location, columns, version, storage_options(self._catalog))
 
+    def orphans(self, table: TableName) -> Orphans:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
+        from zlayout.formats.delta.read.orphans import delta_orphans
+
+        return delta_orphans(self._catalog, table)
+
+    def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
+        """See `zlayout.formats.base.Backend`.
+
+        Not every Delta table has the positions of its rows, so the draw depends on how Spark splits the files too.
+        """
+        from pyspark.sql import functions as F
+
+        from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.source_files import file_uris
+
+        location, session = delta_location(self._catalog, table), self.runtime.session
+        return SampleSource(
+            frame=session.read.format("delta").option("versionAsOf", str(state.version)).load(location),
+            file="_metadata.file_path",
+            draw=F.rand(seed),
+            paths=lambda: file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist()),
+        )
+
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.write.native import native_diagnostics
 
         return native_diagnostics(layout, state)
+
+    native_losses = native_diagnostics
 
     def partition_diagnostics(
         self,
@@ -51,30 +81,40 @@ class DeltaBackend:
         return partition_refusals(state.features, state.properties, partitioned=bool(state.partition_fields))
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
-        """See `zlayout.formats.base.Backend`.
+        """See `zlayout.formats.kernel.execute.execute`."""
+        from zlayout.formats.delta.write.failures import FAILURES
+        from zlayout.formats.kernel.execute import execute
 
-        Raises Refused ZL204, ZL21x before any write; EngineError ZL305, ZL306, ZL310, ZL314; CommitConflict ZL320,
-        ZL321.
-        """
-        from zlayout.formats.delta.write.failures import spark_errors
+        yield from execute(self, FAILURES, work, notify)
+
+    def checked(self, work: Work) -> TableState:
+        """Observe the table as it is now. It must be one that zlayout rewrites, and not older than the plan."""
+        state = self.observe(work.table, _columns(work))
+        self._require_allowed(work, state)
+        if state.version < work.version:
+            raise replaced(work, f"version {work.version} or later", str(state.version))
+        require_table(work, state.table_id, work.table_id)
+        work.require_planned(state.properties, state.partition_fields)
+        return state
+
+    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
+        """Raise Refused ZL216 if OPTIMIZE would rewrite files that are not planned."""
+        from zlayout.formats.delta.write.native import refuse_partial
+
+        if not declared:
+            refuse_partial(work, self.observe(work.table, (), work.version))
+
+    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Outcome]:
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218 before any write."""
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
         from zlayout.formats.delta.write.repartition import refuse_empty_text, repartition
         from zlayout.formats.delta.write.settings import set_properties
 
-        state = self._checked(work)
-        with spark_errors(str(work.table), "looking at its versions"):
-            writes = work.groups or work.partition_by is not None
-            reason = fallback_reason(self._runtime.session, "delta") if writes else None
-        if reason is not None and work.partition_by is not None:
-            raise untested(f"{work.table}: changing partition_by", reason)
-        native = work.layout.engine == "native" or reason is not None
-        if reason is not None and work.layout.engine != "native":
-            yield from self._fallback(work, state, reason)
         storage = self._storage(state.location)
-        delta = DeltaJvm(self._runtime.session, state.location)
+        delta = DeltaJvm(self.runtime.session, state.location)
         notify(Progress(str(work.table), "changing settings"))
-        if state.partition_fields and writes:
+        if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
             refuse_empty_text(delta, work)
@@ -87,52 +127,24 @@ class DeltaBackend:
             state = self.observe(work.table, _columns(work))
         if work.partition_by is not None:
             work = replace(work, groups=_regrouped(work, state), covers_table=True)
-        if work.groups:
-            yield from self._rewrite(delta, storage, state, work, notify, native=native)
+        if work.groups and native:
+            from zlayout.formats.delta.write.native import run_native
 
-    def _rewrite(
-        self, delta: DeltaJvm, storage: pa_fs.FileSystem, state: TableState, work: Work, notify: Notify, *, native: bool
-    ) -> Iterator[Outcome]:
-        if not native:
+            yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))
+        elif work.groups:
             from zlayout.formats.delta.write.commit import run_zlayout
 
             snapshot, state = self._pinned(delta, state, work)
             yield from run_zlayout(delta, storage, snapshot, state, work, notify)
-            return
-        from zlayout.formats.delta.write.native import run_native
-
-        yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))
-
-    def _fallback(self, work: Work, state: TableState, reason: str) -> Iterator[Outcome]:
-        """Say that OPTIMIZE does the work. Raises Refused ZL216 when it would rewrite files that are not planned."""
-        from zlayout.formats.delta.write.native import native_diagnostics, refuse_partial
-
-        try:
-            refuse_partial(work, self.observe(work.table, (), work.version))
-        except Refused as refused:
-            raise refused_in_fallback(refused, reason) from refused
-        yield from fallback_notices(work.table, reason, native_diagnostics(work.layout, state))
-
-    def _checked(self, work: Work) -> TableState:
-        """The table as it is now, which must be one that zlayout rewrites and not older than the plan."""
-        state = self.observe(work.table, _columns(work))
-        self._require_allowed(work, state)
-        if state.version < work.version:
-            raise _replaced(work, f"version {work.version} or later", str(state.version))
-        if work.table_id not in (None, state.table_id):
-            raise _replaced(work, f"the table {work.table_id}", state.table_id)
-        work.require_planned(state.properties, state.partition_fields)
-        return state
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)
-        if refusals := (*state.refusals, *change):
-            raise Refused(*refusals)
+        require_allowed(state, change)
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
-        """The snapshot to rewrite and what it holds, checked like `state` where the table moved on since.
+        """The snapshot to rewrite and what it holds, checked like `state` if the table has changed since.
 
-        Raises Refused ZL21x, CommitConflict ZL320 when it is another table by now.
+        Raises Refused ZL21x, CommitConflict ZL320 if it is another table by now.
         """
         from zlayout.formats.delta.write.failures import spark_errors
 
@@ -141,8 +153,7 @@ class DeltaBackend:
             version, table_id = int(snapshot.version()), str(snapshot.metadata().id())
         now = state if version == state.version else self.observe(work.table, _columns(work), version)
         self._require_allowed(work, now)
-        if table_id != state.table_id:
-            raise _replaced(work, f"the table {state.table_id}", table_id)
+        require_table(work, table_id, state.table_id)
         work.require_planned(now.properties, now.partition_fields)
         return snapshot, now
 
@@ -150,17 +161,12 @@ class DeltaBackend:
         return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))
 
 
-def _replaced(work: Work, expected: str, found: str) -> CommitConflict:
-    message = f"{work.table}: expected {expected}, found {found}"
-    return CommitConflict(Diagnostic("ZL320", message, hint="the table was replaced; plan again"))
-
-
 def _columns(work: Work) -> tuple[str, ...]:
     return tuple(column.name for column in work.layout.columns)
 
 
 def _regrouped(work: Work, state: TableState) -> tuple[Group, ...]:
-    """After a full rewrite the planned files are gone: one group for each new partition, all ids accounted for."""
+    """One group for each new partition, since a full rewrite has replaced the planned files; ids are kept."""
     groups = []
     for at in range(len(state.files.partitions)):
         files = state.files.take(np.flatnonzero(state.files.partition == at))

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from zlayout.errors import CommitConflict, Diagnostic, Refused
-from zlayout.formats.base import Capabilities, Notify, Outcome, Progress, Work
+import pyarrow as pa
+
+from zlayout.errors import Diagnostic
+from zlayout.formats.base import Capabilities, Notify, Outcome, Progress, SampleSource, Work
+from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import mixes_row_ids, partition_refusals
-from zlayout.formats.kernel.engine_check import fallback_notices, fallback_reason, refused_in_fallback
+from zlayout.formats.kernel.requirements import require_allowed, require_table
+from zlayout.formats.orphans import Orphans
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.sql_text import quoted_name
 from zlayout.table.state import PartitionField, TableState
 
-if TYPE_CHECKING:
-    from zlayout.formats.iceberg.write.jvm import IcebergJvm
-
+DRAW_BITS = 31
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
 
 
@@ -25,71 +27,85 @@ class IcebergBackend:
     """Satisfies `zlayout.formats.base.Backend`."""
 
     capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
+    internals = INTERNALS
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
-        self._runtime = runtime
+        self.runtime = runtime
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.iceberg.read.observe.observe`."""
         return observe(self._catalog, table, columns, version)
 
+    def orphans(self, table: TableName) -> Orphans:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125."""
+        from zlayout.formats.iceberg.read.orphans import iceberg_orphans
+
+        return iceberg_orphans(self._catalog, table)
+
+    def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
+        """See `zlayout.formats.base.Backend`. The draw is a hash of a row's file and position."""
+        from pyspark.sql import functions as F
+
+        name = quoted_name((table.catalog, *table.identifier))
+        low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
+        return SampleSource(
+            frame=self.runtime.session.read.option("versionAsOf", str(state.version)).table(name),
+            file="_file",
+            draw=low_bits / float(1 << DRAW_BITS),
+            paths=lambda: state.files.path.cast(pa.string()),
+        )
+
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """ZL401 for each setting that `rewrite_data_files` cannot honour, ZL223 for columns it cannot order."""
-        from zlayout.formats.iceberg.write.native import native_diagnostics, unordered_columns
+        from zlayout.formats.iceberg.write.native import unordered_columns
 
-        return native_diagnostics(layout) + tuple(unordered_columns(layout, state))
+        return self.native_losses(layout, state) + tuple(unordered_columns(layout, state))
+
+    def native_losses(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        """ZL401 for each setting that `rewrite_data_files` cannot honour."""
+        from zlayout.formats.iceberg.write.native import native_diagnostics
+
+        return native_diagnostics(layout)
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
         return partition_refusals(fields, state)
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
-        """Settings first, then the rewrite. Raises Refused before any write, EngineError, CommitUnknown."""
-        from zlayout.formats.iceberg.write import native
-        from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
+        """See `zlayout.formats.kernel.execute.execute`."""
+        from zlayout.formats.iceberg.write.jvm import FAILURES
+        from zlayout.formats.kernel.execute import execute
 
+        yield from execute(self, FAILURES, work, notify)
+
+    def checked(self, work: Work) -> TableState:
+        """Observe the table at the work's version. It must be one that zlayout rewrites."""
         state = self.observe(work.table, (), work.version)
-        repartition = self.partition_diagnostics(work.partition_by or (), state)
-        if refusals := (*state.refusals, *repartition):
-            raise Refused(*refusals)
-        if work.table_id not in (None, state.table_id):
-            message = f"{work.table}: expected the table {work.table_id}, found {state.table_id}"
-            raise CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
-        by_iceberg = work.layout.engine == "native"
-        if work.groups and by_iceberg:
-            native.refuse_native(work, state)
-        with java_errors(f"looking at the versions for {work.table}"):
-            reason = fallback_reason(self._runtime.session, "iceberg") if work.groups else None
-        if reason is not None and not by_iceberg:
-            by_iceberg = True
-            yield from self._fallback(work, state, reason)
-        jvm = IcebergJvm(self._runtime.session)
-        with session_conf(jvm.session, {VECTORIZED: "false"} if mixes_row_ids(state) else {}):
-            yield from self._changed(jvm, work, notify, by_iceberg=by_iceberg)
+        require_allowed(state, self.partition_diagnostics(work.partition_by or (), state))
+        require_table(work, state.table_id, work.table_id)
+        return state
 
-    def _changed(self, jvm: IcebergJvm, work: Work, notify: Notify, *, by_iceberg: bool) -> Iterator[Outcome]:
-        from zlayout.formats.iceberg.write import native
+    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
+        """Raise Refused ZL223, ZL224 for what `rewrite_data_files` cannot do or would do too much of."""
+        from zlayout.formats.iceberg.write.native import refuse_native
+
+        refuse_native(work, state)
+
+    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Outcome]:
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225 before any write."""
+        from zlayout.formats.iceberg.write import commit
+        from zlayout.formats.iceberg.write import native as by_iceberg
+        from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.settings import change_settings
 
-        if by_iceberg:  # engine zlayout finds out group by group
-            native.require_appends_only(jvm.load(work.table), work)
-        notify(Progress(str(work.table), "changing settings"))
-        changed = change_settings(jvm, work)
-        if changed is not None:
-            yield changed
-        if work.groups and by_iceberg:
-            yield from native.rewrite(jvm, self._catalog, work, notify)
-        elif work.groups:
-            from zlayout.formats.iceberg.write import commit
-
-            yield from commit.rewrite(jvm, self._catalog, work, notify)
-
-    def _fallback(self, work: Work, state: TableState, reason: str) -> Iterator[Outcome]:
-        """Say that Iceberg's own rewrite does the work. Raises Refused ZL223, ZL224 for what that cannot do."""
-        from zlayout.formats.iceberg.write import native
-
-        try:
-            native.refuse_native(work, state)
-        except Refused as refused:
-            raise refused_in_fallback(refused, reason) from refused
-        yield from fallback_notices(work.table, reason, native.native_diagnostics(work.layout))
+        jvm = IcebergJvm(self.runtime.session)
+        with session_conf(jvm.session, {VECTORIZED: "false"} if mixes_row_ids(state) else {}):
+            if native:  # engine zlayout finds out group by group
+                by_iceberg.require_appends_only(jvm.load(work.table), work)
+            notify(Progress(str(work.table), "changing settings"))
+            changed = change_settings(jvm, work)
+            if changed is not None:
+                yield changed
+            if work.groups:
+                rewrite = by_iceberg.rewrite if native else commit.rewrite
+                yield from rewrite(jvm, self._catalog, work, notify)

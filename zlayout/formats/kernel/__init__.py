@@ -1,1 +1,1 @@
-"""What every commit does, whatever the format."""
+"""The steps of a commit that are the same for every format."""

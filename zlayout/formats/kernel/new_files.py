@@ -1,4 +1,4 @@
-"""New files, looked up on storage right before a commit names them: whatever cleans up storage may have come by."""
+"""Checks that new files are on storage right before a commit names them, since a clean-up may have removed them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from zlayout.errors import EngineError
 
-AT_ONCE = 16  # looks at an object store, each of which takes some 20 ms
+AT_ONCE = 16  # requests to an object store, each of which takes some 20 ms
 
 
 def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> None:
-    """Raise EngineError ZL316 unless each new file is on storage with its size.
+    """Check that each new file is on storage with its size.
 
-    sizes: bytes that the commit will say, by path. stored: bytes on storage, None for no file; called from threads.
+    Args:
+        sizes: Bytes that the commit will record, by path.
+        stored: Returns the bytes on storage, None if there is no file. It is called from several threads.
+
+    Raises:
+        EngineError: ZL316.
     """
     if not sizes:
         return
@@ -22,7 +27,7 @@ def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
             if found != size:
                 raise EngineError.of(
                     "ZL316",
-                    "a new file is not on storage as it was written",
+                    "a new file is missing on storage, or has another size",
                     detail=f"{path}: expected {size} bytes, "
                     + ("found no file" if found is None else f"found {found}"),
                     hint="nothing was committed; something removes files of this table (VACUUM without retention, "

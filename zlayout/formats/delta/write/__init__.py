@@ -1,1 +1,1 @@
-"""Writing and committing, through Spark."""
+"""Writes and commits through Spark."""

@@ -1,16 +1,16 @@
 """Engine `zlayout` on Delta: rows of the pinned files, placed by `zlayout.rewrite`, committed with conflict checks.
 
-One transaction pinned to one snapshot reads and writes for all groups. It commits the groups together; only when a
-concurrent change wins against that are they committed in halves, and so on, so that just the groups it touched are
-dropped. A commit is never retried past a conflict, and files of a dropped group stay behind as orphans for VACUUM.
+One transaction pinned to one snapshot reads and writes for all groups and commits them together. If a concurrent change
+wins against that, the groups are committed apart, each time by a transaction pinned to the same snapshot. Files of a
+dropped group stay behind as orphans for VACUUM.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.fs as pa_fs
@@ -21,9 +21,11 @@ from zlayout.formats.delta.read.tags import GROUP
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.delta.write.source_files import PinnedFiles, changed_meanwhile, file_uris, pinned_files, still_live
+from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
-from zlayout.formats.delta.write.writing import NewFile, write_with_stats
+from zlayout.formats.delta.write.writing import write_with_stats
+from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import place, settings
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
@@ -33,72 +35,92 @@ from zlayout.table.state import TableState
 _PART = re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """One group after the write: its new AddFiles and the pinned ones they replace."""
-
-    group: Group
-    added: tuple[Any, ...]
-    removed: tuple[Any, ...]
-
-
 def run_zlayout(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
 ) -> Iterator[Commit | GroupFailed | Notice]:
-    """Rewrite the groups of `work`. state: what the snapshot holds, to drop groups that changed since the plan.
+    """Rewrite the groups of the work and commit them.
 
-    Raises EngineError ZL310 to ZL314, ZL316, ZL318 (nothing committed), CommitUnknown ZL331.
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        snapshot: The snapshot to read and to check for conflicts from (py4j).
+        state: What the snapshot holds. Groups whose files have changed since the plan are dropped.
+        work: The groups and their layout.
+        notify: Called with each stage.
+
+    Raises:
+        EngineError: ZL310 to ZL314, ZL316, ZL318. Nothing of these groups was committed.
+        CommitUnknown: ZL331.
     """
     table = str(work.table)
     groups, changed = still_live(work.groups, state.files)
     if changed:
-        yield GroupFailed(tuple(group.id for group in changed), changed_meanwhile(table, changed))
+        failed = tuple(group.id for group, _ in changed)
+        files = sum(len(group.files) for group, _ in changed)
+        yield GroupFailed(failed, changed_files(table, sum(count for _, count in changed), files))
     if not groups:
         return
     with spark_errors(table, "rewriting"):
-        files = pinned_files(delta, snapshot, table, groups, len(state.files))
-        transaction = _begin(delta, snapshot, files.adds)
+        pinned = pinned_files(delta, snapshot, table, groups, len(state.files))
+        transaction = begin(delta, snapshot, pinned.adds)
         notify(Progress(table, "rewriting"))
-        rewritten, notes = _rewrite(delta, storage, snapshot, state, transaction, files, groups, work)
+        rewritten, notes = write_groups(delta, storage, snapshot, state, transaction, pinned, groups, work)
         notify(Progress(table, "committing"))
     yield from map(Notice, notes)
-    commit = _Committer(delta, storage, work)
-
-    def begin(some: Sequence[Rewritten]) -> Any:
-        """A transaction for some of the groups, pinned to the snapshot that their rows came from."""
-        with spark_errors(table, "committing"):
-            return _begin(delta, snapshot, delta.seq([file for each in some for file in each.removed]))
-
-    yield from _commit_apart(transaction, rewritten, commit, begin)
+    yield from commit_apart(rewritten, Committer(delta, storage, snapshot, transaction, work).commit)
 
 
-def _commit_apart(
-    transaction: Any,
-    rewritten: Sequence[Rewritten],
-    commit: Callable[[Any, Sequence[Rewritten]], Commit],
-    begin: Callable[[Sequence[Rewritten]], Any],
-) -> Iterator[Commit | GroupFailed]:
-    """One commit for all, or on a conflict the same for each half: k groups in conflict cost about k log2 n commits."""
-    try:
-        yield commit(transaction, rewritten)
-    except CommitConflict as conflict:
-        if len(rewritten) == 1:
-            yield GroupFailed((rewritten[0].group.id,), conflict)
-            return
-        middle = len(rewritten) // 2
-        for half in (rewritten[:middle], rewritten[middle:]):
-            yield from _commit_apart(begin(half), half, commit, begin)
+class Committer:
+    """Commits some of the groups that one transaction has written."""
+
+    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, work: Work) -> None:
+        """Take the transaction that wrote the files; the first commit, of all groups, is made by it."""
+        self._delta = delta
+        self._log = Log(delta, storage, str(work.table), work.run_id)
+        self._snapshot = snapshot
+        self._transactions = [transaction]
+        self._work = work
+
+    def commit(self, some: Sequence[Rewritten]) -> Commit:
+        """Make one commit.
+
+        Raises:
+            CommitConflict: ZL321.
+            EngineError: ZL316.
+            CommitUnknown: ZL331.
+        """
+        removed = [file for each in some for file in each.removed]
+        if self._transactions:
+            transaction = self._transactions.pop()
+        else:
+            with spark_errors(str(self._work.table), "committing"):
+                transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
+        # once it is committed nothing may fail, even if the JVM dies
+        return rewrite_commit(self.send(transaction, [file.handle for file in new_files(some)], removed), some)
+
+    def send(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
+        """Commit these AddFiles for those, and return the version. Raises as `commit`."""
+        with spark_errors(str(self._work.table), "committing"):
+            now = int(time.time() * 1000)
+            actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
+            operation = self._delta.optimize([column.name for column in self._work.layout.columns])
+            self._delta.require_files(added)  # right before each commit, also a later one of some groups
+            if self._delta.rows_got_ids(transaction):
+                # Delta sees no conflict in it, and would give the rows other ids than they have by now
+                message = f"{self._work.table} tracks rows since the rewrite began"
+                raise CommitConflict.of("ZL321", message, hint="plan again")
+            return self._log.commit(transaction, actions, operation, "committing")
 
 
-def _begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
-    """A transaction that has read just these files: a change to one of them conflicts, an append does not."""
+def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
+    """Begin a transaction that has read just these files: a change to one of them conflicts, an append does not."""
     transaction = delta.begin(snapshot)
     transaction.trackFilesRead(adds)
     transaction.trackReadPredicates(delta.seq([]), False, True)
     return transaction
 
 
-def _rewrite(
+def write_groups(
     delta: DeltaJvm,
     storage: pa_fs.FileSystem,
     snapshot: Any,
@@ -108,7 +130,11 @@ def _rewrite(
     groups: Sequence[Group],
     work: Work,
 ) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
-    """Place and write the rows, and pass the gate. Also returns what the user should know."""
+    """Place and write the rows of all groups in one Spark job, and pass the gate. Commits nothing.
+
+    Returns:
+        The groups with their new files, and what the user should know.
+    """
     frame = delta.data_frame(snapshot, files.adds)
     origin = frame.metadataColumn("_metadata")  # by name it would be a column of the table's own, where it has one
     source = Source(frame, origin.getField("file_path"), origin.getField("row_index"))
@@ -119,32 +145,32 @@ def _rewrite(
         placed.gate.check()
         added: list[list[NewFile]] = [[] for _ in groups]
         for new in written:
-            added[int(placed.group_of[_spark_partition(new.add.path())])].append(new)
-        if work.verify == "full" or _says_otherwise(files, groups, added, state):
-            placed.gate.verify(delta.read_back(snapshot, [new.add for new in written], files.adds.head()))
+            added[int(placed.group_of[_spark_partition(new.path)])].append(new)
+        if work.verify == "full" or _records_other_values(files, groups, added, state):
+            placed.gate.verify(delta.read_back(snapshot, [new.handle for new in written], files.adds.head()))
     require_rows({t.id: (t.rows, sum(new.rows for new in mine)) for t, mine in zip(targets, added, strict=True)})
     rewritten = [
-        Rewritten(group, tuple(_tagged(delta, new.add, work, group) for new in mine), tuple(files.of(group)))
+        Rewritten(group, tuple(tagged(delta, new, work, group) for new in mine), tuple(files.of(group)))
         for group, mine in zip(groups, added, strict=True)
     ]
     return rewritten, placed.notes(work.table)
 
 
-def _says_otherwise(
+def _records_other_values(
     files: PinnedFiles, groups: Sequence[Group], added: Sequence[Sequence[NewFile]], state: TableState
 ) -> bool:
-    """Whether the log would say partition values of a group in other words than it does: maybe other values.
+    """Whether the log would have another text for partition values of a group than it has: maybe another value.
 
     The gate cannot tell. It sees rows, and a partition value becomes text only when its file is written.
     """
     if not state.partition_fields:
         return False
-    said = [files.of(group)[0].partitionValues() for group in groups]
-    return any(new.add.partitionValues() != text for text, mine in zip(said, added, strict=True) for new in mine)
+    before = [files.of(group)[0].partitionValues() for group in groups]
+    return any(new.handle.partitionValues() != old for old, mine in zip(before, added, strict=True) for new in mine)
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
-    """The groups as the rewrite sees them. count: where the log does not know the live rows, the rows to count."""
+    """The groups as the rewrite needs them. count: the rows to count if the log does not say how many are live."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]
@@ -164,50 +190,12 @@ def _spark_partition(path: str) -> int:
         raise EngineError.of(
             "ZL318",
             f"expected a new file named part-<number>-..., found {path}",
-            hint="nothing was committed; is the Delta version one that zlayout was tested with?",
+            hint="nothing was committed; use a version of Delta that zlayout was tested with",
         )
     return int(found[1])
 
 
-def _tagged(delta: DeltaJvm, file: Any, work: Work, group: Group) -> Any:
-    """The new file as its group's, with dataChange false as OPTIMIZE has it: no row changed, they only moved."""
+def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group) -> NewFile:
+    """Return the new file as one of its group, with dataChange false as in OPTIMIZE: rows moved and did not change."""
     tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
-    return delta.changed(file, dataChange=False, tags=tags)
-
-
-class _Committer:
-    """Commits rewritten groups."""
-
-    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work) -> None:
-        self._delta = delta
-        self._log = Log(delta, storage, str(work.table), work.run_id)
-        self._work = work
-
-    def __call__(self, transaction: Any, rewritten: Sequence[Rewritten]) -> Commit:
-        """One commit for all of `rewritten`. Raises CommitConflict ZL321, CommitUnknown ZL331, EngineError ZL316."""
-        added = [file for each in rewritten for file in each.added]
-        removed = [file for each in rewritten for file in each.removed]
-        with spark_errors(str(self._work.table), "committing"):
-            size = sum(file.size() for file in added)  # once it is committed nothing may fail, were the JVM to die
-        return Commit(
-            kind="rewrite",
-            version=self._version(transaction, added, removed),
-            groups=tuple(each.group.id for each in rewritten),
-            files_removed=len(removed),
-            files_added=len(added),
-            bytes_removed=sum(int(each.group.files.bytes.sum()) for each in rewritten),
-            bytes_added=size,
-            rows=sum(int(each.group.files.live_rows.sum()) for each in rewritten),
-        )
-
-    def _version(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
-        with spark_errors(str(self._work.table), "committing"):
-            now = int(time.time() * 1000)
-            actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
-            operation = self._delta.optimize([column.name for column in self._work.layout.columns])
-            self._delta.require_files(added)  # right before each commit, also a later one of some groups
-            if self._delta.rows_got_ids(transaction):
-                # Delta sees no conflict in it, and would give the rows other ids than they have by now
-                message = f"{self._work.table} tracks rows since the rewrite began"
-                raise CommitConflict.of("ZL321", message, hint="plan again")
-            return self._log.commit(transaction, actions, operation, "committing")
+    return replace(new, handle=delta.changed(new.handle, dataChange=False, tags=tags))

@@ -1,8 +1,8 @@
-"""Delta's statistics of new files, from their Parquet footers instead of from every row once more.
+"""Delta's statistics of new files, from their Parquet footers instead of from a second pass over all rows.
 
 Delta computes minimum, maximum and null count by an aggregate over each row that it writes. The Parquet writer has
-just done the same, column by column, and left the result in the footer. What stands in the log is equal, type by type
-(tests/spark/test_delta_footers.py); Spark itself turns the values into JSON, as it does for Delta.
+computed the same, column by column, and stored it in the footer. The statistics in the log are equal for each type
+(tests/spark/test_delta_footers.py); Spark itself converts the values to JSON, as it does for Delta.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Kinds = Mapping[str, T.DataType]
 # Null count and bounds of a column (by physical dotted name) in new files (by path) whose footers lack them.
 Scan = Callable[[str, Sequence[str]], Mapping[str, tuple[int, Bounds]]]
 
-_READERS = 16
-# The writers known to take NaN for the largest value, as Spark does, and not to leave it out.
+_READERS = 16  # threads
+# The writers that are known to treat NaN as the largest value, as Spark does, and not to ignore it.
 _COUNTS_NAN = "parquet-mr version 1.16."
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _EXACT = decimal.Context(prec=76)
@@ -41,10 +41,10 @@ _LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(slots=True)
 class Footer:
-    """What one file's footer says of its columns, by physical dotted name.
+    """What one file's footer contains about its columns, by physical dotted name.
 
-    bounds: numbers; strings as UTF-8 bytes; dates in days and timestamps in microseconds since 1970. Of values too
-    long for Parquet neither nulls nor bounds are known.
+    bounds: numbers; strings as UTF-8 bytes; dates in days and timestamps in microseconds since 1970. If values are too
+    long for Parquet, neither nulls nor bounds are known.
     """
 
     rows: int
@@ -57,10 +57,10 @@ class Footer:
 
 
 def in_footers(leaves: Sequence[Leaf], stats_schema: T.StructType) -> bool:
-    """Whether footers hold all that `stats_schema` (Delta's `statsSchema`) asks for.
+    """Return whether footers contain all that `stats_schema` (Delta's `statsSchema`) needs.
 
-    Of an array, map or variant a footer counts other nulls than Delta does. leaves: all of the table's; two that read
-    alike with dots between their names cannot be told apart in a footer.
+    They do not for arrays, maps and variants, of which a footer counts other nulls than Delta, and not if two of the
+    table's leaves have the same dotted name.
     """
     kinds = {".".join(leaf.physical): leaf.type for leaf in leaves}
     counted = _leaf_types(_part(stats_schema, "nullCount"))
@@ -75,10 +75,21 @@ def statistics(
     string_prefix: int,
     scan: Scan,
 ) -> dict[str, str]:
-    """Delta's statistics by path, as JSON; files without rows are left out.
+    """Compute Delta's statistics of new files.
 
-    storage: rooted at the table. paths: as in the log, URL-encoded and relative. string_prefix: how many characters
-    of a string bound to keep. Raises EngineError ZL316 where a footer cannot be read.
+    Args:
+        spark: The session.
+        storage: The file system, rooted at the table.
+        paths: Of the files as in the log, URL-encoded and relative.
+        stats_schema: Delta's `statsSchema`.
+        string_prefix: Number of characters of a string bound to keep.
+        scan: Computes what a footer lacks.
+
+    Returns:
+        The statistics as JSON, by path. Files without rows are left out.
+
+    Raises:
+        EngineError: ZL316, if a footer cannot be read.
     """
     kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
     read = read_footers(storage, paths, kinds, counted)
@@ -97,21 +108,21 @@ def statistics(
 
 
 def read_footers(storage: pa_fs.FileSystem, paths: Sequence[str], bounded: Kinds, counted: Kinds) -> dict[str, Footer]:
-    """The footers of files by path (as in the log), side by side. Raises EngineError ZL316."""
+    """Read the footers of several files, by path as in the log. Raises EngineError ZL316."""
     with ThreadPoolExecutor(_READERS) as pool:
         read = pool.map(lambda path: read_footer(storage, unquote(path), bounded, counted), paths)
         return dict(zip(paths, read, strict=True))
 
 
 def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: Kinds) -> Footer:
-    """The footer of one Parquet file, its row groups taken together, for these columns. Raises EngineError ZL316."""
+    """Read the footer of one Parquet file for these columns, over all row groups. Raises EngineError ZL316."""
     try:
         metadata = pq.read_metadata(path, filesystem=storage)
     except (OSError, pa.ArrowException) as error:
         raise EngineError.of(
             "ZL316",
             f"the new file {path} is gone or cannot be read: {first_line(error)}",
-            hint="nothing was committed; was VACUUM run without retention? plan again",
+            hint="nothing was committed; run VACUUM only with a retention period, and plan again",
         ) from error
     chunks: dict[str, list[Any]] = {name: [] for name in counted}
     for group in range(metadata.num_row_groups):
@@ -123,7 +134,7 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: K
     unreadable = _unreadable(metadata, bounded)
     footer = Footer(metadata.num_rows)
     for name, found in chunks.items():
-        # not one a row group: absent, or two columns whose names read alike with dots between
+        # not one per row group: absent, or two columns with the same dotted name
         if len(found) != metadata.num_row_groups or any(s is None or not s.has_null_count for s in found):
             continue
         footer.nulls[name] = sum(s.null_count for s in found)
@@ -139,12 +150,12 @@ def _raw(statistics: pq.Statistics) -> Bounds:
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:
-    """NaN is Spark's largest value."""
+    """A sort key for which NaN is the largest value, as in Spark."""
     return value != value, value
 
 
 def _unreadable(metadata: pq.FileMetaData, bounded: Kinds) -> set[str]:
-    """The columns whose bounds do not mean what `_number` takes them for."""
+    """The columns whose bounds `_number` would read wrongly."""
     unknown = set()
     old_calendar = _OLD_CALENDAR in (metadata.metadata or {})
     without_nan = not str(metadata.created_by).startswith(_COUNTS_NAN)
@@ -163,7 +174,7 @@ def _unreadable(metadata: pq.FileMetaData, bounded: Kinds) -> set[str]:
 
 
 def scanned(low: pa.Scalar, high: pa.Scalar) -> Bounds:
-    """Bounds found by a scan, as `Footer.bounds` has them."""
+    """Return bounds that a scan found in the form of `Footer.bounds`."""
     return _plain(low), _plain(high)
 
 
@@ -176,7 +187,7 @@ def _plain(value: pa.Scalar) -> Any:
 
 
 def _number(raw: Any, kind: T.DataType) -> Any:
-    """A bound as Parquet stores it, as `Footer.bounds` has it."""
+    """A bound as Parquet stores it, in the form of `Footer.bounds`."""
     if isinstance(kind, T.DecimalType):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
         return decimal.Decimal(unscaled).scaleb(-kind.scale, _EXACT)
@@ -197,7 +208,7 @@ def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict
 
 
 def _is_text(bounds: Bounds) -> bool:
-    """False for strings that are no UTF-8: JSON would change them, and with them their order."""
+    """Whether bounds are valid UTF-8 if they are strings. JSON would change others, and so their order."""
     try:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:
@@ -205,15 +216,15 @@ def _is_text(bounds: Bounds) -> bool:
 
 
 def cut_lower(value: Any, prefix: int) -> Any:
-    """A string's bytes as its first `prefix` characters; other values as they are."""
+    """Return the first `prefix` characters of a string's bytes; other values unchanged."""
     return value.decode()[:prefix] if isinstance(value, bytes) else value
 
 
 def cut_upper(value: Any, prefix: int) -> Any:
-    """A string's bytes as a short string that is not below it, None if there is none; other values as they are.
+    """Return a short string that is not below a string's bytes, None if there is none; other values as they are.
 
-    The rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units: cut, and
-    append a character above the first one that was cut off.
+    This is the rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units: cut,
+    and append a character above the first one that was cut off.
     """
     if not isinstance(value, bytes):
         return value

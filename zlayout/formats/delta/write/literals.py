@@ -1,4 +1,4 @@
-"""Partition values and names as Spark SQL text that cannot mean anything else."""
+"""Partition values as typed literals of Spark SQL, and predicates of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zlayout.table.state import Partition
 
 
 def literal(value: Any, kind: pa.DataType) -> str:
-    """A value of a column of Arrow type `kind` as a typed literal."""
+    """Return a value of a column of Arrow type `kind` as a typed literal."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
@@ -39,9 +39,9 @@ def literal(value: Any, kind: pa.DataType) -> str:
 
 
 def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.DataType]) -> str:
-    """An expression that is true in just these partitions; `types` are those of the partition columns, in order.
+    """Return an expression that is true in exactly these partitions. types: of the partition columns, in order.
 
-    The OR is a balanced tree, since Spark's parser recurses into a long chain until its stack is full.
+    The OR is a balanced tree, since Spark's parser overflows its stack on a long chain.
     """
     return _balanced([_one(partition, types) for partition in partitions])
 

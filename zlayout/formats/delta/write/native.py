@@ -1,4 +1,4 @@
-"""Engine `native`: Delta's own OPTIMIZE ... ZORDER BY, then a commit that records what it laid out."""
+"""Engine `native` on Delta: OPTIMIZE ... ZORDER BY, then a commit that records what it laid out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.literals import partitions_predicate
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.stamp import stamp
+from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.spec.model import Layout
 from zlayout.sql_text import quoted, quoted_name
-from zlayout.table.state import FileTable, Partition, TableState
+from zlayout.table.state import FileTable, TableState
 
-# A stamp that meets a concurrent DELETE is tried again on what is live then: it changes no data.
+# A record that conflicts with a DELETE is tried again on the files that are live then, since it changes no data.
 _STAMP_ATTEMPTS = 3
 _FEW_VALUES = 64
 
 
 def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
-    """Session settings under which OPTIMIZE does what the layout says and signs its commits with the run's id."""
+    """Return the session settings by which OPTIMIZE follows the layout and signs its commits with the run's id."""
     return {
         "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
@@ -42,13 +43,13 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
 
 
 def optimize_statement(location: str, work: Work, state: TableState) -> str:
-    """The SQL text. state: the table just before. WHERE unless the work is on all partitions that the table has now."""
+    """Return the SQL, with WHERE unless the work is on all partitions of the table now. state: just before it."""
     where, layout, kinds = "", work.layout, _partition_types(state)
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
-        _partitions(work)
+        partitions_of(work.groups)
     )
     if kinds and not whole:
-        where = f" WHERE {partitions_predicate(_partitions(work), kinds)}"
+        where = f" WHERE {partitions_predicate(partitions_of(work.groups), kinds)}"
     columns = ", ".join(quoted_name(split_names(c.name)[0]) for c in layout.columns)
     return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
 
@@ -63,8 +64,19 @@ def run_native(
 ) -> Iterator[Commit | GroupFailed]:
     """OPTIMIZE the partitions of the groups, then record the new files.
 
-    state: the table as it is just before; `observe` reads it again after OPTIMIZE. Yields a rewrite for each commit
-    of OPTIMIZE and a record. Raises EngineError; CommitConflict ZL321 when OPTIMIZE gave up over a concurrent change.
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        state: The table just before.
+        work: The groups and their layout.
+        notify: Called with each stage.
+        observe: Reads the table again after OPTIMIZE.
+
+    Yields:
+        A rewrite for each commit of OPTIMIZE, dropped groups, and a record.
+
+    Raises:
+        EngineError: If OPTIMIZE failed; CommitConflict ZL321 if it gave up because of a concurrent change.
     """
     table, log = str(work.table), Log(delta, storage, str(work.table), work.run_id)
     notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
@@ -73,11 +85,11 @@ def run_native(
     if not commits:
         yield GroupFailed(tuple(group.id for group in work.groups), _nothing_done(table))
         return
-    for at, commit in enumerate(commits):  # told before anything else can fail
+    for at, commit in enumerate(commits):  # reported before anything else can fail
         whole = failure is None and at == len(commits) - 1
         yield _rewrite(commit, tuple(group.id for group in work.groups) if whole else ())
     after = observe()
-    # OPTIMIZE may commit in batches: after an error a group is finished when none of its files is left
+    # OPTIMIZE may commit in batches: after an error a group is finished if none of its files is left
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
     finished = tuple(group.id for group in work.groups if group not in left)
     if failure and left:
@@ -92,8 +104,8 @@ def _any_live(group: Group, live: FileTable) -> bool:
 
 
 def refuse_partial(work: Work, state: TableState) -> None:
-    """Raise Refused ZL216 when OPTIMIZE would rewrite files that are not part of the work. state: at its version."""
-    wanted = set(_partitions(work))
+    """Refuse work (ZL216) on part of a partition, since OPTIMIZE would rewrite it all. state: at the work's version."""
+    wanted = set(partitions_of(work.groups))
     chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
     taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
     mine = pa.concat_arrays([group.files.path for group in work.groups]) if work.groups else pa.array([], pa.string())
@@ -114,7 +126,7 @@ def record(
     added: pa.Array,
     live: FileTable,
 ) -> Iterator[Commit | GroupFailed]:
-    """Stamp those of `added` that are in `live`; the files of one partition are one group of the run."""
+    """Tag those of `added` that are in `live`; the files of one partition are one group of the run."""
     rows = pc.index_in(added, value_set=live.path).drop_null()
     names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
     files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
@@ -131,35 +143,27 @@ def record(
 
 
 def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-    """ZL401 for each setting that OPTIMIZE ZORDER BY cannot honour."""
-    told: list[tuple[str, str]] = []
+    """Return ZL401 for each setting that OPTIMIZE ZORDER BY cannot honour."""
+    lost: list[tuple[str, str]] = []
     if layout.curve != "zorder" and len(layout.columns) > 1:
-        told.append(
-            (f"zorder.curve {layout.curve} is not in Delta's OPTIMIZE, which uses zorder", "engine: zlayout has it")
+        lost.append(
+            (f"zorder.curve {layout.curve} is not in Delta's OPTIMIZE, which uses zorder", "use engine: zlayout")
         )
     if any(column.weight != 1.0 for column in layout.columns):
-        told.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", "engine: zlayout honours them"))
+        lost.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", "use engine: zlayout"))
     if layout.noise:
-        told.append(("zorder.noise is an unseeded rand() in Delta's OPTIMIZE, so no two runs agree", "set it to false"))
+        lost.append(("zorder.noise is an unseeded rand() in Delta's OPTIMIZE, so no two runs agree", "set it to false"))
     if len(layout.columns) > 1:
         for column in layout.columns:
             if _few_values(state.files, column.name):
-                told.append(
+                lost.append(
                     (
-                        f"column {column.name} has at most {_FEW_VALUES} values, which Delta's OPTIMIZE gives the "
-                        "lowest bits only: its files will hardly be pruned by it",
-                        "engine: zlayout scales it up",
+                        f"column {column.name} has at most {_FEW_VALUES} values, for which Delta's OPTIMIZE uses only "
+                        "the lowest bits: file skipping by it will hardly improve",
+                        "use engine: zlayout",
                     )
                 )
-    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in told)
-
-
-def _partitions(work: Work) -> list[Partition]:
-    chosen: dict[Partition, None] = {}
-    for group in work.groups:
-        for at in np.unique(group.files.partition).tolist():
-            chosen[group.files.partitions[at]] = None
-    return list(chosen)
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in lost)
 
 
 def _partition_types(state: TableState) -> list[pa.DataType]:
@@ -185,13 +189,13 @@ def _nothing_done(table: str) -> EngineError:
         Diagnostic(
             "ZL319",
             f"{table}: OPTIMIZE found no file in the planned partitions",
-            hint="the partitions were emptied meanwhile; plan again",
+            hint="the partitions were emptied since the plan; plan again",
         )
     )
 
 
 def _few_values(files: FileTable, name: str) -> bool:
-    """Whether integers or dates span so little that there cannot be many values."""
+    """Whether the range of integers or dates is so small that there cannot be many values."""
     bounds = files.bounds.get(name)
     if bounds is None or not len(files) or not (pa.types.is_integer(bounds.lower.type) or _is_date(bounds.lower.type)):
         return False

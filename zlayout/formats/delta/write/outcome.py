@@ -1,34 +1,29 @@
-"""What became of a commit. The one rule: after any error the log itself is asked, and what it cannot tell is unknown.
-
-An error says little: a hook may have failed after the commit, the store may have answered too late, the gateway may
-be gone. Found in the log is done. Not there because another commit won is a conflict. All else is unknown.
-"""
+"""Sends a run's commits to a Delta table, and looks for them in its log after an error."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError
+from zlayout.errors import EngineError
 from zlayout.formats.delta.read.run_history import MARK, RUN, RunCommit, run_commits, version_marked
-from zlayout.formats.delta.write.failures import connection_lost, in_commit, line_of, only_prepared, translated
+from zlayout.formats.delta.write.failures import FAILURES
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.kernel.outcome import ran, settled
 from zlayout.spark.jvm import session_conf
 
 _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
-    # a feature that came meanwhile, liquid clustering say, is a conflict; Delta by itself lets it pass
+    # a feature that was enabled meanwhile, such as liquid clustering, is a conflict; Delta by itself lets it pass
     "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled": "true",
 }
-NOT_YET = "the log does not have the commit yet"
-Found = TypeVar("Found")
 
 
 class Log:
-    """Sends a run's commits to one table, and looks for them in its log after an error."""
+    """The log of one table, for the commits of one run."""
 
     def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, table: str, run_id: str) -> None:
         self._delta = delta
@@ -37,69 +32,46 @@ class Log:
         self._run_id = run_id
 
     def commit(self, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
-        """Commit a Scala Seq of actions. Returns the version, also when only the log told of it.
-
-        Raises CommitConflict ZL321 (another commit won, this one is not in the log), EngineError ZL314 (Delta refused
-        it before it wrote any of it), CommitUnknown ZL331.
-        """
+        """Commit a Scala Seq of actions and return the version. Raises as `kernel.outcome.settled`."""
         mark, base = uuid.uuid4().hex, int(transaction.snapshot().version())
-        try:
+
+        def send() -> int:
             with session_conf(self._delta.spark, _COMMIT_CONF):
                 return self._delta.commit(transaction, actions, operation, {RUN: self._run_id, MARK: mark})
-        except Exception as error:
-            version = self._looked_up(lambda: version_marked(self._storage, mark, base), error)
-            if version is not None:
-                return version
-            raise self._translated(error, doing, sent=True) from error
+
+        return settled(self._doing(doing), send, lambda: version_marked(self._storage, mark, base), FAILURES)
 
     def run(
         self, statement: str, settings: Mapping[str, str], base: int, doing: str
-    ) -> tuple[list[RunCommit], EngineError | None]:
-        """Run a statement of Delta's that signs its commits with the run's id. base: the version just before it.
+    ) -> tuple[Sequence[RunCommit], EngineError | None]:
+        """Run a statement that signs its commits with the run's id.
 
-        Returns its commits, and with them the error where it failed after the first. Raises CommitConflict ZL321 and
-        EngineError ZL314 where it failed before any; CommitUnknown ZL331 where that cannot be told.
+        Args:
+            statement: Spark SQL that commits to the table.
+            settings: Spark settings for the statement.
+            base: The version just before it.
+            doing: What the statement does, for messages.
+
+        Returns:
+            Its commits, and the error if it failed after the first of them.
+
+        Raises:
+            CommitConflict: ZL321, if another commit won before any.
+            EngineError: ZL314, if it failed before any.
+            CommitUnknown: ZL331, if its outcome is not known.
         """
-        error = None
-        try:
+
+        def run() -> None:
             with session_conf(self._delta.spark, settings):
                 self._delta.spark.sql(statement).collect()
-        except Exception as raised:
-            error = raised
-        commits = self._looked_up(lambda: list(run_commits(self._storage, self._run_id, base)), error)
-        if error is None:
-            return commits, None
-        failure = self._translated(error, doing, sent=False)
-        if not commits:
-            raise failure from error
+
+        def look() -> list[RunCommit]:
+            return list(run_commits(self._storage, self._run_id, base))
+
+        commits, failure = ran(self._doing(doing), run, look, FAILURES)
+        if failure is not None and not commits:
+            raise failure
         return commits, failure
 
-    def _translated(self, error: Exception, doing: str, *, sent: bool) -> EngineError:
-        """The error of a commit that is not in the log: that another one won, that it never began, or unknown.
-
-        sent: it came out of a call that does nothing but commit.
-        """
-        try:
-            failure = translated(error, self._table, doing)
-            known = isinstance(failure, CommitConflict) or only_prepared(error)
-            began = sent or connection_lost(error) or in_commit(error)
-        except Exception:  # Java has the reason and can no longer be asked
-            return self._unknown(error, NOT_YET)
-        return self._unknown(error, NOT_YET) if began and not known else failure
-
-    def _looked_up(self, look: Callable[[], Found], error: Exception | None) -> Found:
-        try:
-            return look()
-        except Exception as unread:
-            reason = f"the log cannot be read ({line_of(unread)})"
-            raise self._unknown(error, reason) from (error or unread)
-
-    def _unknown(self, error: Exception | None, why: str) -> CommitUnknown:
-        answer = f"committing gave no answer but {line_of(error)}, and " if error is not None else ""
-        return CommitUnknown(
-            Diagnostic(
-                "ZL331",
-                f"{self._table}: {answer}{why}",
-                hint=f"look for run {self._run_id} in DESCRIBE HISTORY, delete no file; then plan again",
-            )
-        )
+    def _doing(self, doing: str) -> str:
+        return f"{self._table}: {doing} in run {self._run_id}"

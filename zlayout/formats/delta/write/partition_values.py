@@ -1,6 +1,6 @@
-"""Partition values whose text in the log Delta reads as one value and writes as another.
+"""Refuses partition values whose text in the log Delta reads as one value and writes as another.
 
-The gate compares rows as they were read with rows as they are written, and sees neither: what is between is the log.
+The gate compares the rows that were read with the rows that are written. It does not see the text in the log.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
-_NO_VALUE = ("", "__HIVE_DEFAULT_PARTITION__")  # what Spark's writers take for null
+_NO_VALUE = ("", "__HIVE_DEFAULT_PARTITION__")  # what Spark's writers treat as null
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """found, hint: may have {column}."""
+    """found, hint: templates that may contain {column}."""
 
     code: str
     found: str
@@ -41,7 +41,7 @@ _EMPTY = _Problem(
 )
 _NO_ZONE = _Problem(
     "ZL218",
-    "a {column} without a time zone, which is another time for each reader",
+    "a {column} without a time zone, which readers in other zones read as other times",
     "rewrite these partitions in the zone that wrote them, with Delta 3.3 or later, which records UTC",
 )
 _TWICE = _Problem(
@@ -52,14 +52,16 @@ _TWICE = _Problem(
 
 
 def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
-    """Raise Refused where files to be rewritten have partition values that would become others.
+    """Check that a rewrite keeps the partition values of the files.
 
-    ZL217: the text is empty. Spark reads it as an empty string, and writes that as null. ZL218: a timestamp without a
-    zone, as Delta wrote it before 3.3. It is in the zone of who reads it, and would be fixed in this session's. Or one
-    that is lost on its way to the log, through the name of a folder, which has no zone: clocks are put back.
+    Raises:
+        Refused: ZL217, if a text is empty: Spark reads it as an empty string, and writes that as null. ZL218, for a
+            timestamp without a zone, as Delta wrote it before 3.3: it is in the zone of its reader, and a rewrite would
+            fix it in that of this session. ZL218 also for a timestamp in an hour that clocks repeat or skip, since the
+            name of the folder through which it gets into the log has no zone.
     """
     table = str(work.table)
-    with spark_errors(table, "looking at its partition values"):
+    with spark_errors(table, "checking its partition values"):
         snapshot = delta.snapshot()
         found = [
             _refused(problem, table, column, len(paths))
@@ -71,10 +73,10 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
 
 def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_Problem, str, Column]]:
-    """Problem, column and what is to be looked for in the live AddFiles. moves: the partition columns change.
+    """Problem, column and condition on the live AddFiles. moves: the partition columns change.
 
-    What is partitioned by no longer is a value like others; of the new columns, `refuse_empty_text` knows, and reading
-    back what was written.
+    A column that is no partition column any more has plain values. New partition columns are checked by
+    `refuse_empty_text` and by reading the written files back.
     """
     from pyspark.sql import functions as F
 

@@ -1,6 +1,6 @@
-"""A changed `partition_by`: every file is written again under the new partition columns, in one checked commit.
+"""Changes `partition_by`: every file is rewritten under the new partition columns, in one checked commit.
 
-Why through the transaction and not `overwriteSchema`: docs/adr/0002-delta-repartition.md.
+Why this uses the transaction and not `overwriteSchema`: docs/adr/0002-delta-repartition.md.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ def repartition(
 ) -> Commit:
     """Write all live rows into the new partitioning and replace all files, or change nothing.
 
-    state: what the snapshot holds. Raises EngineError ZL310, ZL311 when rows out are not exactly the live rows in,
-    ZL316; CommitConflict ZL321 for any other commit since the snapshot was taken, appends too, for their files would
-    have the old partitioning; CommitUnknown ZL331.
+    state: what the snapshot holds.
+
+    Raises:
+        EngineError: ZL310, ZL311 if the written rows are not exactly the live rows; ZL316.
+        CommitConflict: ZL321 for any other commit since the snapshot, including appends, since their files would have
+            the old partitioning.
+        CommitUnknown: ZL331.
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
@@ -44,9 +48,9 @@ def repartition(
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
-        notify(Progress(table, "committing"))  # which a Ctrl-C lets come to its end
+        notify(Progress(table, "committing"))  # a Ctrl-C lets this stage finish
         delta.require_files(added)
-        size = sum(file.size() for file in added)  # once it is committed nothing may fail, were the JVM to die
+        size = sum(file.size() for file in added)  # once it is committed nothing may fail, even if the JVM dies
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
         kind="rewrite",
@@ -62,16 +66,16 @@ def repartition(
 def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[list[Any], int]:
-    """Write the rows, near each other where they share a partition; the AddFiles and their rows, past the gate.
+    """Write the rows, those of a partition together, and pass the gate. Returns the AddFiles and the number of rows.
 
-    They are always read back: the value of a partition column becomes text in the log, after the gate has seen it.
+    They are always read back, since partition values become text in the log only after the gate.
     """
     from zlayout.rewrite.engine import settings
     from zlayout.rewrite.gate import Gate, column
 
     with settings(delta.spark):
         source = delta.data_frame(snapshot, adds)
-        # with a note, the metadata does not know how many rows live
+        # with a note, the metadata does not have the exact number of live rows
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
         placed = frame.repartition(*map(column, columns)) if columns else frame
@@ -83,12 +87,12 @@ def _write(
 
 
 def refuse_empty_text(delta: DeltaJvm, work: Work) -> None:
-    """Raise Refused ZL217 where a column to partition by holds an empty string: the log has null for both.
+    """Refuse (ZL217) to partition by a column with an empty string, which the log stores as null.
 
-    For before anything is written, settings too; what arrives later is seen when the new files are read back.
+    This is checked before anything is written, settings included. Later rows are checked when files are read back.
     """
     table = str(work.table)
-    with spark_errors(table, "looking at its partition columns"):
+    with spark_errors(table, "checking its partition columns"):
         snapshot = delta.snapshot()
         rows = delta.data_frame(snapshot, delta.seq(delta.whole(snapshot)))
         columns = [field.source for field in work.partition_by or ()]

@@ -1,4 +1,4 @@
-"""Table properties that the plan sets, and nothing more."""
+"""Sets table properties."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zlayout.sql_text import quoted, string_literal
 
 
 def set_properties(delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work, version: int) -> Commit:
-    """ALTER TABLE SET TBLPROPERTIES, signed with the run's id. `version`: the table's, just before.
+    """Set the properties of the work by ALTER TABLE, signed with the run's id. version: of the table just before.
 
     Raises EngineError ZL314, CommitConflict ZL321, CommitUnknown ZL331.
     """
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
     log, conf = Log(delta, storage, str(work.table), work.run_id), optimize_conf(work.layout, work.run_id)
     statement = f"ALTER TABLE delta.{quoted(delta.location)} SET TBLPROPERTIES ({pairs})"
-    done, _ = log.run(statement, conf, version, "setting table properties")  # one commit: once it is there, all is done
+    done, _ = log.run(statement, conf, version, "setting table properties")  # one commit: if it is there, all is done
     return Commit("settings", done[-1].version if done else version)

@@ -1,4 +1,4 @@
-"""The pinned files of a work order inside Delta: as AddFiles, and as the rows they hold."""
+"""The pinned files of a work as AddFiles of Delta, and their paths as Spark shows them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.formats.base import Group
+from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.table.state import FileTable, identities
 
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
-# So many paths are still quick to send as literals, one by one.
+# Up to so many paths are sent as literals, one by one.
 _FEW = 1000
-# What java.net.URI leaves as it is in a path; `_metadata.file_path` is such a URI as text.
+# The complement of what java.net.URI leaves unquoted in a path; `_metadata.file_path` is such a URI as text.
 _QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -37,29 +36,18 @@ class PinnedFiles:
         return [self.by_path[path] for path in group.files.path.to_pylist()]
 
 
-def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[Group]]:
-    """Groups whose files are all live with the deletion vectors they were planned with, and the other groups."""
+def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
+    """Separate the groups whose files are all live with the deletion vectors that they were planned with.
+
+    Returns:
+        These groups, and the others with the number of their changed files.
+    """
     found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
-    gone = np.flatnonzero(~found.to_numpy(zero_copy_only=False))
-    ends = np.cumsum([len(group.files) for group in groups])
-    hit = set(np.searchsorted(ends, gone, side="right").tolist())
-    kept = [group for at, group in enumerate(groups) if at not in hit]
-    return kept, [groups[at] for at in sorted(hit)]
-
-
-def changed_meanwhile(table: str, groups: Sequence[Group]) -> CommitConflict:
-    files = sum(len(group.files) for group in groups)
-    return CommitConflict(
-        Diagnostic(
-            "ZL320",
-            f"{table}: some of {files} planned files were removed or changed since the plan",
-            hint="the other change stands; plan and apply again",
-        )
-    )
+    return split_groups(groups, found.to_numpy(zero_copy_only=False))
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:
-    """The groups' files as the snapshot has them. live: how many files it has in all.
+    """Return the groups' files as the snapshot has them. live: the number of all its files.
 
     Raises CommitConflict ZL320 unless it has all of them unchanged.
     """
@@ -72,12 +60,13 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
     by_path = {file.path(): file for file in adds}
     unchanged = all(_vector(file) == pins.get(path) for path, file in by_path.items())
     if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
-        raise changed_meanwhile(table, groups)
+        files = sum(len(group.files) for group in groups)
+        raise changed_files(table, "some", files)
     return PinnedFiles(delta.seq(adds), by_path)
 
 
 def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
-    """The live AddFiles at these paths as a java.util.List: by a filter, or by a join where the paths are many."""
+    """The live AddFiles at these paths as a java.util.List: by a filter, or by a join if there are many paths."""
     from pyspark.sql import functions as f
 
     live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
@@ -88,15 +77,15 @@ def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
 
 
 def _vector(file: Any) -> str:
-    """The unique id of an AddFile's deletion vector, empty for none: what `FileTable.version_key` has."""
+    """The unique id of an AddFile's deletion vector as in `FileTable.version_key`, empty for none."""
     unique_id = file.getDeletionVectorUniqueId()
     return str(unique_id.get()) if unique_id.isDefined() else ""
 
 
 def file_uris(base: str, paths: Iterable[str]) -> pa.Array:
-    """Paths of the log as `_metadata.file_path` shows them. base: the table's folder as a URI, from Hadoop.
+    """Return paths of the log as `_metadata.file_path` has them. base: the table's folder as a URI, from Hadoop.
 
-    The log has URL-encoded paths, relative to the table, or absolute URIs in a shallow clone.
+    The log has URL-encoded paths relative to the table, or absolute URIs in a shallow clone.
     """
     return pa.array([_uri(base, path) for path in paths], pa.string())
 

@@ -1,8 +1,8 @@
-"""Record on live files what laid them out: a commit that changes their tags and nothing else.
+"""Records on live files which layout they have, by a commit that changes their tags and nothing else.
 
-Two traps, both silent in Delta 4.4 (the tests show it): with another operation than ComputeStats the version
-checksum counts the files twice and no checkpoint can be written any more; files from `filesForScan` carry
-trimmed statistics, so stamping those would wipe min and max.
+Two mistakes would go unnoticed in Delta 4.4, as the tests show. With another operation than ComputeStats the version
+checksum counts the files twice, and no checkpoint can be written any more. Files from `filesForScan` have trimmed
+statistics, so tagging those would delete min and max.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PREFIX = "zlayout."
 
 
 def layout_tags(layout: Layout) -> dict[str, str]:
-    """The tags that say which layout a file has: its id, and its settings as canonical JSON to explain drift."""
+    """Return the tags for a file's layout: its id, and its settings as canonical JSON to explain drift."""
     settings = json.dumps(layout.settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
 
@@ -38,11 +38,11 @@ def stamp(
     files: pa.Table,
     groups: tuple[str, ...],
 ) -> Commit | None:
-    """Tag those of `files` that are live now, in one commit; None when none is.
+    """Tag those of `files` that are live now, in one commit; return None if none is.
 
-    files: columns path and group (strings), one row a file. Only the newest snapshot's files are touched, with the
-    deletion vectors and statistics they have there. Raises CommitConflict ZL321 when one of them is changed or
-    removed meanwhile, CommitUnknown ZL331.
+    files: columns path and group (strings), one row per file. Only files of the newest snapshot are changed, with the
+    deletion vectors and statistics that they have there. Raises CommitConflict ZL321 if one of them is changed or
+    removed during the commit, CommitUnknown ZL331.
     """
     with spark_errors(table, "recording the layout"):
         snapshot = delta.snapshot()

@@ -1,10 +1,9 @@
-"""New files through Delta's own writer, with statistics from their footers where these hold all that Delta records."""
+"""Writes new files through Delta's own writer, with statistics from their footers if these have all of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs as pa_fs
@@ -16,34 +15,38 @@ from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.footers import Bounds, in_footers, read_footers, scanned, statistics
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.source_files import file_uris
+from zlayout.formats.kernel.commits import NewFile
 from zlayout.spark.jvm import session_conf
 from zlayout.sql_text import quoted_name
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """An AddFile that is not yet committed (py4j), and how many rows its footer says it has."""
-
-    add: Any
-    rows: int
-
-
 def write_with_stats(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
 ) -> list[NewFile]:
-    """Write rows of the snapshot's table; the new files that have any.
+    """Write rows of the snapshot's table.
 
-    storage: rooted at the table. like: any AddFile of the snapshot. Raises EngineError ZL316.
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        snapshot: The snapshot that the transaction is pinned to (py4j).
+        transaction: The transaction that writes (py4j).
+        frame: The rows.
+        like: Any AddFile of the snapshot (py4j).
+
+    Returns:
+        The new files that have rows, not committed yet.
+
+    Raises:
+        EngineError: ZL316, if a new file cannot be read.
     """
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
     if not in_footers(all_leaves, stats_schema):
         plain = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
-        return [
-            NewFile(plain[path], footer.rows) for path, footer in read_footers(storage, list(plain), {}, {}).items()
-        ]
+        footers = read_footers(storage, list(plain), {}, {})
+        return [_new_file(plain[path], path, footer.rows) for path, footer in footers.items()]
     with session_conf(delta.spark, _WITHOUT_STATS):
         written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
@@ -65,6 +68,10 @@ def write_with_stats(
 
     stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
     return [
-        NewFile(delta.changed(written[path], stats=text), json.loads(text)["numRecords"])
+        _new_file(delta.changed(written[path], stats=text), path, json.loads(text)["numRecords"])
         for path, text in stats.items()
     ]
+
+
+def _new_file(add: Any, path: str, rows: int) -> NewFile:
+    return NewFile(add, path, int(add.size()), rows)

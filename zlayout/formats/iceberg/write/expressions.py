@@ -1,4 +1,4 @@
-"""Partitions as Iceberg expressions on the transforms' results, and what such a filter selects."""
+"""Filters on partitions as Iceberg expressions, and which partitions such a filter selects."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
-    """Whether `partition_filter(chosen)` selects the files of `partition`.
+    """Return whether `partition_filter(chosen)` selects the files of `partition`.
 
     Iceberg projects a predicate on a transform onto the partition fields with that source and transform, and selects
-    everything where a spec has no such field. So a partition of another spec is out only if a shared field differs.
+    everything if a spec has no such field. So a partition of another spec is not selected only if a shared field
+    differs.
     """
     own = dict(zip(partition.fields, partition.values, strict=True))
     for other in chosen:
@@ -29,7 +30,7 @@ def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
 
 
 def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
-    """Indexes of the `partitions` that a filter on the `chosen` ones selects, chosen or not."""
+    """Return the indexes of the `partitions` that a filter on the `chosen` ones selects, chosen or not."""
     exact = {(p.fields, p.values) for p in chosen}
     specs = {p.fields for p in chosen}
     found = []
@@ -42,18 +43,18 @@ def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) 
 
 
 def leaves_deletes_behind(partitions: Iterable[Partition], spec_id: int) -> bool:
-    """Whether rows of these partitions, once in files of spec `spec_id`, meet other equality deletes than there.
+    """Return whether other equality deletes apply to rows of these partitions once they are in files of spec `spec_id`.
 
-    An equality delete is about the files of its own spec and partition, and about all files where that spec has no
-    fields. So new files must not keep the old sequence number, by which a concurrent delete of the old spec would be
-    taken to apply to them, and one of the new spec would apply that did not. Without it, the first is a conflict to
+    An equality delete applies to the files of its own spec and partition, and to all files if that spec has no fields.
+    So the new files must not keep the old sequence number: a concurrent delete of the old spec would seem to apply to
+    them, and one of the new spec would apply that did not before. Without the old number, the first is a conflict to
     Iceberg, and the new files are newer than the second.
     """
     return any(partition.spec_id != spec_id for partition in partitions)
 
 
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:
-    """An Iceberg expression true for the files of these partitions."""
+    """Return an Iceberg expression that is true for the files of these partitions."""
     make = jvm.iceberg.expressions.Expressions
     by_fields: dict[tuple[PartitionField, ...], list[tuple[Any, ...]]] = {}
     for partition in chosen:
@@ -74,7 +75,7 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
 def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
     """Positions of the fields that are not transforms of a column which is itself a partition key.
 
-    Beside such a key they say nothing, and Iceberg compares a transform's result with the plain value (1.12).
+    They are redundant beside such a key, and Iceberg (1.12) compares a transform's result with the plain value.
     """
     plain = {f.source for f in fields if f.transform == "identity"}
     return [i for i, f in enumerate(fields) if f.transform == "identity" or f.source not in plain]
@@ -82,11 +83,11 @@ def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
 
 def _one_field(jvm: IcebergJvm, field: PartitionField, values: list[Any]) -> list[Any]:
     make = jvm.iceberg.expressions.Expressions
-    term = _term(jvm, field)
-    parts = [make.isNull(term)] if None in values else []
+    key = term(jvm, field)
+    parts = [make.isNull(key)] if None in values else []
     present = [_java_value(jvm, v) for v in values if v is not None]
     if present:
-        parts.append(getattr(make, "in")(term, jvm.list(present)))
+        parts.append(getattr(make, "in")(key, jvm.list(present)))
     return parts
 
 
@@ -94,15 +95,14 @@ def _all_equal(jvm: IcebergJvm, keys: list[tuple[PartitionField, Any]]) -> Any:
     make = jvm.iceberg.expressions.Expressions
     whole = make.alwaysTrue()
     for field, value in keys:
-        term = _term(jvm, field)
-        whole = getattr(make, "and")(
-            whole, make.isNull(term) if value is None else make.equal(term, _java_value(jvm, value))
-        )
+        key = term(jvm, field)
+        test = make.isNull(key) if value is None else make.equal(key, _java_value(jvm, value))
+        whole = getattr(make, "and")(whole, test)
     return whole
 
 
 def _any_of(make: Any, parts: list[Any]) -> Any:
-    """A balanced tree, so that thousands of partitions do not nest thousands deep."""
+    """The OR of all parts as a balanced tree, so that thousands of partitions do not nest thousands deep."""
     if not parts:
         return make.alwaysFalse()
     while len(parts) > 1:
@@ -111,17 +111,15 @@ def _any_of(make: Any, parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _term(jvm: IcebergJvm, field: PartitionField) -> Any:
-    """The transform as a term; a plain column goes by its name."""
+def term(jvm: IcebergJvm, field: PartitionField) -> Any:
+    """Return the field's transform as an Iceberg term."""
     name, width = transform_name(field), argument(field)
-    if name == "identity":
-        return field.source
-    make = getattr(jvm.iceberg.expressions.Expressions, name)
+    make = getattr(jvm.iceberg.expressions.Expressions, "ref" if name == "identity" else name)
     return make(field.source) if width is None else make(field.source, width)
 
 
 def _java_value(jvm: IcebergJvm, value: Any) -> Any:
-    """A literal that Iceberg binds to the column's type; dates, times, decimals and uuids are read from text."""
+    """A literal that Iceberg converts to the column's type; it parses dates, times, decimals and uuids from text."""
     if isinstance(value, (date, datetime, Decimal)):
         return value.isoformat() if isinstance(value, date) else str(value)
     return jvm.java.nio.ByteBuffer.wrap(value) if isinstance(value, bytes) else value

@@ -1,26 +1,27 @@
-"""Engine `native`: Iceberg's own `rewrite_data_files`, through its Java action, so that a run can be told apart.
+"""Engine `native` on Iceberg: `rewrite_data_files` through its Java action, which can sign snapshots with the run's id.
 
-The action orders whole partitions. Files that were appended to one of the work's partitions after the plan are taken
-along; files that were there at the plan and are not part of the work are not: such work is refused.
+The action orders whole partitions. It includes files that were appended to the work's partitions after the plan. Work
+that leaves out other files of these partitions is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.write.expressions import also_selected, leaves_deletes_behind, partition_filter
-from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.outcome import looked_up
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
+from zlayout.formats.kernel.outcome import ran
+from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.spec.model import CatalogConfig, Layout
-from zlayout.table.state import Partition, TableState
+from zlayout.table.state import TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
@@ -30,7 +31,7 @@ MAX_COMMITS = 10
 
 
 def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
-    """ZL401 for each declared setting that `rewrite_data_files` cannot honour."""
+    """Return ZL401 for each declared setting that `rewrite_data_files` cannot honour."""
     lost = []
     if layout.curve not in CURVES:
         lost.append((f"zorder.curve {layout.curve}", "it orders by zorder instead"))
@@ -49,10 +50,13 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
 
 
 def refuse_native(work: Work, state: TableState) -> None:
-    """Raise Refused for what the action would fail on, or do too much of, before anything is written.
+    """Check before anything is written that the action can do the work, and would do nothing else.
 
-    ZL223: a column that its curve cannot order. ZL224: files outside the work that its filter would select.
     state: the table at the work's version.
+
+    Raises:
+        Refused: ZL223, for a column that its curve cannot order; ZL224, for files outside the work that its filter
+            would select.
     """
     found = [] if work.layout.curve == "linear" else unordered_columns(work.layout, state)
     if not work.covers_table:
@@ -64,18 +68,22 @@ def refuse_native(work: Work, state: TableState) -> None:
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
     """Run the action on the work's partitions, then record what it laid out.
 
-    Raises CommitUnknown when nothing of the run is in the table though its commit may still be under way.
+    Raises:
+        Refused: ZL225, if others did more than append since the plan.
+        CommitUnknown: ZL331, if nothing of the run is in the table but its commit may still be under way.
     """
     notify(Progress(str(work.table), f"rewriting with Iceberg's {_order(work.layout)}"))
-    failure: EngineError | None = None
     earlier = run_snapshots(catalog, work.table, work.run_id)
-    doing = f"rewriting {work.table} in run {work.run_id}"
-    try:
-        with java_errors(doing, committing=True):
-            failed_files = int(_action(jvm, work).execute().failedDataFilesCount())
-    except EngineError as error:
-        failure, failed_files = error, 0
-    done = looked_up(doing, lambda: run_commits(catalog, work.table, work.run_id, earlier), failure)
+    failed_files = 0
+
+    def run() -> None:
+        nonlocal failed_files
+        failed_files = int(action(jvm, work).execute().failedDataFilesCount())
+
+    def look() -> tuple[RunCommit, ...]:
+        return run_commits(catalog, work.table, work.run_id, earlier)
+
+    done, failure = ran(f"rewriting {work.table} in run {work.run_id}", run, look, FAILURES)
     if isinstance(failure, CommitUnknown) and not done:
         raise failure
     commits = tuple(commits_to(work.groups, done))
@@ -85,19 +93,20 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     if left:
         yield GroupFailed(left, failure or _not_committed(work, failed_files))
     if done:
-        yield from _record(jvm, catalog, work, done)
+        yield from record(jvm, catalog, work, done)
 
 
-def _action(jvm: IcebergJvm, work: Work) -> Any:
+def action(jvm: IcebergJvm, work: Work) -> Any:
+    """Return the Java action, ready to be executed. Raises Refused ZL225."""
     table = jvm.load(work.table)
     require_appends_only(table, work)
-    action = jvm.iceberg.spark.actions.SparkActions.get(jvm.jsession).rewriteDataFiles(table)
-    action = _ordered(jvm, action, table, work.layout)
+    rewrites = jvm.iceberg.spark.actions.SparkActions.get(jvm.jsession).rewriteDataFiles(table)
+    rewrites = _ordered(jvm, rewrites, table, work.layout)
     if not work.covers_table:
-        action = action.filter(partition_filter(jvm, _partitions(work.groups)))
+        rewrites = rewrites.filter(partition_filter(jvm, partitions_of(work.groups)))
     for key, value in _options(work, int(table.spec().specId())).items():
-        action = action.option(key, value)
-    return action.snapshotProperty(recorded.RUN, work.run_id).snapshotProperty(
+        rewrites = rewrites.option(key, value)
+    return rewrites.snapshotProperty(recorded.RUN, work.run_id).snapshotProperty(
         recorded.LAYOUT_ID, work.layout.layout_id
     )
 
@@ -120,27 +129,27 @@ def _order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
-# With rewrite-all this selects nothing; it only says at what size a file that is being written is closed.
-ROLL_OVER = 64
+# With rewrite-all this does not select files. It only sets the size at which the writer closes a file.
+MAX_SIZE_FACTOR = 64
 
 
 def _options(work: Work, spec_id: int) -> dict[str, str]:
-    several = len({(p.spec_id, p.values) for p in _partitions(work.groups)}) > 1
+    several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
         "rewrite-all": "true",
         "target-file-size-bytes": str(work.layout.target_size),
-        # The writer rolls over by its size before compression, which would cut each file into several.
-        "max-file-size-bytes": str(ROLL_OVER * work.layout.target_size),
+        # The writer measures the size before compression, which would cut each file into several.
+        "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
         "max-file-group-size-bytes": str(WHOLE),
         "output-spec-id": str(spec_id),
-        "use-starting-sequence-number": str(not leaves_deletes_behind(_partitions(work.groups), spec_id)).lower(),
+        "use-starting-sequence-number": str(not leaves_deletes_behind(partitions_of(work.groups), spec_id)).lower(),
         "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
     }
 
 
-# What a snapshot's summary counts of files; a rewrite of manifests alone has none of these, or zero.
+# The counts of files in a snapshot's summary. A rewrite of manifests alone has none of these, or zeros.
 FILE_CHANGES = (
     "added-data-files",
     "deleted-data-files",
@@ -152,16 +161,19 @@ FILE_CHANGES = (
 
 
 def require_appends_only(table: Any, work: Work) -> None:
-    """Raise Refused ZL225 if others did more than append since the version that the groups were chosen from.
+    """Check that others have only appended since the version that the groups were chosen from.
 
-    Iceberg's action rewrites what it finds, so that it would not notice. Without groups nothing depends on files.
+    Iceberg's action rewrites the files that it finds, so it would not notice. Work without groups depends on no files.
+
+    Raises:
+        Refused: ZL225.
     """
     if not work.groups:
         return
     snapshot = table.currentSnapshot()
     while snapshot is not None and snapshot.snapshotId() != work.version:
         summary = dict(snapshot.summary())
-        mine = summary.get(recorded.RUN) == work.run_id  # an earlier part of it, of other groups
+        mine = summary.get(recorded.RUN) == work.run_id  # an earlier part of the run, with other groups
         if snapshot.operation() != "append" and not mine and not keeps_files(summary):
             break
         parent = snapshot.parentId()
@@ -177,13 +189,12 @@ def require_appends_only(table: Any, work: Work) -> None:
 
 
 def keeps_files(summary: Mapping[str, str]) -> bool:
-    """Whether a snapshot with this summary added and removed no file."""
+    """Return whether a snapshot with this summary added and removed no file."""
     return all(int(summary.get(key, "0")) == 0 for key in FILE_CHANGES)
 
 
-def _record(
-    jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: tuple[RunCommit, ...]
-) -> Iterator[Commit | GroupFailed]:
+def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[RunCommit]) -> Iterator[Commit]:
+    """Add the snapshots of the run to the recorded state, in one commit if that changes anything."""
     dead = dead_snapshots(jvm, catalog, work.table, jvm.load(work.table))
     mine = [c.snapshot for c in done]
     if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, mine, dead)):
@@ -195,23 +206,13 @@ def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
         return EngineError.of(
             "ZL315",
             f"Iceberg could not write the new files for {failed_files} old ones of {work.table}",
-            hint="the files of these partitions are as they were; Spark's log says why",
+            hint="the files of these partitions are unchanged; see Spark's log",
         )
     return CommitConflict.of(
         "ZL322",
-        f"these partitions of {work.table} were not committed, most likely since a concurrent commit changed them",
-        hint="their files are as that commit left them: plan again",
+        f"these partitions of {work.table} were not committed, most likely because a concurrent commit changed them",
+        hint="the other change stands; plan again",
     )
-
-
-def _partitions(groups: tuple[Group, ...]) -> list[Partition]:
-    """The distinct partitions of the groups' files."""
-    found = {}
-    for group in groups:
-        for index in np.unique(group.files.partition).tolist():
-            partition = group.files.partitions[index]
-            found[(partition.spec_id, partition.values)] = partition
-    return list(found.values())
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
@@ -225,7 +226,7 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
             found.append(
                 Diagnostic(
                     "ZL223",
-                    f"Iceberg's own {_order(layout)} cannot order by {column.name}: it is {why}",
+                    f"Iceberg's own {_order(layout)} cannot order by {column.name}, which is {why}",
                     "refused",
                     "use engine zlayout, or curve linear",
                 )
@@ -235,7 +236,7 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
 
 def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
     mine = {path for group in work.groups for path in group.files.path.to_pylist()}
-    taken = np.isin(state.files.partition, also_selected(state.files.partitions, _partitions(work.groups)))
+    taken = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
     paths = state.files.path.to_pylist()
     outside = [paths[row] for row in np.flatnonzero(taken).tolist() if paths[row] not in mine]
     if not outside:

@@ -1,4 +1,4 @@
-"""Writing the table property `zlayout.state`: what another run recorded meanwhile is kept."""
+"""Writes the table property `zlayout.state` without losing what another run records at the same time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Any
 from zlayout.errors import CommitConflict
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
-from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.outcome import settled
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
 
 ATTEMPTS = 8
 
 
 def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.State], recorded.State]) -> bool:
-    """Replace the recorded state by `change` of it; False where that changes nothing.
+    """Replace the recorded state by `change` of it (compare and set). Return False if that changes nothing.
 
-    The commit replaces the very metadata that the state was read from, so that it fails when anything has changed
-    since; then all is read again. A REST catalog compares no more than the table's id: what two runs record there at
-    once may lose one of the two, which is found again by its snapshot's summary. Raises CommitConflict ZL323 when
-    the table goes on changing, CommitUnknown ZL331.
+    The commit replaces exactly the metadata that the state was read from. It fails if anything has changed since; then
+    everything is read again. A REST catalog compares only the table's id, so one of two simultaneous records may be
+    lost there; it is found again by its snapshot's summary.
+
+    Raises:
+        CommitConflict: ZL323, if the table changes on every attempt.
+        CommitUnknown: ZL331.
     """
     for _ in range(ATTEMPTS):
         operations = jvm.load(name).operations()
@@ -37,14 +40,14 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
             properties.put(recorded.PROPERTY, wanted)
             changed = base.replaceProperties(properties)
         try:
-            settled(doing, partial(_send, operations, base, changed), partial(_has, jvm, name, wanted))
+            settled(doing, partial(_send, operations, base, changed), partial(_has, jvm, name, wanted), FAILURES)
             return True
         except CommitConflict:
             continue
     raise CommitConflict.of(
         "ZL323",
-        f"the layout of {name} could not be recorded: the table changed {ATTEMPTS} times meanwhile",
-        hint="the rewrite is committed and known by its snapshot; the next apply records it",
+        f"the layout of {name} could not be recorded: the table changed during each of {ATTEMPTS} attempts",
+        hint="the rewrite is committed and is found by its snapshot; the next apply records it",
     )
 
 
@@ -54,14 +57,14 @@ def _send(operations: Any, base: Any, changed: Any) -> bool:
 
 
 def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
-    """True when the property is as wanted, else None."""
+    """True if the property has the wanted value, else None."""
     return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
 
 
 def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:
-    """Recorded snapshots of which no file is live any more. Reads manifests only where there are any recorded.
+    """Return the recorded snapshots that added no live file. Reads manifests only if any are recorded.
 
-    table: the Java table as it was loaded before now, so that what is recorded from here on is not taken for dead.
+    table: the Java table as loaded before, so that snapshots recorded from now on do not count as dead.
     """
     with java_errors(f"reading what is recorded of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))
@@ -69,7 +72,7 @@ def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, tab
 
 
 def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
-    """What table metadata says is laid out, by the property and by the summaries of its snapshots."""
+    """Return the layouts in table metadata, from the property and from the summaries of snapshots."""
     try:
         state = recorded.parse(base.properties().get(recorded.PROPERTY))
     except recorded.CorruptState:
@@ -78,6 +81,6 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
-    """In one call of the JVM: there may be thousands of snapshots, and each call takes about 0.1 ms."""
+    """All summaries in one call of the JVM, since a call takes about 0.1 ms and there may be thousands of snapshots."""
     document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
     return [(s["snapshot-id"], s.get("summary", {})) for s in document["snapshots"]]

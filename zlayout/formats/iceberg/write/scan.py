@@ -1,22 +1,26 @@
-"""Scan tasks of chosen files in a snapshot, picked out inside the JVM: asking it file by file would be slow."""
+"""Scan tasks of chosen files in a snapshot. They are chosen inside the JVM, since one call per file would be slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from zlayout.errors import CommitConflict
-from zlayout.formats.base import GroupFailed, Work
-from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
+import numpy as np
 
-SEPARATOR = "\0"  # in no path
+from zlayout.errors import CommitConflict
+from zlayout.formats.base import Group, GroupFailed, Work
+from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
+from zlayout.formats.kernel.requirements import changed_files, split_groups
+from zlayout.spark.jvm import java_class
+
+SEPARATOR = "\0"  # occurs in no path
 STRING = "java.lang.String"
 ICEBERG = "org.apache.iceberg"
 GUAVA = "relocated.com.google.common"
 
 
 def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: Iterable[str]) -> dict[str, Any]:
-    """Java scan tasks by path, of those of `paths` that are live in the snapshot: whole files, with their deletes."""
+    """Return the Java scan tasks, by path, of those of `paths` that are live in the snapshot, with their deletes."""
     iceberg, java = jvm.iceberg, jvm.java
     guava = iceberg.relocated.com.google.common
     # one call each way for all paths
@@ -35,32 +39,37 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: Iterable[str]) -
     return {name: found.get(name) for name in names.split(SEPARATOR)} if names else {}
 
 
-def lost_groups(jvm: IcebergJvm, table: Any, work: Work) -> list[GroupFailed]:
-    """The groups whose files are not all in the table any more as they were in the work's version, deletes included.
+def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], list[GroupFailed]]:
+    """Separate the groups whose files are all in the table as they were in the work's version, deletes included.
 
-    Their commit would be a conflict; so they need not be written. table: as it is now.
+    The commit of any other group would be a conflict, so it need not be written.
+
+    Args:
+        jvm: The JVM.
+        table: The Java table as it is now.
+        work: The planned groups.
+
+    Returns:
+        These groups, and a failure for each of the others.
     """
     now = table.currentSnapshot()
     if now is not None and now.snapshotId() == work.version:
-        return []
+        return list(work.groups), []
     with java_errors(f"looking for concurrent changes of {work.table}"):
         pinned = table.snapshot(work.version)
-        known = now is not None and pinned is not None and _is_ancestor(jvm, table, work.version)
-        if not known:
-            what = f"snapshot {work.version} is no longer part of its history"
-            return [GroupFailed((g.id,), _conflict(work, what)) for g in work.groups]
+        if now is None or pinned is None or not is_ancestor(jvm, table, work.version):
+            message = f"{work.table} changed since the plan: snapshot {work.version} is not part of its history"
+            gone = CommitConflict.of("ZL320", message, hint="plan again")
+            return [], [GroupFailed((group.id,), gone) for group in work.groups]
         paths = [path for group in work.groups for path in group.files.path.to_pylist()]
         before, after = (tasks_of(jvm, table, int(s.snapshotId()), paths) for s in (pinned, now))
         same = {path for path, task in after.items() if path in before and _deletes(task) == _deletes(before[path])}
-    changed = [(g, sum(path not in same for path in g.files.path.to_pylist())) for g in work.groups]
-    return [
-        GroupFailed((g.id,), _conflict(work, f"{count} of its {len(g.files)} files were changed"))
-        for g, count in changed
-        if count
-    ]
+    kept, lost = split_groups(work.groups, np.array([path in same for path in paths], np.bool_))
+    return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in lost]
 
 
-def _is_ancestor(jvm: IcebergJvm, table: Any, snapshot: int) -> bool:
+def is_ancestor(jvm: IcebergJvm, table: Any, snapshot: int) -> bool:
+    """Return whether the table's current snapshot is that one or was made from it."""
     return bool(jvm.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot))
 
 
@@ -68,16 +77,8 @@ def _deletes(task: Any) -> frozenset[tuple[str, int | None]]:
     return frozenset((delete.location(), delete.contentOffset()) for delete in task.deletes())
 
 
-def _conflict(work: Work, what: str) -> CommitConflict:
-    error = CommitConflict.of(
-        "ZL320", f"{work.table} changed since the plan: {what}", hint="nothing of this group was written; plan again"
-    )
-    assert isinstance(error, CommitConflict)
-    return error
-
-
 def _path_of_task(jvm: IcebergJvm) -> Any:
-    """A method handle from a scan task to the path of its file."""
+    """A method handle that maps a scan task to the path of its file."""
     file = _method(jvm, f"{ICEBERG}.ContentScanTask", "file", _class(jvm, f"{ICEBERG}.ContentFile"))
     path = _method(jvm, f"{ICEBERG}.ContentFile", "location", _class(jvm, STRING))
     return jvm.java.lang.invoke.MethodHandles.filterReturnValue(file, path)
@@ -95,5 +96,4 @@ def _as(jvm: IcebergJvm, interface: str, handle: Any) -> Any:
 
 
 def _class(jvm: IcebergJvm, name: str) -> Any:
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.lang.Class.forName(name, True, loader)
+    return java_class(jvm.root, name)

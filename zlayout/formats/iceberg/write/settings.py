@@ -1,4 +1,4 @@
-"""Changes of table properties and of the partition spec: one Iceberg transaction, no data file is touched."""
+"""Changes table properties and the partition spec in one Iceberg transaction, without changing data files."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from zlayout.formats.base import Commit, Work
-from zlayout.formats.iceberg.read.partitions import argument, transform_name
-from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
-from zlayout.formats.iceberg.write.outcome import settled
+from zlayout.formats.iceberg.write.expressions import term
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.kernel.outcome import settled
 from zlayout.table.state import PartitionField
 
 NO_SNAPSHOT = -1
 
 
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
-    """Make the table's properties and partitioning those of `work`; None where there is nothing to change.
+    """Make the table's properties and partitioning those of the work. Return None if there is nothing to change.
 
-    Raises CommitConflict ZL320 (somebody else changed them), ZL321, EngineError ZL314, CommitUnknown ZL331.
+    Raises CommitConflict ZL320 if another writer changed them since the plan, ZL321, EngineError ZL314, CommitUnknown
+    ZL331.
     """
     if not work.properties and work.partition_by is None:
         return None
     table = jvm.load(work.table)
-    doing = f"changing the settings of {work.table}"
+    doing = f"changing the settings of {work.table} in run {work.run_id}"
     with java_errors(doing):
         properties, removed, added = _wanted_changes(table, work)
         work.require_planned(dict(table.properties()), tuple(current_fields(table)))
@@ -46,7 +47,7 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
         now = jvm.load(work.table)
         return None if any(_wanted_changes(now, work)) else Commit("settings", snapshot_id(now))
 
-    return settled(doing, send, look)
+    return settled(doing, send, look, FAILURES)
 
 
 def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
@@ -57,20 +58,20 @@ def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list
 
 
 def snapshot_id(table: Any) -> int:
-    """The current snapshot's id, -1 for a table without one."""
+    """Return the current snapshot's id, -1 for a table without one."""
     snapshot = table.currentSnapshot()
     return NO_SNAPSHOT if snapshot is None else int(snapshot.snapshotId())
 
 
 def spec_difference(table: Any, wanted: Sequence[PartitionField]) -> tuple[list[str], list[PartitionField]]:
-    """(names of partition fields to remove, fields to add) that turn the current spec into `wanted`."""
+    """Return the names of partition fields to remove and the fields to add to get from the current spec to `wanted`."""
     current = current_fields(table)
     removed = [name for field, name in current.items() if field not in wanted]
     return removed, [field for field in wanted if field not in current]
 
 
 def current_fields(table: Any) -> dict[PartitionField, str]:
-    """The current spec's fields without void ones, each with its name in the spec."""
+    """Return the current spec's fields without void ones, each with its name in the spec."""
     schema = table.schema()
     fields = ((f.transform().toString(), f) for f in table.spec().fields())
     return {
@@ -81,18 +82,9 @@ def current_fields(table: Any) -> dict[PartitionField, str]:
 
 
 def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Sequence[PartitionField]) -> None:
-    """Iceberg itself keeps removed fields of a version 1 table as void ones."""
+    """Change the partition spec. Iceberg itself keeps removed fields of a version 1 table as void ones."""
     for name in removed:
         update.removeField(name)
     for field in added:
-        update.addField(_term(jvm, field))
+        update.addField(term(jvm, field))
     update.commit()
-
-
-def _term(jvm: IcebergJvm, field: PartitionField) -> Any:
-    make = jvm.iceberg.expressions.Expressions
-    name = transform_name(field)
-    if name == "identity":
-        return make.ref(field.source)
-    width = argument(field)
-    return getattr(make, name)(field.source) if width is None else getattr(make, name)(field.source, width)

@@ -1,7 +1,7 @@
-"""The pinned files of a rewrite, staged for Spark to read, and the files that Spark wrote for them.
+"""The pinned files of a rewrite, staged so that Spark reads them, and the new files that Spark writes for them.
 
-Whole files of the pinned snapshot are staged (no residual filter, nothing split off), so the frame holds exactly
-their live rows, with `_row_id` and `_last_updated_sequence_number` on version 3, which must reach the writer.
+Whole files of the pinned snapshot are staged, without residual filters and unsplit, so the frame has exactly their live
+rows, with `_row_id` and `_last_updated_sequence_number` on version 3, which must reach the writer.
 """
 
 from __future__ import annotations
@@ -24,33 +24,26 @@ from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.scan import tasks_of
+from zlayout.formats.kernel.commits import NewFile
 from zlayout.formats.kernel.new_files import require_files
-from zlayout.rewrite.engine import least_tasks
+from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.jvm import jvm_of
 from zlayout.sql_text import quoted
 
-ONE_FILE = 2**62  # bytes; no task reaches it, so a task writes one file for each output partition
+ONE_FILE = 2**62  # bytes; no task writes so much, so it writes one file per output partition
 USUAL_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
 SMALLEST_SPLIT = 16 * 2**20
-OPEN_COST = 4 * 2**20  # what Iceberg takes a small file for when it packs files into tasks
-UNASSIGNED = 2**40  # a row id and sequence number that would show where a row has none of its own
+OPEN_COST = 4 * 2**20  # bytes that Iceberg counts at least for a file when it packs files into tasks
+UNASSIGNED = 2**40  # a row id and sequence number that a row of a new file gets only if it has none of its own
 _log = logging.getLogger(__name__)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
 @dataclass(frozen=True, slots=True)
-class NewFile:
-    """A file that Spark wrote, as its Java DataFile tells; not committed yet."""
-
-    java: Any
-    path: str
-    bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Staged:
-    """table, snapshot: Java objects, pinned. tasks: Java scan tasks by path. id: what Spark reads and writes by.
+    """Staged files.
+
+    table, snapshot: pinned Java objects. tasks: Java scan tasks by path. id: the table name for Spark.
 
     has_deletes: whether any delete file is in the snapshot. bytes: int64[files], of the staged files.
     """
@@ -65,25 +58,25 @@ class Staged:
 
     @property
     def frame(self) -> DataFrame:
-        """The live rows of the staged files; `_file` and `_pos` can be selected."""
+        """Return the live rows of the staged files; `_file` and `_pos` can be selected."""
         frame = self.jvm.session.read.format("iceberg").options(**self._splits()).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
-        """Smaller splits than Iceberg would make, where those leave cores idle behind the largest task."""
+        """Read options for smaller splits, if those of Iceberg would leave cores idle behind the largest task."""
         weight = int(np.maximum(self.bytes, OPEN_COST).sum())
-        fair = max(weight // least_tasks(self.jvm.session) + 1, SMALLEST_SPLIT)
+        fair = max(weight // min_tasks(self.jvm.session) + 1, SMALLEST_SPLIT)
         return {"split-size": str(fair)} if fair < USUAL_SPLIT else {}
 
     def exact_deletes(self) -> bool:
-        """Whether the metadata tells the live rows exactly: no delete files but deletion vectors."""
+        """Return whether the metadata has the exact number of live rows: all delete files are deletion vectors."""
         if not self.has_deletes:
             return True
         is_vector = self.jvm.iceberg.util.ContentFileUtil.isDV
         return all(is_vector(delete) for task in self.tasks.values() for delete in task.deletes())
 
     def write(self, frame: DataFrame) -> None:
-        """Write the placed frame: one file for each Spark partition (and output partition). Nothing is committed."""
+        """Write the placed frame, one file per Spark partition (and output partition). Nothing is committed."""
         options = {
             "use-table-distribution-and-ordering": "false",
             "output-spec-id": str(self.table.spec().specId()),
@@ -94,7 +87,7 @@ class Staged:
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
 
     def new_files(self) -> list[tuple[int, NewFile]]:
-        """(number of the Spark partition that wrote it, file) of each new file, in that order."""
+        """Return each new file with the number of the Spark partition that wrote it, in that order."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
             files = [
@@ -105,7 +98,7 @@ class Staged:
 
     @contextmanager
     def written(self, files: Sequence[NewFile]) -> Iterator[DataFrame]:
-        """The rows of new files, read by Iceberg as those of the table: it knows columns by id, not by name."""
+        """Yield the rows of new files, read by Iceberg as files of the table, that is with columns by id."""
         if not files:
             yield self.frame.limit(0)
             return
@@ -122,18 +115,18 @@ class Staged:
             yield self.jvm.session.read.format("iceberg").load(key)
 
     def _readable(self, file: NewFile) -> Any:
-        """The Java DataFile, as the reader wants it: without numbers of its own it shows no row ids in the file."""
+        """The Java DataFile for the reader, which ignores row ids in a file without numbers of its own."""
         if self.snapshot.firstRowId() is None:
-            return file.java
-        readable = file.java.copy()
+            return file.handle
+        readable = file.handle.copy()
         readable.setFirstRowId(UNASSIGNED)
         readable.setDataSequenceNumber(UNASSIGNED)
         return readable
 
     def require_files(self, files: Sequence[NewFile], io: Any) -> None:
-        """Raise EngineError ZL316 unless each file is on storage with the size that its metadata says.
+        """Check that each file is on storage with its size. Raises EngineError ZL316.
 
-        io: the Java FileIO to ask. That of the staged table may have credentials that ended during the write.
+        io: the Java FileIO to use. That of the staged table may have credentials that expired during the write.
         """
 
         def stored(path: str) -> int | None:
@@ -147,7 +140,7 @@ class Staged:
 def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
     """Stage the files of the work's groups as they are in its version. table: from `jvm.load`.
 
-    Raises CommitConflict ZL320 when the version has expired or does not hold all of them.
+    Raises CommitConflict ZL320 if the version has expired or does not have all of them.
     """
     snapshot = table.snapshot(work.version)
     wanted = [path for group in work.groups for path in group.files.path.to_pylist()]
@@ -169,7 +162,7 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
 
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
-    """Let Spark read the Java list of tasks as table `key`, and take what it writes there, until the stack is left."""
+    """Let Spark read a Java list of tasks as table `key`, and write new files to it, until the stack is left."""
     cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
     written = jvm.iceberg.spark.FileRewriteCoordinator.get()
     for name, release in (
@@ -177,13 +170,13 @@ def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -
         ("tasks", lambda: sets.removeTasks(table, key)),
         ("table", lambda: cache.remove(key)),
     ):
-        stack.callback(_release, f"forgetting the {name} of {key}", release)
+        stack.callback(_release, f"releasing the {name} of {key}", release)
     cache.add(key, table)
     sets.stageTasks(table, key, tasks)
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
-    """Run one clean-up. It never raises: the outcome of the commit is what counts, and only memory is at stake."""
+    """Run one clean-up. It never raises, since it only frees memory and must not hide the outcome of a commit."""
     try:
         with java_errors(doing):
             release()
@@ -206,8 +199,8 @@ ORIGIN = json.dumps(
 def _with_origin(frame: DataFrame) -> DataFrame:
     """The same frame, from which `_file` and `_pos` can be selected though they are not among its columns.
 
-    A staged table of version 3 has its lineage columns among the plain ones. Spark then takes all metadata columns
-    for exposed and resolves none (4.1), so the relation is given them, and a projection hides them again.
+    A staged table of version 3 has its lineage columns among the plain ones. Spark (4.1) then assumes that all metadata
+    columns are exposed and resolves none, so they are added to the relation, and a projection hides them again.
     """
     java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
@@ -228,7 +221,7 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
 
 
-# <Spark partition>-<task>-<query>-<epoch>-<file of the task>; some location providers put something before it.
+# <Spark partition>-<task>-<query>-<epoch>-<file of the task>; some location providers add a prefix.
 _FILE_NAME = re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$")
 
 
@@ -238,6 +231,6 @@ def _partition_number(location: str) -> int:
         raise EngineError.of(
             "ZL318",
             f"expected a new file named <number>-<task>-<uuid>-<number>-<number>.<format>, found {location}",
-            hint="nothing was committed; does the table's write.location-provider.impl keep the names of files?",
+            hint="nothing was committed; use a write.location-provider.impl that keeps the names of files",
         )
     return int(found[1])

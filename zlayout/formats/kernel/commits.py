@@ -1,0 +1,82 @@
+"""Committing rewritten groups, together if nothing conflicts and apart if something does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zlayout.errors import CommitConflict
+from zlayout.formats.base import Commit, Group, GroupFailed
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that Spark wrote and no commit names yet.
+
+    handle: the format's own object for it (py4j). path: as the format names it. bytes: on storage.
+    """
+
+    handle: Any
+    path: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A group whose new files are written and have passed the gate. removed: the format's objects for its old files."""
+
+    group: Group
+    added: tuple[NewFile, ...]
+    removed: tuple[Any, ...] = ()
+
+
+def commit_apart(
+    rewritten: Sequence[Rewritten], commit: Callable[[Sequence[Rewritten]], Commit]
+) -> Iterator[Commit | GroupFailed]:
+    """Commit all groups at once or, if another commit won, each half of them in the same way.
+
+    With k of n groups in conflict this takes about k log2 n commits. A commit is never repeated for the same groups, so
+    nothing is committed past a conflict.
+
+    Args:
+        rewritten: At least one group.
+        commit: Makes one commit for some of the groups. Raises CommitConflict if another commit changed their files.
+
+    Yields:
+        The commits in the order of the groups, and GroupFailed for each group in conflict.
+    """
+    waiting = [rewritten]
+    while waiting:
+        some = waiting.pop()
+        outcome: Commit | GroupFailed
+        try:
+            outcome = commit(some)
+        except CommitConflict as conflict:
+            if len(some) > 1:
+                middle = len(some) // 2
+                waiting += [some[middle:], some[:middle]]
+                continue
+            outcome = GroupFailed((some[0].group.id,), conflict)
+        yield outcome
+
+
+def new_files(rewritten: Sequence[Rewritten]) -> list[NewFile]:
+    """Return the new files of the groups."""
+    return [file for each in rewritten for file in each.added]
+
+
+def rewrite_commit(version: int, rewritten: Sequence[Rewritten]) -> Commit:
+    """Return the record of a commit that replaced the files of these groups."""
+    added = new_files(rewritten)
+    return Commit(
+        "rewrite",
+        version,
+        tuple(each.group.id for each in rewritten),
+        files_removed=sum(len(each.group.files) for each in rewritten),
+        files_added=len(added),
+        bytes_removed=sum(int(each.group.files.bytes.sum()) for each in rewritten),
+        bytes_added=sum(file.bytes for file in added),
+        rows=sum(file.rows for file in added),
+    )

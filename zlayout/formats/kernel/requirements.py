@@ -1,0 +1,67 @@
+"""What must hold before anything is written: the planned table, which may be changed, with the planned files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlayout.errors import CommitConflict, Diagnostic, Refused
+from zlayout.formats.base import Group, Work
+from zlayout.table.state import Partition, TableState
+
+
+def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
+    """Check that zlayout may rewrite the table. changes: why its partitioning cannot change, empty if it can.
+
+    Raises:
+        Refused: With every reason.
+    """
+    if refusals := (*state.refusals, *changes):
+        raise Refused(*refusals)
+
+
+def require_table(work: Work, table_id: str, planned: str | None) -> None:
+    """Check that the table of the work's name is the planned one. planned: None if any table will do.
+
+    Raises:
+        CommitConflict: ZL320.
+    """
+    if planned not in (None, table_id):
+        raise replaced(work, f"the table {planned}", table_id)
+
+
+def replaced(work: Work, expected: str, found: str) -> CommitConflict:
+    """Return ZL320 for a table that took the place of the planned one."""
+    message = f"{work.table}: expected {expected}, found {found}"
+    return CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
+
+
+def changed_files(table: object, count: int | str, of: int) -> CommitConflict:
+    """Return ZL320 for planned files that another commit changed or removed."""
+    message = f"{table} changed since the plan: {count} of {of} planned files were removed or changed"
+    return CommitConflict.of("ZL320", message, hint="nothing of these groups was written; plan and apply again")
+
+
+def partitions_of(groups: Iterable[Group]) -> list[Partition]:
+    """Return the distinct partitions of the groups' files."""
+    found = (g.files.partitions[at] for g in groups for at in np.unique(g.files.partition).tolist())
+    return list(dict.fromkeys(found))
+
+
+def split_groups(groups: Sequence[Group], unchanged: NDArray[np.bool_]) -> tuple[list[Group], list[tuple[Group, int]]]:
+    """Separate the groups that can still be rewritten from those that cannot.
+
+    Args:
+        groups: The planned groups.
+        unchanged: bool[files], whether each file of the groups is live as it was planned, group after group.
+
+    Returns:
+        The groups whose files are all unchanged, and the others with the number of their changed files.
+    """
+    if not groups:
+        return [], []
+    changed = [int((~part).sum()) for part in np.split(unchanged, np.cumsum([len(g.files) for g in groups])[:-1])]
+    pairs = list(zip(groups, changed, strict=True))
+    return [group for group, count in pairs if not count], [(group, count) for group, count in pairs if count]
