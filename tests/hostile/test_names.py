@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.formats.catalogs import delta_location
+from zlayout.formats.delta.read.location import delta_location
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.names import parse_partition_key, parse_table
 

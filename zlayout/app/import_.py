@@ -15,7 +15,7 @@ from zlayout.app.files import write_whole
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
-from zlayout.formats.registry import backend_for
+from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layouts import layout_spec
@@ -29,7 +29,6 @@ from zlayout.table.state import Ordering, TableState
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
-_SIZE_PROPERTIES = ("delta.targetFileSize", "write.target-file-size-bytes")
 _RECORDED = "what zlayout recorded in the table"
 
 
@@ -164,9 +163,9 @@ def target_size(state: TableState) -> int:
     The latter is rounded to a power of two from 1 MiB to 1 GiB; a table of fewer than 4 files says too little and gets
     the default.
     """
-    for name in _SIZE_PROPERTIES:
-        if re.fullmatch("[0-9]{1,18}", text := state.properties.get(name, "")) and int(text) > 0:
-            return int(text)
+    text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
+    if re.fullmatch("[0-9]{1,18}", text) and int(text) > 0:
+        return int(text)
     if len(state.files) < 4:
         return DEFAULT_SIZE
     sizes = np.sort(state.files.bytes)

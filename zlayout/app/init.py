@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from zlayout.errors import Location, SpecError
+from zlayout.formats.registry import FORMATS
 from zlayout.spec.load import load_project
 from zlayout.spec.names import parse_table
 from zlayout.spec.schema import schema_text
@@ -15,9 +16,8 @@ from zlayout.spec.yaml import dump
 
 WORKFLOWS = ("zlayout-pull-request.yml", "zlayout-nightly.yml")
 SCHEMAS = ".zlayout"
-FORMATS = ("delta", "iceberg")
 DEFAULTS = {
-    "format": "delta",
+    "format": next(iter(FORMATS)),
     "table": "lake.sales.orders",
     "columns": "order_date, customer_id",
     "warehouse": "./warehouse",
@@ -87,7 +87,8 @@ def check_format(format: str) -> None:
 
 def takes_uri(format: str) -> bool:
     """Whether catalogs of the format have a uri."""
-    return format == "iceberg"
+    types = FORMATS[format].traits.catalog_types.values()
+    return any("uri" in (*keys.required, *keys.optional) for keys in types)
 
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
@@ -95,15 +96,18 @@ def _complete(answers: Mapping[str, str]) -> dict[str, str]:
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
     if not takes_uri(complete["format"]) and answers.get("uri"):
-        raise SpecError.of("ZL048", "only an Iceberg catalog has a uri", hint="use --format iceberg")
+        able = [format for format in FORMATS if takes_uri(format)]
+        titles = " or ".join(FORMATS[format].traits.title for format in able)
+        raise SpecError.of("ZL048", f"only an {titles} catalog has a uri", hint=f"use --format {' or '.join(able)}")
     return complete
 
 
 def _project(catalog: str, answers: Mapping[str, str]) -> str:
-    options = {"format": answers["format"], "type": "path", "warehouse": answers["warehouse"]}
-    if answers["format"] == "iceberg":
-        kind = "rest" if answers["uri"].startswith(("http:", "https:")) else "sql"
-        options |= {"type": kind, "uri": answers["uri"]}
+    kind = next(iter(FORMATS[answers["format"]].traits.catalog_types))
+    options = {"format": answers["format"], "type": kind, "warehouse": answers["warehouse"]}
+    if takes_uri(answers["format"]):
+        uri = answers["uri"]
+        options |= {"type": "rest" if uri.startswith(("http:", "https:")) else kind, "uri": uri}
     lines = "".join(f"    {key}: {_scalar(value)}\n" for key, value in options.items())
     return PROJECT.format(schemas=SCHEMAS, catalog=_scalar(catalog), options=lines)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
-from zlayout.formats.orphans import Orphans, find_orphans
+from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.planner.forecast import Promise, promises
 from zlayout.spark.session import SparkRuntime
@@ -82,5 +82,5 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, declared.layout.weights if declared else dict.fromkeys(wanted, 1.0)),
         *predictions,
-        find_orphans(catalog, name) if orphans else None,
+        backend.orphans(name) if orphans else None,
     )

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from zlayout.app.init import DEFAULTS, check_format, init, takes_uri
 from zlayout.cli.console import Console
+from zlayout.formats.registry import FORMATS
 
 QUESTIONS = {
-    "format": "Format of the tables, delta or iceberg",
+    "format": f"Format of the tables, {' or '.join(FORMATS)}",
     "table": "A table, as catalog.namespace.table",
     "columns": "The columns that queries filter on, most important first",
     "warehouse": "Where the tables are: a folder or URL",

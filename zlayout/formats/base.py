@@ -1,19 +1,24 @@
-"""The seam between the core and a table format: two verbs, `observe` and `execute`.
+"""The interface between the core and the tables of one catalog: `observe` reads, `execute` writes.
 
-Everything that can be computed from a `TableState` lives in the core, once; a backend only reads metadata
-and carries out a `Work` that the planner decided on. `zlayout.formats.registry` names the backends there are.
+Everything that can be computed from a `TableState` is in the core. A backend only reads metadata and carries out a
+`Work` that the planner decided on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from zlayout.errors import Diagnostic, ZlayoutError
+from zlayout.formats.orphans import Orphans
 from zlayout.planner.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import PartitionField, TableState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
 
 __all__ = [
     "Backend",
@@ -25,13 +30,14 @@ __all__ = [
     "Notify",
     "Outcome",
     "Progress",
+    "SampleSource",
     "Work",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit that zlayout made. groups: ids of the groups it finished. Byte counts are of files on disk."""
+    """One commit that zlayout made. groups: ids of the groups that it finished. Bytes are those of files on storage."""
 
     kind: Literal["settings", "rewrite", "record"]
     version: int
@@ -45,7 +51,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailed:
-    """A group that was dropped (a concurrent change, a failed gate); the table keeps the other side's change."""
+    """Groups that were dropped because of a concurrent change or a failed gate; the concurrent change stands."""
 
     groups: tuple[str, ...]
     error: ZlayoutError
@@ -53,7 +59,7 @@ class GroupFailed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know of how the work is done; it changes nothing."""
+    """Something that the user should know about how the work is done. It changes nothing."""
 
     diagnostic: Diagnostic
 
@@ -63,7 +69,7 @@ Outcome = Commit | GroupFailed | Notice
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is happening now: a stage name in plain words, and tasks done of total where Spark knows them."""
+    """The current stage in plain words, and how many of its tasks are done if Spark knows."""
 
     table: str
     stage: str
@@ -74,29 +80,55 @@ class Progress:
 Notify = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class SampleSource:
+    """The rows to draw a sample from.
+
+    frame: the live rows. file: the name of the column with a row's file. draw: a number from 0 to 1 for each row.
+    paths: returns string[files], the paths of the observed files as `file` has them.
+    """
+
+    frame: DataFrame
+    file: str
+    draw: Column
+    paths: Callable[[], pa.Array]
+
+
 class Backend(Protocol):
     """One table format in one catalog."""
 
     capabilities: Capabilities
 
-    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-        """Read the table's metadata, with bounds for `columns` (those that exist); no JVM, no data file.
+    def orphans(self, table: TableName) -> Orphans:
+        """List the files in the table's folder that no retained version of the table names.
 
-        version: an older version or snapshot id, None for the current one. Raises TableError.
+        A file that another writer has not committed yet is found too. Nothing is deleted. Raises TableError.
+        """
+        ...
+
+    def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
+        """Return the rows of the table at the version of `state`, for a sample that depends on the seed alone."""
+        ...
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        """Read the table's metadata without a JVM and without any data file.
+
+        columns: those of which bounds are read, if they exist. version: an older version or snapshot id, None for the
+        current one. Raises TableError.
         """
         ...
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """ZL401 for each setting that the format's own rewrite cannot honour."""
+        """Return ZL401 for each setting that the format's own rewrite cannot honour."""
         ...
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
-        """Why the table cannot change to this partitioning, refused by name; none where it can."""
+        """Return why the table cannot change to this partitioning; empty if it can."""
         ...
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
-        """Do the work; yields each commit once it is known to be in the table, and what the user should know.
+        """Do the work. Yields each commit once it is known to be in the table, dropped groups, and notices.
 
-        Raises Refused before any write, EngineError when the rest cannot go on; what was yielded stays.
+        Raises Refused before any write, EngineError if the rest cannot go on. What was yielded stays.
         """
         ...

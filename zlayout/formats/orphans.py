@@ -1,4 +1,4 @@
-"""Files in a table's folder that no retained version names: what a killed writer leaves. Found, never deleted."""
+"""Files in a table's folder that no retained version names, as a killed writer leaves them. They are never deleted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from datetime import datetime
 
 import pyarrow.fs as pa_fs
 
-from zlayout.spec.model import CatalogConfig, TableName
-
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """path: below the table's folder. bytes: on storage. modified: when it was written, in UTC; None where unknown."""
+    """One file.
+
+    path: below the table's folder. bytes: on storage. modified: the time of the last write in UTC, None if unknown.
+    """
 
     path: str
     bytes: int
@@ -22,28 +23,21 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Oldest first, and the statement by which the format itself removes such files."""
+    """The files, oldest first, and the statement by which the format itself removes such files."""
 
     files: tuple[Orphan, ...]
     remedy: str
 
 
-def find_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
-    """List the table's folder beside its metadata. A file that another writer has not committed yet is found too.
-
-    Raises TableError where the table, its log or its folder cannot be read.
-    """
-    if catalog.format == "delta":
-        from zlayout.formats.delta.read.orphans import delta_orphans
-
-        return delta_orphans(catalog, table)
-    from zlayout.formats.iceberg.read.orphans import iceberg_orphans
-
-    return iceberg_orphans(catalog, table)
-
-
 def unnamed(storage: pa_fs.FileSystem, folder: str, named: Collection[str], remedy: str) -> Orphans:
-    """The files below `folder` whose path from there is not `named`, without hidden ones (`_` or `.`)."""
+    """Return the files below a folder that nothing names, oldest first, without hidden ones (`_` or `.`).
+
+    Args:
+        storage: The file system of `folder`.
+        folder: The table's folder.
+        named: Paths below `folder` that some version names.
+        remedy: The statement by which the format removes such files.
+    """
     found = [
         Orphan(path, info.size, info.mtime)
         for path, info in _listed(storage, folder)
@@ -60,5 +54,5 @@ def _listed(storage: pa_fs.FileSystem, folder: str) -> Iterator[tuple[str, pa_fs
 
 
 def _hidden(part: str) -> bool:
-    """As VACUUM has it: a log, a marker, a checksum; but change data, and partition columns that begin with _."""
+    """As in VACUUM: logs, markers and checksums are hidden; change data and partition columns with _ are not."""
     return part.startswith(("_", ".")) and part != "_change_data" and "=" not in part

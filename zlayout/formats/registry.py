@@ -1,18 +1,27 @@
-"""The table formats there are, by the name they have in `catalogs.<name>.format`."""
+"""The table formats that zlayout knows, by the value of `catalogs.<name>.format`: the only list of them."""
 
 from __future__ import annotations
 
-from zlayout.formats.base import Backend
-from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig
+from typing import TYPE_CHECKING
+
+from zlayout.formats.delta.format import DeltaFormat
+from zlayout.formats.iceberg.format import IcebergFormat
+
+if TYPE_CHECKING:
+    from zlayout.formats.base import Backend
+    from zlayout.formats.format import Format
+    from zlayout.spark.session import SparkRuntime
+    from zlayout.spec.model import CatalogConfig
+
+FORMATS: dict[str, Format] = {
+    format.traits.name: format
+    for format in (
+        DeltaFormat(),
+        IcebergFormat(),
+    )
+}
 
 
 def backend_for(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
-    """The backend of one catalog; imports no more than that format needs."""
-    if catalog.format == "delta":
-        from zlayout.formats.delta.backend import DeltaBackend
-
-        return DeltaBackend(catalog, runtime)
-    from zlayout.formats.iceberg.backend import IcebergBackend
-
-    return IcebergBackend(catalog, runtime)
+    """Return the backend of one catalog; imports no more than its format needs."""
+    return FORMATS[catalog.format].open(catalog, runtime)

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from zlayout.formats.registry import FORMATS
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, cut_text
 from zlayout.planner.model import Status
 from zlayout.planner.result import Outcome
@@ -55,8 +56,8 @@ def share(value: float) -> str:
 
 
 def version_word(format: str) -> str:
-    """The term of the format for a version of a table."""
-    return "snapshot" if format == "iceberg" else "version"
+    """Return the term of the format for a version of a table."""
+    return FORMATS[format].traits.version_word if format in FORMATS else "version"
 
 
 def property_reason(change: PropertyChange) -> str:

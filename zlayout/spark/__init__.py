@@ -1,1 +1,1 @@
-"""The Spark session and its JVM: starting one, and calling it through py4j."""
+"""The Spark session, and calls of its JVM through py4j."""

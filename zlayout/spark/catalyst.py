@@ -1,4 +1,4 @@
-"""Catalyst's own expressions: between them and pyspark's columns, and calls of Java from inside generated code."""
+"""Catalyst expressions: conversion to and from pyspark's columns, and Java calls inside generated code."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from zlayout.spark.scala import scala_object, scala_seq
 
 
 def expression_of(jvm: Any, column: Column) -> Any:
-    """The Catalyst expression of a column. jvm: from `zlayout.spark.jvm.jvm_of`, here and below."""
+    """Return the Catalyst expression of a column. jvm: from `zlayout.spark.jvm.jvm_of`, here and below."""
     return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
 
 
 def column_of(jvm: Any, expression: Any) -> Column:
-    """A Catalyst expression as a column."""
+    """Return a Catalyst expression as a column."""
     return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def wrapped(jvm: Any, name: str, column: Column) -> Column:
-    """A column inside the Catalyst expression `name`, which takes nothing else."""
+    """Return a column wrapped in the Catalyst expression `name`, which has no other argument."""
     return column_of(jvm, getattr(jvm.org.apache.spark.sql.catalyst.expressions, name)(expression_of(jvm, column)))
 
 
 def wrapping(jvm: Any) -> Any:
-    """What `Add`, `Multiply` and `Sum` take to wrap round on overflow, whatever `spark.sql.ansi.enabled` says."""
+    """Return the context by which `Add`, `Multiply` and `Sum` wrap around, independent of `spark.sql.ansi.enabled`."""
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     return expressions.NumericEvalContext(scala_object(expressions, "EvalMode").LEGACY(), True)
 
 
 def object_type(jvm: Any, name: str) -> Any:
-    """The Spark type of what is a Java object of class `name`."""
+    """Return the Spark type of Java objects of class `name`."""
     return jvm.org.apache.spark.sql.types.ObjectType(jvm.java.lang.Class.forName(name))
 
 
 def object_literal(jvm: Any, value: Any, name: str) -> Any:
-    """A Java object of class `name` as an expression."""
+    """Return a Java object of class `name` as an expression."""
     return jvm.org.apache.spark.sql.catalyst.expressions.Literal(value, object_type(jvm, name))
 
 
 def call(jvm: Any, target: Any, method: str, returns: Any, *arguments: Any, once: bool = False) -> Any:
-    """A Catalyst expression that calls a method of a Java object, inside whole-stage code generation.
+    """Return a Catalyst expression that calls a method of a Java object, inside whole-stage code generation.
 
     returns: the Spark type; neither it nor the arguments are ever null. once: see `static_call`.
     """
@@ -53,10 +53,10 @@ def call(jvm: Any, target: Any, method: str, returns: Any, *arguments: Any, once
 def static_call(
     jvm: Any, owner: str, method: str, returns: Any, arguments: Iterable[Any], *, nulls: bool, once: bool = False
 ) -> Any:
-    """A Catalyst expression that calls a static Java method, inside whole-stage code generation.
+    """Return a Catalyst expression that calls a static Java method, inside whole-stage code generation.
 
-    owner: the class. returns: the Spark type. nulls: null for a null argument; else arguments are taken as not null.
-    once: Spark must not copy it into what reads its result, as it would into a filter, once for each time it is read.
+    owner: the class. returns: the Spark type. nulls: return null for a null argument; if false, arguments must not be
+    null. once: Spark must not copy the expression to where its result is used, as it would into a filter.
     """
     return jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
         jvm.java.lang.Class.forName(owner),
@@ -65,7 +65,7 @@ def static_call(
         scala_seq(jvm, arguments),
         scala_seq(jvm, ()),
         nulls,
-        False,  # no other null
-        not once,  # deterministic: what is not stays where it is
+        False,  # the method does not return null
+        not once,  # deterministic: Spark does not move or copy other expressions
         scala_object(jvm.scala, "None"),
     )

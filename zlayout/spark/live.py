@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.formats.catalogs import spark_catalog_conf
-from zlayout.formats.kernel.engine_check import _connect as connect_refused
+from zlayout.formats.registry import FORMATS
+from zlayout.spark.connect import connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _EXTENSIONS = "spark.sql.extensions"
 _CATALOG = "spark.sql.catalog"
-_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _DELTA_STATE = "Delta Table State"
 
 
@@ -78,7 +77,7 @@ class LiveRuntime(SparkRuntime):
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
         for catalog in self._project.catalogs.values():
-            if spark_catalog_conf(catalog):  # a cache of tables would hide what others commit
+            if _catalog_conf(catalog):  # a cache of tables would hide what others commit
                 clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
         set_time_zone(clone, zone)
         active = self._sessions().getActiveSession()
@@ -88,7 +87,7 @@ class LiveRuntime(SparkRuntime):
 
     def _refresh(self, table: TableName) -> None:
         """Drop what the caller's session has cached of an Iceberg table, so that it reads the new files."""
-        if not spark_catalog_conf(self._project.catalogs[table.catalog]):
+        if not _catalog_conf(self._project.catalogs[table.catalog]):
             return  # Delta tables go by path, and Delta itself notices commits in this JVM
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -143,13 +142,14 @@ def _remove_listeners(clone: SparkSession) -> None:
 
 def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
     """What the session lacks to write to tables of the catalog."""
-    wanted = spark_catalog_conf(catalog)
+    wanted = _catalog_conf(catalog)
     if not wanted:
-        if _DELTA_EXTENSION not in str(session.conf.get(_EXTENSIONS, "")):
-            yield _missing(_EXTENSIONS, _DELTA_EXTENSION, "start the session with it")
-        if session.conf.get(f"{_CATALOG}.spark_catalog", None) is None:
-            delta = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-            yield _missing(f"{_CATALOG}.spark_catalog", delta, "start the session with it")
+        traits = FORMATS[catalog.format].traits
+        if traits.spark_extension not in str(session.conf.get(_EXTENSIONS, "")):
+            yield _missing(_EXTENSIONS, traits.spark_extension, "start the session with it")
+        for key, value in traits.spark_conf.items():
+            if session.conf.get(key, None) is None:
+                yield _missing(key, value, "start the session with it")
         return
     prefix = f"{_CATALOG}.{catalog.name}"
     if session.conf.get(prefix, None) is None:
@@ -168,6 +168,10 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
                 "use the same catalog in zlayout.yaml and in the session",
                 catalog.location,
             )
+
+
+def _catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
+    return FORMATS[catalog.format].catalog_conf(catalog)
 
 
 def _keys(session: SparkSession) -> Iterable[str]:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from zlayout.errors import EngineError, first_line
-from zlayout.formats.catalogs import spark_catalog_conf
-from zlayout.formats.kernel.engine_check import refuse_connect
+from zlayout.formats.registry import FORMATS
 from zlayout.spark import versions
+from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 TIME_ZONE = "spark.sql.session.timeZone"
 # What zlayout needs in every session: partition values of timestamps are read and written in UTC.
 SESSION_CONF = {
@@ -118,27 +117,27 @@ def names_jars(environ: Mapping[str, str]) -> bool:
 
 def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -> dict[str, str]:
     """The Spark settings of a project. Under spark-submit the master and the jars are those of the cluster."""
+    traits = [format.traits for format in FORMATS.values()]
     conf = {
-        "spark.sql.extensions": EXTENSIONS,
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
         **SESSION_CONF,
         # Finding out where in the code a column was made takes a tenth of a second per rewrite.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    master = "" if submitted else project.spark.master or "local[*]"
+    for each in traits:
+        conf |= each.spark_conf
+        conf |= each.local_spark_conf if master.startswith("local") else {}
     for catalog in project.catalogs.values():
-        conf |= spark_catalog_conf(catalog)
+        conf |= FORMATS[catalog.format].catalog_conf(catalog)
     if not submitted:
-        conf["spark.master"] = project.spark.master or "local[*]"
-        if conf["spark.master"].startswith("local"):
+        conf["spark.master"] = master
+        if master.startswith("local"):
             conf["spark.driver.memory"] = "4g"
-            # Delta's 50 tasks for each look at a log cost seconds on a few cores.
-            conf["spark.databricks.delta.snapshotPartitions"] = "4"
         if not own_jars:
-            conf["spark.jars.packages"] = ",".join(
-                [versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE]
-            )
+            conf["spark.jars.packages"] = ",".join(package for each in traits for package in each.spark_packages)
     return conf | dict(project.spark.conf)
 
 

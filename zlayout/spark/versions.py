@@ -7,10 +7,8 @@ ICEBERG = "1.12.0"
 SQLITE_JDBC = "3.53.2.1"
 JAVA_MINIMUM = 17
 
-# What engine zlayout runs with; see zlayout.formats.kernel.engine_check for what happens elsewhere.
+# The versions of Spark that engine zlayout was tested with; `zlayout.formats.kernel.engine_check` asks for them.
 TESTED_SPARK = frozenset({SPARK})
-TESTED_DELTA = frozenset({DELTA})
-TESTED_ICEBERG = frozenset({ICEBERG})
 
 DELTA_PACKAGE = f"io.delta:delta-spark_4.1_{SCALA}:{DELTA}"
 ICEBERG_PACKAGE = f"org.apache.iceberg:iceberg-spark-runtime-4.1_{SCALA}:{ICEBERG}"

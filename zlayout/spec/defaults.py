@@ -16,9 +16,6 @@ DEFAULTS: Mapping[str, Any] = {
 }
 DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
 
-# What the formats' own rewrites can order by.
-NATIVE_CURVES: Mapping[str, tuple[str, ...]] = {"delta": ("zorder",), "iceberg": ("zorder", "hilbert", "linear")}
-
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Later layers win; maps merge, lists and values are replaced."""

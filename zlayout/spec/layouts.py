@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.formats.format import Traits
+from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quoted
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, NATIVE_CURVES, merge
+from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Tolerance, ZorderColumn
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
@@ -158,17 +160,17 @@ def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] 
     if table.catalog not in catalogs:
         hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
         yield Diagnostic("ZL021", f"unknown catalog {quoted(table.catalog)}", hint=hint, location=place)
-    elif catalogs[table.catalog].format == "iceberg" and not table.namespace:
+    elif (traits := FORMATS[catalogs[table.catalog].format].traits).needs_namespace and not table.namespace:
         found = quoted(document.data["table"])
-        yield Diagnostic("ZL020", f"expected catalog.namespace.table for Iceberg, found {found}", location=place)
+        yield Diagnostic("ZL020", f"expected catalog.namespace.table for {traits.title}, found {found}", location=place)
 
 
-def _format(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> str | None:
+def _traits(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Traits | None:
     try:
         table = parse_table(document.data["table"], document.marks["table"])
     except SpecError:
         return None
-    return catalogs[table.catalog].format if catalogs and table.catalog in catalogs else None
+    return FORMATS[catalogs[table.catalog].format].traits if catalogs and table.catalog in catalogs else None
 
 
 def _repeated(layout: Layout, marks: Mapping[str, Location]) -> Iterator[Diagnostic]:
@@ -189,11 +191,12 @@ def _curve_problems(
     if layout.engine != "native" or catalogs is None:
         # Without the project its defaults are not known either.
         return
-    format_ = _format(document, catalogs)
-    able = NATIVE_CURVES[format_] if format_ else tuple(dict.fromkeys(c for cs in NATIVE_CURVES.values() for c in cs))
+    traits = _traits(document, catalogs)
+    known = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
+    able = tuple(dict.fromkeys(curve for each in known for curve in each.native_curves))
     if layout.curve in able:
         return
-    of_format = f" of {format_}" if format_ else ""
+    of_format = f" of {traits.name}" if traits else ""
     keys = ("zorder.curve", "engine")
     places = [m[k] for m in (document.marks, default_marks) for k in keys if k in m]
     yield Diagnostic(
@@ -205,14 +208,14 @@ def _curve_problems(
 
 
 def _partition_keys(document: Document, catalogs: Mapping[str, CatalogConfig] | None, errors: _Errors) -> Iterator[Any]:
-    is_delta = _format(document, catalogs) == "delta"
+    traits = _traits(document, catalogs)
     seen: set[str] = set()
     for index, text in enumerate(document.data["partition_by"]):
         place = document.marks[f"partition_by[{index}]"]
         with errors:
             field = parse_partition_key(text, place)
-            if is_delta and field.transform != "identity":
-                message = f"Delta partitions by plain columns, found {quoted(text)}"
+            if traits and not traits.partition_transforms and field.transform != "identity":
+                message = f"{traits.title} partitions by plain columns, found {quoted(text)}"
                 hint = "use a generated column, or z-order by the column itself"
                 errors.add(Diagnostic("ZL024", message, hint=hint, location=place))
             elif str(field) in seen:

@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from zlayout.formats.registry import FORMATS
+
 _VERSIONS = {"layout": "v1", "project": "v1", "plan": "v2"}
 
 
@@ -22,8 +24,14 @@ def schema_text(name: str) -> str:
     return Path(__file__).parents[2].joinpath("schemas", relative).read_text(encoding="utf-8")
 
 
-@cache
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema as data; do not change it, it is read once for the process."""
+    """Return the schema as data, with the formats of the registry. It is shared: do not change it."""
+    return _schema(name, tuple(FORMATS))
+
+
+@cache
+def _schema(name: str, formats: tuple[str, ...]) -> dict[str, Any]:
     schema: dict[str, Any] = json.loads(schema_text(name))
+    if name == "project":
+        schema["definitions"]["catalog"]["properties"]["format"]["enum"] = list(formats)
     return schema

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
+from zlayout.formats.registry import FORMATS
 from zlayout.message_text import described, escaped, quoted
 from zlayout.spec.schema import load_schema
 from zlayout.spec.yaml import Document
@@ -30,7 +31,7 @@ def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Di
 
     Each is at the place of its key; that of a missing key at the place of its map.
     """
-    found = (v for error in _validator(name).iter_errors(document.data) for v in _violations(error))
+    found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
     # One value can break several keywords of its schema; that is said once.
     listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
     return tuple(place(document, key, diagnostic) for key, diagnostic in listed)
@@ -51,7 +52,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 @cache
-def _validator(name: str) -> Validator:
+def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
     """The compiled schema, made once for the process; jsonschema is slow to import, so only when it is needed."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend

@@ -12,7 +12,8 @@ from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile, 
 
 from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
-from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Work
+from zlayout.formats.orphans import Orphans
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
 
@@ -45,6 +46,12 @@ class MemoryBackend:
             refusals=(),
             files=_file_table(at, [c for c in columns if c in at.schema.names]),
         )
+
+    def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
+        return Orphans((), "")
+
+    def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
+        raise NotImplementedError
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         return ()

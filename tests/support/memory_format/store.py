@@ -143,7 +143,7 @@ class MemoryCatalog:
     """Tables by the dotted name inside the catalog."""
 
     def __init__(self, tables: Mapping[str, MemoryTable]) -> None:
-        self._tables = dict(tables)
+        self._tables = tables
 
     def load(self, identifier: tuple[str, ...]) -> MemoryTable:
         name = ".".join(identifier)

@@ -15,7 +15,7 @@ from support.projects import LAYOUT, PROJECT, Cli, Scripted
 
 from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run
-from zlayout.formats.ordering import last_zorder
+from zlayout.formats.delta.read.history import last_zorder
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 
@@ -172,7 +172,7 @@ def test_a_file_that_no_pattern_matches_is_reported(root: Path, cli: Cli) -> Non
 
 
 def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
-    state = memory.observe(the_layout().table, ())
+    state = replace(memory.observe(the_layout().table, ()), format="delta")
     assert target_size(state) == 2**20
     large = state.files.bytes * 0 + [10, 60_000_000, 70_000_000, 20]
     assert target_size(replace(state, files=replace(state.files, bytes=large))) == 64 * 2**20

@@ -46,7 +46,7 @@ def test_walk_and_grid_agree_with_the_file_maps(curve):
 
 
 def test_a_large_forest_has_no_grid(monkeypatch):
-    monkeypatch.setattr(module, "MOST_GRID_CELLS", 10)
+    monkeypatch.setattr(module, "MAX_GRID_CELLS", 10)
     forest, expected, walked, _ = _expected_and_walked("kd")
     assert forest.grid is None
     assert np.array_equal(walked, expected)

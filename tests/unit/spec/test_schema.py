@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location
-from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS, NATIVE_CURVES
+from zlayout.formats.registry import FORMATS
+from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS
 from zlayout.spec.model import CURVES
 from zlayout.spec.names import parse_partition_key
 from zlayout.spec.schema import load_schema, schema_text
@@ -75,7 +77,9 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
     assert layout["engine"]["enum"] == list(DEFAULT_CURVE)
     project = load_schema("project")["properties"]
     assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
-    assert set(NATIVE_CURVES) == set(load_schema("project")["definitions"]["catalog"]["properties"]["format"]["enum"])
+    published = json.loads(schema_text("project"))["definitions"]["catalog"]["properties"]
+    assert published["format"]["enum"] == list(FORMATS)
+    assert set(published["type"]["enum"]) == {kind for f in FORMATS.values() for kind in f.traits.catalog_types}
     defaults = project["defaults"]["properties"]
     assert (defaults["files"], defaults["tolerance"], defaults["engine"]) == (
         layout["files"],

@@ -1,1 +1,1 @@
-"""Reading metadata, without a JVM."""
+"""Reads the metadata of Delta tables without a JVM."""

@@ -1,4 +1,4 @@
-"""File bounds from Delta statistics, as Spark itself would use them for skipping."""
+"""File bounds from Delta statistics, as Spark uses them for file skipping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zlayout.formats.delta.read.schema import STRING_PREFIX_DEFAULT, Leaf
 from zlayout.table.state import ColumnBounds
 
-# Delta cuts statistics of timestamps to milliseconds, so its readers take the maximum to be a millisecond later.
+# Delta cuts statistics of timestamps to milliseconds, so its readers add one millisecond to the maximum.
 _MILLISECOND = 1000
 # A cut maximum ends in one of these (StatisticsCollection.truncateMaxStringAgg); a cut minimum is as long as the prefix
 # or one more, where that would split a surrogate pair. The prefix is `delta.dataSkippingStringPrefixLength`, 32 unless
@@ -23,10 +23,14 @@ _TIE_BREAKERS = ("\x7f", "\U0010ffff")
 def read_bounds(
     adds: pa.Table, wanted: Sequence[Leaf], without: Collection[str], prefix: int = STRING_PREFIX_DEFAULT
 ) -> dict[str, ColumnBounds]:
-    """Bounds of the wanted leaf columns, one row a file. `without`: names that have none (partition columns).
+    """Return the bounds of leaf columns by name.
 
-    prefix: where the table's writers cut text now, in UTF-16 units.
-    adds: `DeltaTable.get_add_actions(flatten=False)`, whose structs min, max and null_count go by physical names.
+    Args:
+        adds: `DeltaTable.get_add_actions(flatten=False)`, one row per file; the structs min, max and null_count have
+            physical names.
+        wanted: The columns.
+        without: Names of columns without bounds, that is partition columns.
+        prefix: Length in UTF-16 units at which the table's writers cut text now.
     """
     return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
 

@@ -1,4 +1,4 @@
-"""Which Delta tables zlayout rewrites and which it refuses, by name, before anything is written."""
+"""Decides by table features and properties which Delta tables zlayout refuses to rewrite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from zlayout.errors import Diagnostic
 
-# Features whose rules Delta's own transaction keeps when files are replaced by others with the same rows.
+# Features whose rules Delta's own transaction keeps if files are replaced by others with the same rows.
 # An unknown feature may have rules of its own, so only these pass.
 SAFE = frozenset(
     {
@@ -45,7 +45,7 @@ CLUSTERED = frozenset({"clustering", "clustering-preview", "clustering-dev", "li
 
 _ICEBERG_COMPAT = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
-# What protocol versions stand for where the protocol lists no features (writer 7, reader 3 list them).
+# Features that old protocol versions imply. Writer version 7 and reader version 3 list features by name.
 _IMPLIED = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -58,7 +58,7 @@ _IMPLIED = (
 def table_features(
     writer_version: int, reader_features: list[str] | None, writer_features: list[str] | None
 ) -> frozenset[str]:
-    """The names of all features of a protocol, those that an old writer version implies as well."""
+    """Return the names of all features of a protocol, including those that an old writer version implies."""
     listed = {*(reader_features or ()), *(writer_features or ())}
     if writer_version < 7:
         listed |= {name for version, names in _IMPLIED if version <= writer_version for name in names}
@@ -66,7 +66,7 @@ def table_features(
 
 
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
-    """Why zlayout must not rewrite the table; empty when it may."""
+    """Return why zlayout must not rewrite the table; empty if it may."""
     found: list[Diagnostic] = []
     if features & CLUSTERED:
         found.append(
@@ -90,8 +90,8 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
         found.append(
             _refused(
                 "ZL213",
-                f"the table has features that zlayout does not know to be safe: {', '.join(unknown)}",
-                "ALTER TABLE ... DROP FEATURE, or use a zlayout that knows them",
+                f"the table has features that this version of zlayout does not support: {', '.join(unknown)}",
+                "run ALTER TABLE ... DROP FEATURE, or use a version of zlayout that supports them",
             )
         )
     return tuple(found)
@@ -100,9 +100,9 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
 def partition_refusals(
     features: frozenset[str], properties: Mapping[str, str], *, partitioned: bool
 ) -> tuple[Diagnostic, ...]:
-    """Why the table's partitioning must not change, which writes every file anew; empty when it may.
+    """Return why the table's partitioning must not change, which rewrites every file; empty if it may.
 
-    partitioned: whether it is now.
+    partitioned: whether the table has partition columns now.
     """
     found: list[Diagnostic] = []
     if properties.get("delta.appendOnly", "").lower() == "true":
@@ -110,7 +110,7 @@ def partition_refusals(
             _refused(
                 "ZL214",
                 "partition_by cannot change while delta.appendOnly is true: every file would be removed",
-                "ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
+                "run ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
             )
         )
     if "identityColumns" in features:

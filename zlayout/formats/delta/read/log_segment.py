@@ -1,4 +1,4 @@
-"""Which files of `_delta_log` make up one version: the newest complete checkpoint and the commits after it."""
+"""Selects the files of `_delta_log` that make up a version: the newest complete checkpoint and later commits."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class LogSegment:
 
 
 def commits_in(names: Iterable[str]) -> dict[int, str]:
-    """The commits among the names in `_delta_log`, by version."""
+    """Return the commits among the names in `_delta_log`, by version."""
     return {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
 
 
 def log_segment(names: Sequence[str], version: int) -> LogSegment:
-    """The segment for `version` out of the names in `_delta_log`. Raises TableError ZL113 where commits are missing."""
+    """Return the segment for a version. names: of the files in `_delta_log`. Raises TableError ZL113."""
     commits = commits_in(names)
     checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     parts: dict[tuple[int, int], list[str]] = defaultdict(list)
@@ -48,7 +48,7 @@ def log_segment(names: Sequence[str], version: int) -> LogSegment:
         raise TableError.of(
             "ZL113",
             f"_delta_log has no commit {missing[0]}, which version {version} needs",
-            hint="was the log cleaned up while it was read? run again; else restore the file",
+            hint="run again, in case the log was cleaned up during the read; if it fails again, restore the file",
         )
     chosen = sorted(checkpoints[base])[0] if base >= 0 else ()
     return LogSegment(chosen, tuple(commits[at] for at in wanted))

@@ -1,4 +1,4 @@
-"""Observe a Delta table without a JVM: deltalake says which files live, the log itself what zlayout wrote on them."""
+"""Observes a Delta table without a JVM: live files come from deltalake, the tags of zlayout from the log itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from deltalake.fs import DeltaStorageHandler
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.delta.read.bounds import read_bounds
 from zlayout.formats.delta.read.features import refusals, table_features
-from zlayout.formats.delta.read.history import commit_infos
+from zlayout.formats.delta.read.history import commit_infos, last_zorder
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
-from zlayout.formats.ordering import last_zorder
 from zlayout.reading import parse_json
 from zlayout.spec.model import TableName
 from zlayout.table.distinct_rows import distinct_rows
@@ -38,7 +37,7 @@ from zlayout.table.state import (
     are_settings,
 )
 
-# Where no file is laid out by zlayout, so many are looked through for an OPTIMIZE.
+# If zlayout laid out no file, so many commits are searched for an OPTIMIZE.
 NEWEST_COMMITS = 1000
 
 
@@ -49,7 +48,7 @@ def observe_delta(
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> TableState:
-    """The table at `location`, with bounds for those of `columns` that exist.
+    """Return the table at a location, with bounds for those of `columns` that exist.
 
     Raises TableError: ZL110 no Delta table there, ZL111 a log that cannot be read, ZL112 no such version,
     ZL113 commits missing from the log.
@@ -65,9 +64,9 @@ def observe_delta(
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     at = delta.version()
-    log, adds, said = _read(table, delta, storage)
-    del delta  # it keeps as much as it gave
-    files, notes = _files(adds, said, storage, fields, wanted, string_prefix(properties))
+    log, adds, annotations = _read(table, delta, storage)
+    del delta  # it holds a copy of all that it returned
+    files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
     return TableState(
         table=str(table),
         format="delta",
@@ -88,9 +87,9 @@ def observe_delta(
 
 
 def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int, known: Sequence[Leaf]) -> Ordering | None:
-    """What the newest commits say; a history that cannot be read says nothing.
+    """The order that the newest commits record, None if they record none or cannot be read.
 
-    Delta writes the columns down as they were typed, in whatever case; here they are named as in the schema.
+    Delta records column names in the case in which they were typed; here they have that of the schema.
     """
     try:
         found = last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
@@ -126,13 +125,13 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
         Diagnostic(
             "ZL111",
             f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 200, placeholder=' ...')}",
-            hint="a commit or checkpoint in _delta_log is damaged, out of reach, or of a feature that deltalake lacks",
+            hint="a commit or checkpoint in _delta_log is damaged, not accessible, or needs a feature deltalake lacks",
         )
     )
 
 
 def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tuple[list[str], pa.Table, pa.Table]:
-    """The names in the log, the live files by path as deltalake tells them, and what the log says beside."""
+    """The names in the log, the live files by path from deltalake, and their annotations from the log."""
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
@@ -144,30 +143,30 @@ def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tup
 
 def _files(
     adds: pa.Table,
-    said: pa.Table,
+    annotations: pa.Table,
     storage: pa_fs.FileSystem,
     fields: tuple[PartitionField, ...],
     wanted: Sequence[Leaf],
     prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
-    path = said["path"].combine_chunks()
+    path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
     partition, partitions = _partitions(adds, fields)
     partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
-    layout, layouts = _layouts(said)
+    layout, layouts = _layouts(annotations)
     return FileTable(
         path=path,
-        version_key=said["version_key"].combine_chunks(),
+        version_key=annotations["version_key"].combine_chunks(),
         rows=rows,
-        deleted=said["deleted"].to_numpy(),
+        deleted=annotations["deleted"].to_numpy(),
         shared_deletes=np.zeros(len(path), np.bool_),
         bytes=sizes,
         partition=partition,
         partitions=partitions,
         layout=layout,
         layouts=layouts,
-        group=np.where(layout < 0, np.int32(-1), _codes(said[GROUP])[0]),
+        group=np.where(layout < 0, np.int32(-1), _codes(annotations[GROUP])[0]),
         bounds=read_bounds(adds, wanted, partitioning, prefix),
     ), notes
 
@@ -194,10 +193,10 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
     return which.astype(np.int32), partitions
 
 
-def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
+def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
     """Layout of each file and the records; settings are the first that parse among the files of an id."""
-    layout, ids = _codes(said[LAYOUT_ID])
-    written, texts = _codes(said[LAYOUT])
+    layout, ids = _codes(annotations[LAYOUT_ID])
+    written, texts = _codes(annotations[LAYOUT])
     settings: dict[int, dict[str, Any]] = {}
     known = (layout >= 0) & (written >= 0)
     pairs, _ = distinct_rows([layout[known], written[known]])
@@ -209,7 +208,7 @@ def _layouts(said: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    """Settings recorded in a tag; empty when another tool garbled it, which only costs an explanation."""
+    """Settings recorded in a tag; empty if another tool damaged it, so that drift is not explained."""
     try:
         parsed = parse_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Delta files that neither a commit nor a checkpoint in `_delta_log` names. Protocol: "Action Reconciliation"."""
+"""Finds Delta files that no commit and no checkpoint in `_delta_log` names (protocol: "Action Reconciliation")."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError, first_line
-from zlayout.formats.catalogs import delta_location, storage_options
+from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.tags import LOG
 from zlayout.formats.orphans import Orphans, unnamed
+from zlayout.formats.storage import storage_options
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quoted
 
@@ -32,7 +33,7 @@ _UUID_LENGTH = 20
 
 
 def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
-    """See `zlayout.formats.orphans.find_orphans`. Raises TableError ZL110, ZL111."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111."""
     location, options = delta_location(catalog, table), storage_options(catalog)
     location = observe_delta(table, location, (), None, options).location
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
@@ -43,12 +44,12 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
         raise TableError.of(
             "ZL111",
             f"the log of {table} at {location} cannot be read: {first_line(error)}",
-            hint="a commit or checkpoint in _delta_log is damaged or out of reach",
+            hint="a commit or checkpoint in _delta_log is damaged or not accessible",
         ) from error
 
 
 def _named(storage: pa_fs.FileSystem) -> Iterator[str]:
-    """Paths of all files that any commit or checkpoint names, live or not."""
+    """Yield the paths of all files that any commit or checkpoint names, live or not."""
     for info in storage.get_file_info(pa_fs.FileSelector(LOG, recursive=True)):
         if info.path.endswith(".parquet"):
             with storage.open_input_file(info.path) as source:
@@ -62,8 +63,8 @@ def _in_json(content: bytes) -> Iterator[str]:
     for line in content.split(b"\n"):
         if b'"path"' in line:
             for action in _ACTIONS:
-                if said := json.loads(line).get(action):
-                    yield from _files(said)
+                if found := json.loads(line).get(action):
+                    yield from _files(found)
 
 
 def _in_checkpoint(file: pq.ParquetFile) -> Iterator[str]:
@@ -72,12 +73,12 @@ def _in_checkpoint(file: pq.ParquetFile) -> Iterator[str]:
         wanted = [f"{action}.path", *(f"{action}.deletionVector.{name}" for name in _VECTOR)]
         if wanted[0] in leaves:
             for batch in file.iter_batches(columns=[name for name in wanted if name in leaves]):
-                for said in batch.column(0).drop_null().to_pylist():
-                    yield from _files(said)
+                for found in batch.column(0).drop_null().to_pylist():
+                    yield from _files(found)
 
 
 def _files(action: dict[str, Any]) -> Iterator[str]:
-    """Paths below the table's folder; absolute ones (a shallow clone's) lie elsewhere and name nothing here."""
+    """Paths below the table's folder. Absolute paths, as in a shallow clone, lie elsewhere and match nothing."""
     if action.get("path"):
         yield unquote(action["path"])
     vector = action.get("deletionVector") or {}

@@ -14,23 +14,23 @@ import pyarrow.parquet as pq
 from zlayout.errors import Diagnostic
 from zlayout.table.state import Int64
 
-# A footer is one or two requests; beyond this many files an estimate is as good as it needs to be.
-_MOST_FOOTERS = 64
+# Reading a footer takes one or two requests. If more files than this lack a row count, it is estimated.
+_MAX_FOOTERS = 64
 
 
 def complete_row_counts(
     storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64
 ) -> tuple[Int64, tuple[Diagnostic, ...]]:
-    """int64 rows of each file; where the log has none, from the Parquet footer (few files) or by size (many).
+    """Return the rows of each file as int64[files], and a ZL411 note if some are estimated.
 
-    Every file that is counted by size is reported in a ZL411 note.
+    Row counts that the log lacks come from Parquet footers if they are few, else from the sizes of the files.
     """
     rows = pc.fill_null(num_records, -1).to_numpy().astype(np.int64)
     unknown = np.flatnonzero(rows < 0)
     if not len(unknown):
         return rows, ()
     rows = rows.copy()
-    if len(unknown) <= _MOST_FOOTERS:
+    if len(unknown) <= _MAX_FOOTERS:
         names = path.take(pa.array(unknown)).to_pylist()
         with ThreadPoolExecutor(8) as pool:
             rows[unknown] = list(pool.map(lambda name: _footer_rows(storage, name), names))
@@ -50,7 +50,7 @@ def complete_row_counts(
 
 
 def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
-    """Rows by the footer, -1 for a file outside the table's folder or one that cannot be read."""
+    """The rows according to the footer, -1 for a file outside the table's folder or one that cannot be read."""
     if ":/" in name or name.startswith("/"):
         return -1
     try:

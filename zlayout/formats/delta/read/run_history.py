@@ -1,4 +1,4 @@
-"""What a run left in a table's history, read from the log without a JVM: the same way before and after a crash."""
+"""Reads the commits of a run from the log, without a JVM and so in the same way before and after a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """One commit of a run. added: paths as in the log. Bytes are on disk, rows those of the added files' statistics."""
+    """One commit of a run. added: paths as in the log. Bytes are on storage; rows are those in statistics."""
 
     version: int
     added: pa.Array
@@ -36,9 +36,9 @@ class RunCommit:
 
 
 def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
-    """The commits with versions above `after` that carry the run's id, in order.
+    """Yield the commits with versions above `after` that carry the run's id, in order.
 
-    The id is a tag of our own commits, and in the userMetadata of those that Delta's commands make for us.
+    The id is a tag of zlayout's own commits, and is in the userMetadata of those that Delta's commands make.
     """
     for version, content in _contents(storage, after):
         info = _commit_info(content, run_id)
@@ -47,7 +47,7 @@ def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[
 
 
 def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | None:
-    """The version above `after` whose commit has the tag MARK = `mark`; None when there is none yet."""
+    """Return the version above `after` whose commit has the tag MARK = `mark`, None if there is none yet."""
     for version, content in _contents(storage, after):
         if (_commit_info(content, mark).get("tags") or {}).get(MARK) == mark:
             return version
@@ -64,7 +64,7 @@ def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, byte
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
-    """The commitInfo where its line mentions the text; else empty, unparsed."""
+    """The commitInfo if its line contains the text, else empty and not parsed."""
     line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
     if mention.encode() not in line:
         return {}

@@ -1,4 +1,4 @@
-"""A Delta schema as leaf columns: names logical and physical, Arrow types, and where statistics are collected."""
+"""A Delta schema as leaf columns, with logical and physical names, Arrow types and collected statistics."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Leaf:
 
 
 def dotted(path: Sequence[str]) -> str:
-    """Parts joined by dots, as Spark writes them: a part with a dot, comma or backtick in it stands in backticks."""
+    """Return the parts joined by dots as in Spark: a part with a dot, comma or backtick is put in backticks."""
     return ".".join(quoted(part) if _SPECIAL & set(part) else part for part in path)
 
 
 def split_names(text: str) -> list[tuple[str, ...]]:
-    """`a, b.c, `d.e`` as [("a",), ("b", "c"), ("d.e",)]: the syntax of names in Spark and in Delta properties."""
+    """Parse a list of names as in Delta properties: `a, b.c, `d.e`` is [("a",), ("b", "c"), ("d.e",)]."""
     names: list[tuple[str, ...]] = []
     parts: list[str] = []
     place = 0
@@ -79,12 +79,12 @@ def split_names(text: str) -> list[tuple[str, ...]]:
 
 
 def leaves(schema: Mapping[str, Any]) -> tuple[Leaf, ...]:
-    """The leaf columns of a Delta schema (its JSON as a dict), in order; arrays, maps and variants are leaves."""
+    """Return the leaf columns of a Delta schema (its JSON as a dict); arrays, maps and variants are leaves."""
     return tuple(_walk(schema["fields"], (), ()))
 
 
 def schema_digest(schema: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of the schema's canonical JSON; the order of an object's keys does not matter."""
+    """Return the SHA-256 (hex) of the schema's canonical JSON, in which the order of keys is fixed."""
     return hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -94,9 +94,10 @@ def columns_of(
     properties: Mapping[str, str],
     wanted: Sequence[str],
 ) -> tuple[Column, ...]:
-    """The columns with what Delta collects for them; `enable_stats` serves all of `wanted` with one value.
+    """Return the columns with the statistics that Delta collects for them.
 
-    How long bounds may be is one setting for the whole table. Bounds that are turned on are long from the start.
+    `enable_stats` of each wanted column has the value that serves all of them. The length of bounds is one setting of
+    the whole table; bounds that are turned on are long from the start.
     """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
     collected = _collected(data, properties)
@@ -119,7 +120,7 @@ def columns_of(
 
 
 def string_prefix(properties: Mapping[str, str]) -> int:
-    """After how many UTF-16 units writers cut a text bound."""
+    """Return the length in UTF-16 units at which writers cut a text bound."""
     text = properties.get(STRING_PREFIX, "").strip()
     return int(text) if text.isdecimal() else STRING_PREFIX_DEFAULT
 

@@ -1,9 +1,8 @@
-"""What deltalake does not tell about a live file: its tags and its deletion vector, read from the log itself.
+"""Reads the tags and deletion vectors of live files from the log itself, since deltalake does not return them.
 
-deltalake stays the authority on which files live. This is an annotation path -> tags beside it: a path that is
-not found here counts as not laid out, so the worst outcome is a needless rewrite.
-Format: Delta protocol, "Action Reconciliation" (the last add of a path wins) and "Checkpoints" (classic,
-multi-part, v2 with sidecars).
+deltalake decides which files are live. A path that is not found here counts as not laid out, so the worst consequence
+is a needless rewrite. Format: Delta protocol, "Action Reconciliation" (the last add of a path wins) and "Checkpoints"
+(classic, multi-part, v2 with sidecars).
 """
 
 from __future__ import annotations
@@ -53,17 +52,27 @@ _JSON_BLOCK = 64 << 20
 
 
 def log_names(storage: pa_fs.FileSystem) -> list[str]:
-    """The names in `_delta_log`, none where it is not there. Without checkpoints of a writer that died at once."""
+    """Return the names in `_delta_log`, empty if it does not exist, without empty checkpoints of a writer that died."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
     return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
 
 
 def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
-    """Tags and deletion vectors of the live files of `version`, one row for each path of `live`, in its order.
+    """Return the tags and deletion vectors of the live files of a version.
 
-    Columns as in ANNOTATION: the tags are null where a file has none; version_key is the deletion vector's unique
-    id (storage type, path, @offset) or empty; deleted is its number of rows. log: from `log_names`.
-    Raises TableError ZL113.
+    Args:
+        storage: The file system, rooted at the table.
+        log: From `log_names`.
+        version: The version.
+        live: string[files], the paths of its live files.
+
+    Returns:
+        One row per path of `live`, in its order, with the columns of ANNOTATION: the tags are null if a file has none;
+        version_key is the deletion vector's unique id (storage type, path, @offset) or empty; deleted is its number of
+        rows.
+
+    Raises:
+        TableError: ZL113.
     """
     segment = log_segment(log, version)
     pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
@@ -98,7 +107,7 @@ def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
                 column = file.read(columns=["sidecar.path"])["sidecar"].combine_chunks()
                 sidecars = pc.struct_field(column, "path").drop_null()
     for sidecar in sidecars.to_pylist():
-        # an absolute path, too, names a file of this folder
+        # even an absolute path names a file of this folder
         with storage.open_input_file(f"{LOG}/_sidecars/{sidecar.rpartition('/')[2]}") as source:
             yield _parquet_adds(pq.ParquetFile(source))
 
@@ -128,7 +137,7 @@ def _json_adds(content: bytes) -> pa.Table:
 
 
 def _json_actions(content: bytes, mention: bytes) -> pa.Table:
-    """The lines that mention an action, parsed for the few fields of _ACTION; other lines are never parsed."""
+    """The lines that contain the text, parsed for the few fields of _ACTION. Other lines are not parsed."""
     lines = b"\n".join(line for line in content.split(b"\n") if mention in line)
     if not lines:
         return _ACTION.empty_table()

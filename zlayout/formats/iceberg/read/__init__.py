@@ -1,1 +1,1 @@
-"""Reading metadata, without a JVM."""
+"""Reads the metadata of Iceberg tables without a JVM."""

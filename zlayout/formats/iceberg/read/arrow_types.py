@@ -30,10 +30,10 @@ _BY_NAME = {
 
 
 def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
-    """(Arrow type of the column's bounds, whether its values have an order that bounds can use).
+    """Return the Arrow type of a column's bounds, and whether its values have an order that bounds can use.
 
-    uuid and fixed are pa.binary(). Types without usable bounds (list, map, variant, geometry, unknown) come as
-    pa.list_, pa.map_ or pa.binary() and are not orderable.
+    uuid and fixed are pa.binary(). Types without usable bounds (list, map, variant, geometry, unknown) are pa.list_,
+    pa.map_ or pa.binary(), and not orderable.
     """
     from pyiceberg.types import DecimalType, FixedType, ListType, MapType, PrimitiveType, StructType
 
@@ -55,7 +55,7 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
 
 
 def leaf_fields(schema: Schema) -> Iterator[tuple[str, NestedField]]:
-    """(dotted name, field) of each column that is not a struct, in schema order; lists and maps are leaves."""
+    """Yield dotted name and field of each column that is not a struct, in schema order. Lists and maps are leaves."""
     yield from _leaves("", schema.fields)
 
 

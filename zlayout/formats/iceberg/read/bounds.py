@@ -1,4 +1,4 @@
-"""Iceberg's single-value bytes as typed Arrow arrays, a whole column of bounds at a time.
+"""Converts Iceberg's single-value bytes to typed Arrow arrays, a whole column of bounds at a time.
 
 The serialization is that of the Iceberg spec, appendix D: little-endian fixed width numbers, UTF-8 strings, decimals
 as big-endian two's complement of the unscaled value in as few bytes as it needs. A file written before its column was
@@ -24,13 +24,13 @@ Bytes = Sequence[bytes | None]
 def column_bounds(
     lower: Bytes, upper: Bytes, null_count: Int64, type_: pa.DataType, cut: frozenset[int]
 ) -> ColumnBounds:
-    """Decode one column's bounds. cut: lengths (characters, or bytes for binary) at which writers cut a bound."""
+    """Decode one column's bounds. cut: lengths (characters, or bytes for binary) at which writers cut bounds."""
     low, high = decode(lower, type_), decode(upper, type_)
     return ColumnBounds(low, high, null_count, _cut_mask(low, cut) | _cut_mask(high, cut))
 
 
 def decode(values: Bytes, type_: pa.DataType) -> pa.Array:
-    """An array of `type_`, null where a value is None or is not a value of that type."""
+    """Return an array of `type_`, null where a value is None or is not a value of that type."""
     if pa.types.is_string(type_):
         return _strings(values)
     if pa.types.is_binary(type_):
@@ -74,7 +74,7 @@ def _decimals(values: Bytes, type_: pa.DataType) -> pa.Array:
 def _strings(values: Bytes) -> pa.Array:
     try:
         return pa.array(values, pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:  # some writer cut inside a character: without that bound the file counts as unbounded
+    except pa.ArrowInvalid:  # a writer cut inside a character: without that bound the file counts as unbounded
         return pa.array([None if v is None else _text(v) for v in values], pa.string())
 
 

@@ -1,4 +1,4 @@
-"""Loading an Iceberg table through pyiceberg, and the one place where its errors become zlayout's."""
+"""Loads an Iceberg table through pyiceberg, and translates its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zlayout.errors import TableError, ZlayoutError, first_line
-from zlayout.formats.catalogs import pyiceberg_properties
+from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
-    """The table at its current metadata. Raises TableError ZL121 (catalog), ZL122 (no such table), ZL123 (metadata)."""
+    """Load a table. Raises TableError ZL121 (catalog not reachable), ZL122 (no such table), ZL123 (metadata)."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
     _require_sqlite_file(catalog)
-    # A catalog that is missing must stay missing: pyiceberg would create its tables otherwise.
+    # Without this, pyiceberg would create the tables of a catalog that does not exist.
     properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
     try:
         loaded = load_catalog(catalog.name, **properties)
@@ -58,7 +58,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
 @contextmanager
 def readable_metadata(name: TableName) -> Iterator[None]:
-    """Turn what goes wrong while manifests are read into TableError ZL125."""
+    """Raise errors of reading manifests in the block as TableError ZL125."""
     try:
         yield
     except ZlayoutError:
@@ -67,14 +67,14 @@ def readable_metadata(name: TableName) -> Iterator[None]:
         raise TableError.of(
             "ZL125",
             f"a manifest of {name} cannot be read: {first_line(error)}",
-            hint="the snapshot may have been expired meanwhile; run again, and check access to the metadata folder",
+            hint="run again, in case the snapshot was expired during the read; check access to the metadata folder",
         ) from error
 
 
 def _load_no_classes(catalog: Catalog) -> None:
-    """Keep tables and servers from naming Python classes: pyiceberg imports and calls what `py-io-impl` says.
+    """Ignore Python classes that tables and servers name: pyiceberg would import and call those in `py-io-impl`.
 
-    It merges a table's properties into those of its catalog, and a REST server's as well.
+    It merges the properties of a table, and those of a REST server, into those of the catalog.
     """
     make_file_io = catalog._load_file_io
 
@@ -100,7 +100,7 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """SQLite makes an empty database of a wrong path; say that it is missing instead."""
+    """Report a missing SQLite file, since SQLite would create an empty database."""
     uri = str(catalog.options.get("uri", ""))
     if catalog.type != "sql" or not uri.startswith("sqlite"):
         return

@@ -1,8 +1,8 @@
-"""Which delete files apply to which data files, and how many rows they take from each.
+"""Computes which delete files apply to which data files, and how many rows they delete from each.
 
-The rules are those of the Iceberg spec, "Scan Planning". A position delete file or deletion vector that is about one
-data file counts exactly. One that is about a whole partition, and an equality delete file, count in proportion to the
-rows of the data files they may apply to: an estimate, never more than the delete file's own rows in total.
+The rules are those of the Iceberg spec, "Scan Planning". A position delete file or deletion vector for one data
+file counts exactly. One for a whole partition, and an equality delete file, count in proportion to the rows of the data
+files that they may apply to: an estimate that in total never exceeds the delete file's own rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from zlayout.table.state import Int64
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """rows: int64[N] deleted rows of each data file. shared: bool[N], other data files have the same delete files.
-    key: string[N], of the delete files that apply to it, empty for none."""
+    """The deletes of each data file.
+
+    rows: int64[N], deleted rows. shared: bool[N], whether other data files have the same delete files. key: string[N],
+    a key of the delete files that apply, empty for none.
+    """
 
     rows: Int64
     shared: NDArray[np.bool_]
@@ -32,9 +35,9 @@ class Deletes:
 
 
 def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
-    """What the delete files of a snapshot take from its data files.
+    """Return the deletes of each data file of a snapshot.
 
-    unpartitioned: ids of the specs without fields; an equality delete file written with one applies everywhere.
+    unpartitioned: ids of the specs without fields; an equality delete file of such a spec applies to all data files.
     """
     shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:
@@ -58,7 +61,7 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
         rows = targets.inside(scope)
         counted, first, digests = _by_equality(targets.rows[rows], targets.sequence[rows], deletes)
         deleted[rows] += counted
-        hit = first < len(deletes)  # by the last of them at least
+        hit = first < len(deletes)  # at least by the last of them
         shared[rows] |= hit & (hit.sum() > 1)
         for row, at in zip(rows[hit].tolist(), first[hit].tolist(), strict=True):
             keys[row].append(digests[at])
@@ -73,11 +76,16 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
 def _by_equality(
     rows: Int64, sequence: Int64, deletes: Sequence[DeleteFile]
 ) -> tuple[NDArray[np.float64], Int64, list[str]]:
-    """What equality deletes of one scope take from its data files (int64[N] rows and sequence numbers each).
+    """Apply the equality deletes of one scope to its data files, in time linear in both after sorting.
 
-    float64[N] deleted rows; int64[N] the first of the deletes, by sequence, that applies: all after it do, too; and for
-    each first one a digest of all of these. So that a table with a delete file for each of its data files takes no
-    longer than the two together.
+    Args:
+        rows: int64[N], rows of the data files.
+        sequence: int64[N], their sequence numbers.
+        deletes: The delete files.
+
+    Returns:
+        float64[N], deleted rows; int64[N], the first of the deletes, by sequence number, that applies to a data file,
+        as all later ones do; and for each first one a digest of itself and all later ones.
     """
     ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
     since = np.array([delete.sequence for delete in ordered], np.int64)
@@ -95,7 +103,7 @@ def _digest(after: str, key: str) -> str:
 
 
 class _Targets:
-    """Finds the data files (row numbers) of a delete file."""
+    """Finds the data files (row numbers) that a delete file applies to."""
 
     def __init__(self, data: DataColumns) -> None:
         self.rows = data.int64("rows")
@@ -113,12 +121,12 @@ class _Targets:
                 self.has_vector[self.of(delete)] = True
 
     def of(self, delete: DeleteFile) -> Int64:
-        """Of a delete by position."""
+        """Return the data files of a position delete file or deletion vector."""
         if delete.referenced is not None:
             row = self._row_of.get(delete.referenced, -1)
             return np.array([row] if row >= 0 and self.sequence[row] <= delete.sequence else [], np.int64)
         rows = self.inside(delete.partition)
-        # a rewritten file keeps the sequence of its rows, but no delete can name a file that was written after it
+        # a rewritten file keeps the sequence number of its rows, but a delete cannot name a file written after it
         rows = rows[(self.sequence[rows] <= delete.sequence) & (self._written[rows] <= delete.sequence)]
         if delete.lowest is None or delete.highest is None:
             return rows
@@ -126,7 +134,7 @@ class _Targets:
         return rows[np.array(within, np.bool_)]
 
     def inside(self, partition: PartitionKey | None) -> Int64:
-        """The data files of a partition, None for all."""
+        """Return the data files of a partition, all of them for None."""
         if partition is None:
             return np.arange(len(self._path), dtype=np.int64)
         at = self._partitions.get(partition)

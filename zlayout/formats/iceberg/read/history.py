@@ -1,4 +1,4 @@
-"""What a run has left in a table, read afresh from the catalog: the truth after any commit, clear or unclear."""
+"""Reads the commits of a run afresh from the catalog, to find out what became of a commit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """One snapshot that a run made, and what it did to data files."""
+    """One snapshot that a run made, and its change of data files."""
 
     snapshot: int
     change: Change
 
     def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
-        """The commit; it finished those of `groups` of whose files it removed the last.
+        """Return the commit. It finished those of `groups` of which it removed the last file.
 
-        earlier: what the run's commits before it removed.
+        earlier: files that earlier commits of the run removed.
         """
         removed = earlier | self.change.removed
         return Commit(
@@ -45,7 +45,7 @@ class RunCommit:
 def run_commits(
     catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
 ) -> tuple[RunCommit, ...]:
-    """The run's snapshots in the order of their commits, without the `earlier` ones. Raises TableError."""
+    """Return the run's snapshots in the order of their commits, without the `earlier` ones. Raises TableError."""
     table = load_table(catalog, name)
     mine = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
     mine.sort(key=lambda s: s.sequence_number or 0)
@@ -56,7 +56,7 @@ def run_commits(
 
 
 def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> frozenset[int]:
-    """Ids of the snapshots that the run has made so far, from the table's metadata alone. Raises TableError."""
+    """Return the ids of the run's snapshots, from the table's metadata alone. Raises TableError."""
     return frozenset(s.snapshot_id for s in _of_run(load_table(catalog, name), run_id))
 
 
@@ -67,7 +67,7 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
 
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
-    """The commits of a run; a group may take several of them."""
+    """Yield the commits of a run. A group may take several of them."""
     removed: frozenset[str] = frozenset()
     for each in run:
         yield each.commit(groups, removed)
@@ -79,7 +79,7 @@ def _all_in(group: Group, removed: frozenset[str]) -> bool:
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
-    """Ids of the snapshots that live data files were added by."""
+    """Return the ids of the snapshots that added live data files."""
     table: Table = load_table(catalog, name)
     snapshot = table.current_snapshot()
     if snapshot is None:

@@ -1,7 +1,7 @@
-"""The live entries of a snapshot as columns, read from its manifests with only the fields that are used.
+"""Reads the live entries of a snapshot as columns, with only the manifest fields that are used.
 
-pyiceberg's `fetch_manifest_entry` reads every field and, as of 0.12, none of version 3 (`referenced_data_file`);
-the same reader told to skip the rest gives what is needed.
+pyiceberg's `fetch_manifest_entry` reads every field but, as of 0.12, none of version 3 (`referenced_data_file`). Its
+Avro reader with a projection of its own reads exactly the needed ones.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ PartitionKey = tuple[int, tuple[Any, ...]]
 class DeleteFile(NamedTuple):
     """A position delete file, a deletion vector or an equality delete file.
 
-    key: path, with the offset for a deletion vector, since one Puffin file holds many. referenced: the one data file
-    that it is about, None for many. lowest, highest: bounds of the data file paths in a position delete file.
+    key: path, with the offset for a deletion vector, since one Puffin file has many. referenced: the only data file it
+    applies to, None if there are several. lowest, highest: bounds of the data file paths in a position delete file.
     """
 
     key: str
@@ -57,9 +57,9 @@ class DeleteFile(NamedTuple):
 
 @dataclass(slots=True)
 class DataColumns:
-    """The live data files in manifest order, as lists that grow while manifests are read.
+    """The live data files in manifest order, as lists that are filled while manifests are read.
 
-    sequence: that of the rows, which a rewrite keeps. written: that of the commit that added the file.
+    sequence: sequence number of the rows, which a rewrite keeps. written: that of the commit that added the file.
     """
 
     path: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ class DataColumns:
 
 
 def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence[int]) -> DataColumns:
-    """All live entries; bounds and null counts of `field_ids`. Raises what pyiceberg raises on a bad file."""
+    """Read all live entries, with bounds and null counts of `field_ids`. Raises the errors of pyiceberg."""
     columns = DataColumns()
     for ids in (columns.lower, columns.upper):
         ids.update({i: [] for i in field_ids})
@@ -101,7 +101,7 @@ def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence
 
 
 class Change(NamedTuple):
-    """What one snapshot did to data files."""
+    """The change of data files by one snapshot."""
 
     removed: frozenset[str]
     added: frozenset[str]
@@ -111,7 +111,7 @@ class Change(NamedTuple):
 
 
 def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int) -> Change:
-    """The data files that a snapshot added and removed, from the manifests that it wrote."""
+    """Read the data files that a snapshot added and removed, from the manifests that it wrote."""
     removed: dict[str, int] = {}
     added: dict[str, int] = {}
     rows = 0
@@ -131,7 +131,7 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
 
 
 def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
-    """The entries of one manifest, deleted ones too, as records with the fields of `_ENTRY` and `_DATA_FILE`."""
+    """Yield the entries of one manifest, deleted ones too, as records with the fields of `_ENTRY` and `_DATA_FILE`."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.typedef import Record
 
@@ -143,7 +143,7 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 
 @lru_cache(maxsize=64)
 def _projection(entry: StructType) -> StructReader:
-    """A reader of the fields used here; it skips the others. pyiceberg's own projection cannot drop a map or a list."""
+    """A reader that skips all other fields, since pyiceberg's own projection cannot drop a map or a list."""
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
 
@@ -157,7 +157,7 @@ def _projection(entry: StructType) -> StructReader:
 def _struct_reader(
     struct: StructType, wanted: Sequence[int], absent: Mapping[int, Reader], nested: Mapping[int, Reader]
 ) -> StructReader:
-    """wanted: field ids in the order of the record. absent: readers for those that an older file has not, else null."""
+    """wanted: field ids in the order of the record. absent: readers for fields that an older file lacks, else null."""
     from pyiceberg.avro.reader import DefaultReader, OptionReader, StructReader
     from pyiceberg.avro.resolver import construct_reader
     from pyiceberg.typedef import Record
@@ -214,13 +214,13 @@ def _path_bound(bounds: dict[int, bytes] | None) -> str | None:
 
 
 def _sequence(entry: Record, manifest: ManifestFile) -> int:
-    """Sequence numbers are inherited from the manifest by entries that it added; version 1 has none, that is 0."""
+    """The sequence number of the rows. Added entries inherit it from the manifest; in version 1 it is 0."""
     own = entry[_SEQUENCE]
     return int(own if own is not None else manifest.sequence_number or 0)
 
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
-    """Inherited by the same rule. Writers that did not know it yet left it out of the entries that they kept."""
+    """The file sequence number, inherited likewise. Old writers left it out of the entries that they kept."""
     if (own := entry[_WRITTEN]) is not None:
         return int(own)
     return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)

@@ -1,4 +1,4 @@
-"""Which columns a writer collects min and max for, and where it cuts them: Iceberg's `MetricsConfig`.
+"""For which columns a writer collects bounds, and where it cuts them, as Iceberg's `MetricsConfig` decides.
 
 `write.metadata.metrics.default` rules all columns; without it a schema of more than
 `write.metadata.metrics.max-inferred-column-defaults` (100) leaf columns has metrics for the first 100 only. The
@@ -37,13 +37,13 @@ DEFAULT = MetricsMode(True, DEFAULT_CUT)
 NO_BOUNDS = MetricsMode(False)
 
 
-def parse_mode(text: str, otherwise: MetricsMode) -> MetricsMode:
-    """none, counts, full, truncate(n); anything else is `otherwise`, as in Iceberg, which warns and goes on."""
+def parse_mode(text: str, default: MetricsMode) -> MetricsMode:
+    """Parse none, counts, full or truncate(n). Any other text is the default, as in Iceberg, which only warns."""
     word = text.strip().lower()
     match = _TRUNCATE.fullmatch(word)
     if match and int(match[1]) > 0:
         return MetricsMode(True, int(match[1]))
-    return {"none": NO_BOUNDS, "counts": NO_BOUNDS, "full": MetricsMode(True)}.get(word, otherwise)
+    return {"none": NO_BOUNDS, "counts": NO_BOUNDS, "full": MetricsMode(True)}.get(word, default)
 
 
 class MetricsConfig:
@@ -72,17 +72,17 @@ class MetricsConfig:
         return parse_mode(self._by_name[name], default) if name in self._by_name else default
 
     def enable(self, name: str, *, text: bool = False) -> tuple[tuple[str, str], ...]:
-        """The table properties that make writers keep bounds for the column, long ones for text or bytes."""
+        """Return the table properties by which writers keep bounds for the column, long ones for text or bytes."""
         return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if text else DEFAULT_CUT})"),)
 
     def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
-        """The table properties that make the bounds of a text column long; empty where they are."""
+        """Return the table properties by which the bounds of a text column are long; empty if they are."""
         cut = self.mode(name, field_id).cut
         return () if cut is None or cut >= LONG_BOUND else self.enable(name, text=True)
 
 
 def cut_lengths(mode: MetricsMode) -> frozenset[int]:
-    """Lengths that a cut bound may have. Files from before the table kept longer bounds were cut at 16."""
+    """Return the lengths that a cut bound may have. Files from before the table kept longer bounds were cut at 16."""
     if mode.cut is None or mode.cut > DEFAULT_CUT:
         return frozenset({DEFAULT_CUT} | ({mode.cut} if mode.cut else set()))
     return frozenset({mode.cut})
@@ -93,7 +93,7 @@ def _limit(text: str) -> int:
 
 
 def _first_columns(schema: Schema, limit: int) -> list[int]:
-    """Ids of the first `limit` columns: those of a struct before those nested below it."""
+    """Ids of the first `limit` columns, those of a struct before those nested below it."""
     ids: list[int] = []
     for field_id in _level_order(schema.as_struct()):
         if len(ids) >= limit:

@@ -1,4 +1,4 @@
-"""An Iceberg table as a `TableState`, from its metadata and manifests alone: no JVM, no data file."""
+"""Observes an Iceberg table from its metadata and manifests alone, without a JVM and without any data file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, cut_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.support import features, refusals
-from zlayout.formats.ordering import sort_ordering
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, TableState, is_text
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, Ordering, TableState, is_text
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.sorting import SortOrder
 
 NO_SNAPSHOT = -1
 
 
 def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-    """The table now, or at snapshot `version` with that snapshot's schema; bounds for those of `columns` that exist.
+    """Return the table now, or at snapshot `version` with its schema, with bounds for those of `columns` that exist.
 
     Raises TableError ZL121 to ZL125.
     """
@@ -40,7 +40,7 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
 
 
 def observe_table(table: Table, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-    """As `observe`, of a table that is loaded already."""
+    """As `observe`, for a table that is already loaded."""
     metadata = table.metadata
     snapshot = _snapshot(metadata, name, version)
     schema = _schema(metadata, snapshot)
@@ -101,8 +101,19 @@ def _files(
     )
 
 
+def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
+    """Return the columns of the sort order that it does not transform, None if there are none."""
+    names = [
+        name
+        for field in order.fields
+        if str(field.transform) == "identity"
+        if (name := schema.find_column_name(field.source_id)) is not None
+    ]
+    return Ordering(tuple(names), "linear", "the table's sort order") if names else None
+
+
 def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
-    """The recorded state and, where it cannot be read, a note: then nothing counts as laid out by it."""
+    """Return the recorded state, or an empty one and a note if it cannot be read."""
     try:
         return recorded.parse(properties.get(recorded.PROPERTY)), ()
     except recorded.CorruptState as error:
@@ -110,13 +121,13 @@ def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Dia
             "ZL421",
             f"table property {recorded.PROPERTY} cannot be read: {error}",
             "note",
-            "files that only it lists count as not laid out; the next apply writes it anew",
+            "files that only it lists count as not laid out; the next apply replaces it",
         )
         return {}, (note,)
 
 
 def summaries(metadata: TableMetadata) -> list[tuple[int, Mapping[str, str]]]:
-    """(snapshot id, summary) of every snapshot that has not expired."""
+    """Return id and summary of every snapshot that has not expired."""
     return [(s.snapshot_id, s.summary.additional_properties) for s in metadata.snapshots if s.summary]
 
 
@@ -134,7 +145,7 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int | None) -> 
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """The current schema for the current snapshot, else the one that the snapshot was written with."""
+    """The current schema for the current snapshot, and for any other the one that it was written with."""
     current = metadata.schema()
     if snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id or snapshot.schema_id is None:
         return current

@@ -1,4 +1,4 @@
-"""Files below an Iceberg table's location that no snapshot in its metadata names."""
+"""Finds files below an Iceberg table's location that no snapshot in its metadata names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
-    """See `zlayout.formats.orphans.find_orphans`. Raises TableError ZL121 to ZL125."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL121 to ZL125."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     table = load_table(catalog, name)
     location = table.metadata.location
     scheme, netloc, folder = PyArrowFileIO.parse_location(location)
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
-    # A table may lie in file:/a or file:///a, and its files in the other: only the path tells.
+    # A table may be at file:/a and its files at file:///a, or vice versa: only the path is compared.
     root = folder.strip("/") + "/"
     with readable_metadata(name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
@@ -34,7 +34,7 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
 
 
 def _named(table: Table) -> Iterator[str]:
-    """Every file that a retained snapshot, or the metadata itself, points to."""
+    """Every file that a retained snapshot or the metadata itself refers to."""
     metadata = table.metadata
     yield table.metadata_location
     yield f"{metadata.location}/metadata/version-hint.text"

@@ -1,4 +1,4 @@
-"""Partition specs and partition values of an Iceberg table, in the words of `zlayout.table.state`."""
+"""Converts partition specs and partition values of an Iceberg table to those of `zlayout.table.state`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Convert = Callable[[Any], Any]
 
 
 class PartitionReader:
-    """Turns (spec id, raw values of a manifest entry) into `Partition`s without void fields, which hold nothing."""
+    """Converts a spec id and the raw values of a manifest entry to a `Partition` without void fields."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema) -> None:
         self._metadata = metadata
@@ -43,7 +43,7 @@ class PartitionReader:
         return self._specs[spec_id]
 
     def _source_name(self, field: SpecField) -> str:
-        """The source column's name now, or the last one it had before it was dropped."""
+        """The source column's current name, or its last one if the column was dropped."""
         for schema in (self._schema, *reversed(self._metadata.schemas)):
             name = schema.find_column_name(field.source_id)
             if name is not None:
@@ -61,7 +61,7 @@ class PartitionReader:
 
 
 def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
-    """The fields of a spec without void ones."""
+    """Return the fields of a spec without void ones."""
     return tuple(
         PartitionField(schema.find_column_name(f.source_id) or f.name, str(f.transform))
         for f in spec.fields
@@ -70,12 +70,12 @@ def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ..
 
 
 def transform_name(field: PartitionField) -> str:
-    """The name of the field's transform without its argument: `bucket` for `bucket[16]`."""
+    """Return the name of the field's transform without its argument: `bucket` for `bucket[16]`."""
     return field.transform.partition("[")[0]
 
 
 def argument(field: PartitionField) -> int | None:
-    """The argument of the field's transform, None where it has none: 16 for `bucket[16]`."""
+    """Return the argument of the field's transform, None if it has none: 16 for `bucket[16]`."""
     text = field.transform.partition("[")[2].rstrip("]")
     return int(text) if text else None
 

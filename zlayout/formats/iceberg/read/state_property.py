@@ -1,7 +1,7 @@
-"""The table property `zlayout.state`: which snapshots' files are laid out, and how. Pure functions over its text.
+"""The table property `zlayout.state`, which lists the snapshots whose files are laid out. Pure functions.
 
-A file is laid out when the snapshot that added it is listed here. Manifest entries keep that snapshot's id when
-manifests are rewritten and when the snapshot itself is expired, so nothing else has to be remembered.
+A file is laid out if the snapshot that added it is listed. Manifest entries keep that snapshot's id when manifests are
+rewritten and when the snapshot itself expires, so nothing else has to be recorded.
 
     {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...]}}}
 """
@@ -39,7 +39,7 @@ class CorruptState(ValueError):
 
 
 def parse(text: str | None) -> State:
-    """The state in a property's text, {} where there is none. Raises CorruptState."""
+    """Return the state in a property's text, {} if there is none. Raises CorruptState."""
     if not text:
         return {}
     try:
@@ -52,7 +52,7 @@ def parse(text: str | None) -> State:
 
 
 def render(state: State) -> str:
-    """Compact JSON, the same text for equal states."""
+    """Return compact JSON, the same text for equal states."""
     layouts = {
         name: {"settings": dict(entry.settings), "snapshots": sorted(entry.snapshots)} for name, entry in state.items()
     }
@@ -60,23 +60,24 @@ def render(state: State) -> str:
 
 
 def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mapping[str, Any] | None = None) -> State:
-    """`state` with these snapshots listed under the layout; `settings` replace the recorded ones where given."""
+    """Return `state` with these snapshots added to the layout. settings: replace the recorded ones unless None."""
     old = state.get(layout_id, LaidOut())
     entry = LaidOut(old.settings if settings is None else settings, old.snapshots | frozenset(snapshots))
     return {**state, layout_id: entry}
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
-    """`state` without the snapshots that no live file was added by, and without layouts that have none left.
+    """Return `state` without dead snapshots, and without layouts that have no other.
 
-    A snapshot adds files of one layout at most, so the property cannot hold more ids than the table has live files.
+    dead: snapshots that added no live file. A snapshot adds files of one layout at most, so the property cannot have
+    more ids than the table has live files.
     """
     kept = {name: LaidOut(entry.settings, entry.snapshots - dead) for name, entry in state.items()}
     return {name: entry for name, entry in kept.items() if entry.snapshots}
 
 
 def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str]]]) -> State:
-    """`state` and what the snapshots themselves say: a run that died before it set the property still counts."""
+    """Return `state` with all snapshots whose summary has a layout; a run may die before it sets the property."""
     for snapshot_id, summary in summaries:
         if LAYOUT_ID in summary:
             state = add(state, summary[LAYOUT_ID], [snapshot_id])
@@ -84,12 +85,12 @@ def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str
 
 
 def listed(state: State) -> frozenset[int]:
-    """All snapshots of the state, of whatever layout."""
+    """Return all snapshots of the state, of any layout."""
     return frozenset(snapshot for entry in state.values() for snapshot in entry.snapshots)
 
 
 def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozenset[int]) -> State:
-    """The state to write after a run laid out `snapshots`: dead entries dropped, the new ones added."""
+    """Return the state to write after a run laid out `snapshots`, without dead ones."""
     return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.settings())
 
 

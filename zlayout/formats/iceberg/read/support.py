@@ -1,4 +1,4 @@
-"""What is switched on in an Iceberg table, and what zlayout refuses to rewrite, by name."""
+"""The features of an Iceberg table, and which tables and changes zlayout refuses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
-# `MetadataColumns` of Iceberg 1.12; a rewrite reads the first two of every row
+# `MetadataColumns` of Iceberg 1.12. A rewrite reads the first two of every row.
 _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
-    """`format-version=n`, `row-lineage` (every version 3 table), and the kinds of delete files and data files."""
+    """Return `format-version=n`, `row-lineage` (every version 3 table), and the kinds of delete and data files."""
     found = {f"format-version={metadata.format_version}"}
     if metadata.format_version >= 3:
         found.add("row-lineage")
@@ -34,24 +34,26 @@ def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
 
 
 def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
-    """ZL226 for each new partition field that Iceberg does not add: the second new time field of a column, and one
-    whose name in the partition spec would be that of a column."""
+    """Return ZL226 for each new partition field that Iceberg does not add.
+
+    These are the second new time field of a column, and a field whose name in the spec would be that of a column.
+    """
     found: list[Diagnostic] = []
     times: dict[str, PartitionField] = {}
     for field in fields:
         if field in state.partition_fields:
             continue
         if field.transform in ORDINALS and (other := times.setdefault(field.source, field)) != field:
-            message = f"partition_by has {other} and {field}: of one column Iceberg adds one of these at a time"
-            found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which holds the other"))
+            message = f"partition_by has {other} and {field}, but Iceberg adds only one time field per column at a time"
+            found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which implies the other"))
         if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
-            message = f"partition_by has {field}, which Iceberg would name {name}, as a column of the table is"
+            message = f"partition_by has {field}, which Iceberg would name {name}, the name of a column"
             found.append(Diagnostic("ZL226", message, "refused", "rename that column, or choose another field"))
     return tuple(found)
 
 
 def spec_name(field: PartitionField) -> str:
-    """The name that Iceberg gives a new partition field in its spec."""
+    """Return the name that Iceberg gives a new partition field in its spec."""
     name, width = transform_name(field), argument(field)
     if name == "identity":
         return field.source
@@ -60,19 +62,19 @@ def spec_name(field: PartitionField) -> str:
 
 
 def mixes_row_ids(state: TableState) -> bool:
-    """Whether Iceberg's columnar reader of ORC files (1.12) would give all rows of a file the row id of its first.
+    """Return whether Iceberg's columnar reader of ORC files (1.12) would give all rows of a file its first row id.
 
-    What is written, and may be read back, has the table's format.
+    The table's write format counts too, since new files may be read back.
     """
     orc = "orc-files" in state.features or state.properties.get("write.format.default", "").lower() == "orc"
     return orc and "row-lineage" in state.features
 
 
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
-    """ZL221 encryption, ZL222 Avro as the write format, ZL227 columns that Iceberg's Spark module does not read.
+    """Return ZL221 for encryption, ZL222 for Avro as write format, ZL227 for columns that Spark cannot read.
 
-    Branches, tags, equality deletes and write.wap.enabled are fine: a rewrite reads whole files with their deletes
-    and commits to `main`. ORC keeps bounds, and ORC or Avro files are rewritten into the table's write format.
+    Branches, tags, equality deletes and write.wap.enabled are supported: a rewrite reads whole files with their deletes
+    and commits to `main`. ORC has bounds, and ORC or Avro files are rewritten in the table's write format.
     """
     found = []
     if data.encrypted or "encryption.key-id" in metadata.properties:
@@ -81,16 +83,16 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
                 "ZL221",
                 "the table is encrypted; a rewrite would need its keys",
                 "refused",
-                "expected a table without encryption.key-id; rewrite it with the engine that holds the keys",
+                "rewrite the table with the engine that has the keys",
             )
         )
     if metadata.properties.get("write.format.default", "parquet").lower() == "avro":
         found.append(
             Diagnostic(
                 "ZL222",
-                "the table writes Avro files, which keep no min and max",
+                "the table writes Avro files, which have no bounds",
                 "refused",
-                "set write.format.default to parquet; zlayout then rewrites the Avro files into Parquet",
+                "set write.format.default to parquet; zlayout then rewrites the Avro files as Parquet",
             )
         )
     if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if kind in _NOT_IN_SPARK]:
@@ -106,9 +108,9 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         found.append(
             Diagnostic(
                 "ZL227",
-                f"Iceberg's Spark module does not read columns with the names of its own: {', '.join(taken)}",
+                f"Iceberg's Spark module does not read columns with names of metadata columns: {', '.join(taken)}",
                 "refused",
-                "rename them: ALTER TABLE ... RENAME COLUMN changes no files",
+                "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files",
             )
         )
     return tuple(found)

@@ -1,40 +1,17 @@
-"""One catalog definition, three readers: deltalake (a location), pyiceberg (properties), Spark (conf)."""
+"""One Iceberg catalog definition for two readers: pyiceberg (properties) and Spark (conf)."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from zlayout.errors import TableError
-from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.formats.storage import storage_options
+from zlayout.spec.model import CatalogConfig
 
 ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
-def delta_location(catalog: CatalogConfig, table: TableName) -> str:
-    """Where a Delta table lives: its entry in `tables`, else warehouse/namespace/name. Raises TableError."""
-    listed = catalog.options.get("tables", {}).get(".".join(table.identifier))
-    if listed:
-        return str(listed)
-    warehouse = catalog.options.get("warehouse")
-    if not warehouse:
-        raise TableError.of(
-            "ZL101",
-            f"table {table} is not in catalogs.{catalog.name}.tables",
-            hint="add its location there, or give the catalog a warehouse folder",
-            location=catalog.location,
-        )
-    parts = [quote(part, safe=" ") if "/" in part else part for part in table.identifier]
-    return str(warehouse).rstrip("/") + "/" + str(PurePosixPath(*parts))
-
-
-def storage_options(catalog: CatalogConfig) -> dict[str, str]:
-    """Object store settings for readers without a JVM, as the user wrote them under `properties`."""
-    return {str(k): str(v) for k, v in catalog.options.get("properties", {}).items()}
-
-
 def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
-    """Properties for `pyiceberg.catalog.load_catalog(catalog.name, **properties)`."""
+    """Return the properties for `pyiceberg.catalog.load_catalog(catalog.name, **properties)`."""
     properties = {"type": catalog.type, **storage_options(catalog)}
     for key in ("uri", "warehouse"):
         if key in catalog.options:
@@ -43,9 +20,7 @@ def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
-    """Spark conf that defines the same catalog under the same name; empty for Delta, whose tables go by path."""
-    if catalog.format != "iceberg":
-        return {}
+    """Return the Spark conf that defines the same catalog under the same name."""
     prefix = f"spark.sql.catalog.{catalog.name}"
     conf = {
         prefix: ICEBERG_SPARK_CATALOG,
@@ -63,7 +38,7 @@ def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """A SQLAlchemy URI as the JDBC catalog's properties; user and password become properties of their own."""
+    """The properties of the JDBC catalog for a SQLAlchemy URI; user and password become properties of their own."""
     parts = urlsplit(uri)
     dialect = parts.scheme.partition("+")[0]
     conf = {"jdbc.schema-version": "V1"}

@@ -1,0 +1,43 @@
+"""Delta Lake as a `zlayout.formats.format.Format`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zlayout.formats.format import CatalogKeys, Traits
+from zlayout.spark import versions
+
+if TYPE_CHECKING:
+    from zlayout.formats.base import Backend
+    from zlayout.spark.session import SparkRuntime
+    from zlayout.spec.model import CatalogConfig
+
+
+class DeltaFormat:
+    """Tables by location: Spark needs no catalog for them."""
+
+    traits = Traits(
+        name="delta",
+        title="Delta",
+        version_word="version",
+        catalog_types={"path": CatalogKeys(optional=("warehouse", "tables"), any_of=("warehouse", "tables"))},
+        type_is_optional=True,
+        needs_namespace=False,
+        partition_transforms=False,
+        native_curves=("zorder",),
+        local_warehouse_scheme="",
+        target_size_property="delta.targetFileSize",
+        spark_extension="io.delta.sql.DeltaSparkSessionExtension",
+        spark_packages=(versions.DELTA_PACKAGE,),
+        spark_conf={"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+        # Delta reads a log with 50 tasks by default, which costs seconds on a few cores.
+        local_spark_conf={"spark.databricks.delta.snapshotPartitions": "4"},
+    )
+
+    def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
+        from zlayout.formats.delta.backend import DeltaBackend
+
+        return DeltaBackend(catalog, runtime)
+
+    def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
+        return {}

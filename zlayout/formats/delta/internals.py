@@ -1,0 +1,39 @@
+"""What zlayout calls in Delta's jar, for the check before anything is written."""
+
+from __future__ import annotations
+
+from zlayout.formats.kernel.engine_check import PLACEMENT, Internals
+from zlayout.spark import versions
+
+_DELTA = "org.apache.spark.sql.delta"
+INTERNALS = Internals(
+    name="Delta",
+    package=versions.DELTA_PACKAGE,
+    tested=frozenset({versions.DELTA}),
+    marker="io.delta.package$",
+    version=lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
+    shared={
+        f"{_DELTA}.DeltaLog": ("forTable/2", "update/3", "startTransaction/2", "dataPath/0"),
+        f"{_DELTA}.Snapshot": ("allFiles/0", "version/0", "metadata/0", "protocol/0"),
+        f"{_DELTA}.OptimisticTransaction": ("trackFilesRead/1", "commit/3", "snapshot/0", "metadata/0"),
+        f"{_DELTA}.RowTracking$": ("addPreservedRowTrackingTagIfNotSet/2",),
+        f"{_DELTA}.DeltaOperations$ComputeStats": ("new/1",),
+    },
+    engine={
+        f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
+        f"{_DELTA}.DummySnapshot": ("new/5",),
+        f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4"),
+        f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
+        f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
+        f"{_DELTA}.Snapshot": ("statsSchema/0",),
+        f"{_DELTA}.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",),
+        f"{_DELTA}.actions.Action$": ("fromJson/1",),
+        f"{_DELTA}.actions.AddFile": (
+            "json/0",
+            "removeWithTimestamp/2",
+            "absolutePath/1",
+            "getDeletionVectorUniqueId/0",
+        ),
+        **PLACEMENT,
+    },
+)

@@ -1,0 +1,48 @@
+"""Apache Iceberg as a `zlayout.formats.format.Format`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zlayout.formats.format import CatalogKeys, Traits
+from zlayout.spark import versions
+
+if TYPE_CHECKING:
+    from zlayout.formats.base import Backend
+    from zlayout.spark.session import SparkRuntime
+    from zlayout.spec.model import CatalogConfig
+
+
+class IcebergFormat:
+    """Tables by name in a catalog that pyiceberg and Spark share."""
+
+    traits = Traits(
+        name="iceberg",
+        title="Iceberg",
+        version_word="snapshot",
+        catalog_types={
+            "sql": CatalogKeys(required=("uri", "warehouse")),
+            "rest": CatalogKeys(required=("uri",), optional=("warehouse",)),
+            "hive": CatalogKeys(required=("uri",), optional=("warehouse",)),
+            "glue": CatalogKeys(optional=("uri", "warehouse")),
+        },
+        type_is_optional=False,
+        needs_namespace=True,
+        partition_transforms=True,
+        native_curves=("zorder", "hilbert", "linear"),
+        # pyiceberg and Spark take a bare path for one in the default file system, which need not be the local one.
+        local_warehouse_scheme="file://",
+        target_size_property="write.target-file-size-bytes",
+        spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        spark_packages=(versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE),
+    )
+
+    def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
+        from zlayout.formats.iceberg.backend import IcebergBackend
+
+        return IcebergBackend(catalog, runtime)
+
+    def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:
+        from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
+
+        return spark_catalog_conf(catalog)

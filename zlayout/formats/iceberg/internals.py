@@ -1,0 +1,34 @@
+"""What zlayout calls in Iceberg's jar, for the check before anything is written."""
+
+from __future__ import annotations
+
+from zlayout.formats.kernel.engine_check import PLACEMENT, Internals
+from zlayout.spark import versions
+
+_ICEBERG = "org.apache.iceberg"
+INTERNALS = Internals(
+    name="Iceberg",
+    package=versions.ICEBERG_PACKAGE,
+    tested=frozenset({versions.ICEBERG}),
+    marker=f"{_ICEBERG}.IcebergBuild",
+    version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
+    shared={
+        f"{_ICEBERG}.spark.Spark3Util": ("loadIcebergTable/2",),
+        f"{_ICEBERG}.spark.actions.SparkActions": ("get/1", "rewriteDataFiles/1"),
+        f"{_ICEBERG}.Transaction": ("updateProperties/0", "commitTransaction/0"),
+        f"{_ICEBERG}.TableMetadataParser": ("toJson/1",),
+    },
+    engine={
+        f"{_ICEBERG}.spark.SparkTableCache": ("get/0", "add/2", "remove/1"),
+        f"{_ICEBERG}.spark.ScanTaskSetManager": ("get/0", "stageTasks/3", "removeTasks/2"),
+        f"{_ICEBERG}.spark.FileRewriteCoordinator": ("get/0", "fetchNewFiles/2", "clearRewrite/2"),
+        f"{_ICEBERG}.RewriteFiles": ("validateFromSnapshot/1", "dataSequenceNumber/1", "addFile/1"),
+        f"{_ICEBERG}.util.ContentFileUtil": ("isDV/1", "isFileScoped/1"),
+        f"{_ICEBERG}.util.SnapshotUtil": ("isAncestorOf/2",),
+        f"{_ICEBERG}.io.CloseableIterable": ("filter/2",),
+        f"{_ICEBERG}.relocated.com.google.common.collect.Maps": ("uniqueIndex/2",),
+        f"{_ICEBERG}.relocated.com.google.common.base.Splitter": ("on/1", "splitToList/1"),
+        f"{_ICEBERG}.BaseFileScanTask": ("new/5",),
+        **PLACEMENT,
+    },
+)
