@@ -158,11 +158,11 @@ def from_json(text: str, path: str) -> RunReport:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the document. `make schemas` writes it to schemas/v2/plan.schema.json."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **_adapter().json_schema(),
-        "title": "zlayout plan",
-    }
+    schema = _adapter().json_schema()
+    for record in schema["$defs"].values():
+        if "properties" in record:
+            record["additionalProperties"] = False  # pydantic 2.13 does not state it for a record inside another one
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "zlayout plan"}
 
 
 @cache
