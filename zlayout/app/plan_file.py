@@ -42,7 +42,7 @@ def write_document(report: RunReport, path: Path) -> None:
     if str(path) == "-":
         raise SpecError.of("ZL043", "expected a file for --out, found -", hint="use --output json to print the plan")
     text = document.to_json(report)
-    if len(text) > document.MAX_BYTES:
+    if document.too_large(text):
         message = f"the plan is larger than {document.MAX_BYTES} bytes, the limit of plan files"
         raise SpecError.of("ZL043", message, hint="plan fewer tables at once, or less with --max-rewrite-bytes")
     try:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
     from pydantic_core import SchemaValidator
 
-# A plan of one table with 50,000 groups takes some 19 MB.
+# A plan of one table with 50,000 groups takes some 17 MB.
 MAX_BYTES = 24 * 1024 * 1024
 # A parsed value takes more memory than its text. Any file may hold FREE_VALUES, and a larger one a value for each
 # CHARACTERS_PER_VALUE characters. A list counts as three values and an object as twelve.
-FREE_VALUES, CHARACTERS_PER_VALUE = 350_000, 10
+FREE_VALUES, CHARACTERS_PER_VALUE = 350_000, 5
 MAX_KEYS = 40  # of one object; the largest record of a plan has fewer
 HINT = "a plan file is what `zlayout plan --out FILE` writes; do not edit it"
 _PLAIN = ("int", "float", "str", "bool")
@@ -107,6 +107,12 @@ def to_json(shown: Plan | RunReport) -> str:
 
 def _on_one_line(found: re.Match[str]) -> str:
     return re.sub(r"\n *", "", re.sub(r",\n *", ", ", found[0]))
+
+
+def too_large(text: str) -> bool:
+    """Whether a document exceeds the limits of `read`: MAX_BYTES, or so many values that they need too much memory."""
+    values = text.count(",") + 3 * text.count("[") + 12 * text.count("{")
+    return len(text) > MAX_BYTES or values > FREE_VALUES + len(text) / CHARACTERS_PER_VALUE
 
 
 def read(path: Path) -> RunReport:
@@ -199,9 +205,8 @@ def _strict(schema: Any) -> Any:
 
 def _values(text: str, path: str) -> dict[str, Any]:
     """The plain values of a document of this version of the format."""
-    values = text.count(",") + 3 * text.count("[") + 12 * text.count("{")
-    if values > FREE_VALUES + len(text) / CHARACTERS_PER_VALUE:
-        raise _invalid(f"{values:,} values are too many for its size", path)
+    if too_large(text):
+        raise _invalid("it has too many values for its size", path)
     try:
         document = parse_json(text, _record)
     except ValueError as error:

@@ -106,6 +106,14 @@ def test_a_duplicate_key_is_reported(plan: Plan) -> None:
         document.from_json(text, "plan.json")
 
 
+def test_a_plan_of_any_number_of_tables_has_few_enough_values(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "FREE_VALUES", 0)
+    (table,) = plan.tables
+    many = replace(plan, tables=tuple(replace(table, table=f"lake.db.t{n}", actions=()) for n in range(50)))
+    assert not document.too_large(document.to_json(many))
+    assert document.too_large(json.dumps([[n] for n in range(1000)]))
+
+
 def test_a_group_takes_one_line(plan: Plan) -> None:
     lines = document.to_json(plan).splitlines()
     assert sum('"kind": "rewrite_group"}' in line for line in lines) == len(plan.tables[0].groups) == 2
