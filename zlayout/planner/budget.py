@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from zlayout.planner.actions import Reason, RewriteGroup
+from zlayout.planner.candidates import Candidate
 from zlayout.planner.model import Status
 from zlayout.planner.notes import budget_too_small
 from zlayout.planner.proposal import Choice, Proposal
@@ -82,33 +83,33 @@ def _bundles(at: int, proposal: Proposal) -> Iterator[_Bundle]:
     if proposal.status is not Status.CHANGES or proposal.savings is None:
         return
     actions = [candidate.action for candidate in proposal.candidates]
-    for together in _together(actions):
+    for together in _together(proposal.candidates):
         size, ids = sum(actions[n].bytes for n in together), tuple(actions[n].id for n in together)
         saved = float(proposal.savings[together].sum())
         yield _Bundle(-saved / max(size, 1), ids, size, at, tuple(together))
 
 
-def _together(actions: Sequence[RewriteGroup]) -> list[list[int]]:
+def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
     """Groups (by number) that are done together or not at all.
 
     Once a table property makes bounds longer, files with short bounds cannot be distinguished from files that need no
     longer ones (docs/adr/0004-cut-bounds.md). A later run would not select those that are left over now.
     """
-    blind = [number for number, action in enumerate(actions) if action.reason is Reason.BOUNDS_CUT]
-    parts = Counter(action.partition for action in actions)
+    indistinct = [number for number, c in enumerate(candidates) if c.action.reason is Reason.BOUNDS_CUT]
+    parts = Counter(candidate.partition for candidate in candidates)
     alone = [
         [number]
-        for number, action in enumerate(actions)
-        if action.reason is not Reason.BOUNDS_CUT and not _changes_nothing(action, parts[action.partition])
+        for number, c in enumerate(candidates)
+        if c.action.reason is not Reason.BOUNDS_CUT and not _changes_nothing(c.action, parts[c.partition])
     ]
-    return [*alone, blind] if blind else alone
+    return [*alone, indistinct] if indistinct else alone
 
 
 def _smallest(proposal: Proposal) -> int:
     """Bytes of the two smallest parts of one partition where there are any, else of all that there is to rewrite."""
-    by_partition: dict[str, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for candidate in proposal.candidates:
-        by_partition.setdefault(candidate.action.partition, []).append(candidate.action.bytes)
+        by_partition.setdefault(candidate.partition, []).append(candidate.action.bytes)
     pairs = [sum(sorted(sizes)[:2]) for sizes in by_partition.values() if len(sizes) > 1]
     return min(pairs, default=rest(proposal, ()))
 

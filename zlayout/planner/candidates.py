@@ -31,6 +31,11 @@ class Candidate:
     digest: str
 
     @property
+    def partition(self) -> int:
+        """The number of the partition that the files are in (of the first file, where they move to another one)."""
+        return int(self.files.partition[0])
+
+    @property
     def group(self) -> Group:
         """The group as a backend takes it."""
         return Group(self.action.id, self.files, self.action.target_files)
