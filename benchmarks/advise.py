@@ -115,7 +115,7 @@ def run_format(bench: Bench, format: str) -> dict[str, Any]:
     by_hand = [row["measured"] for row in rows[1:]]
     return {
         "sample_rows": len(case.sample),
-        "queries": [q.place.rpartition("/")[2] for q in case.queries],
+        "queries": [q.location.rpartition("/")[2] for q in case.queries],
         "before": round(found.now.mean_files, 3),
         "floor": round(found.floor.mean_files, 3),
         "search": {"layouts": found.tried, "seconds": round(found.seconds, 1)},

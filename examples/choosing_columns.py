@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zlayout.advisor.columns import following_pairs
+from zlayout.advisor.columns import correlated_pairs
 from zlayout.advisor.costs import costs, lowest
 from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
 from zlayout.advisor.queries import column_shares, table_queries
@@ -76,7 +76,7 @@ class Bench:
         """Searched on a part of the rows, as advise does, and measured on all."""
         rows = np.sort(np.random.default_rng(0).permutation(len(self.sample))[:SEARCH_ROWS])
         few = Bench({n: v.take(pa.array(rows)) for n, v in self.sample.keys.items()}, self.queries, self.base)
-        pairs = following_pairs(few.ranks)
+        pairs = correlated_pairs(few.ranks)
         found = Search(few.choice, self.base, float("inf"), lambda _progress: None, pairs)
         found.run(column_shares(self.queries), all_curves(None))
         assert found.best is not None
@@ -107,7 +107,7 @@ def tpch() -> None:
     found = bench.search()
     assert found.best is not None
     draw("tpch", "z-order columns", {"the workload": [s.costs.mean_files for s in found.steps]} | touched(found))
-    numbers = [f"Q{NUMBERS[int(q.place.rpartition(':')[2])]}" for q in bench.queries]
+    numbers = [f"Q{NUMBERS[int(q.location.rpartition(':')[2])]}" for q in bench.queries]
     ship, best = bench.by("l_shipdate"), found.best
     bars = [[(n, round(v)) for n, v in zip(numbers, c.costs.files, strict=True)] for c in (ship, best)]
     write("tpch-queries", charts.bars(bars[0], bars[1], "query", 2 * charts.MAP_SIDE))
@@ -177,7 +177,7 @@ def per_column(bench: Bench, choice: Choice) -> dict[str, float]:
     """Mean files of the queries of each column (their places begin with its name)."""
     found: dict[str, list[float]] = {}
     for query, files in zip(bench.queries, choice.costs.files.tolist(), strict=True):
-        found.setdefault(query.place.partition(":")[0], []).append(files)
+        found.setdefault(query.location.partition(":")[0], []).append(files)
     return {name: float(np.mean(files)) for name, files in found.items()}
 
 

@@ -1,14 +1,14 @@
-"""Every error zlayout raises on purpose, and the diagnostics it prints.
+"""The errors that zlayout raises, and the diagnostics that it prints.
 
-    ZlayoutError            base: a code, a message, a place, a way out       exit 1
+    ZlayoutError            base: diagnostics with code, location and hint    exit 1
     |- SpecError            ZL0xx  YAML, schema, semantics                    exit 1
     |- TableError           ZL1xx  a table cannot be found or read            exit 1
     |- Refused              ZL2xx  stale, unsupported, budget; nothing done   exit 3
     `- EngineError          ZL3xx  Java, Spark, a rewrite that failed         exit 1
-       |- CommitConflict    ZL32x  someone else changed the same files        exit 1
-       `- CommitUnknown     ZL33x  the commit's outcome is not known          exit 1
+       |- CommitConflict    ZL32x  another writer changed the same files      exit 1
+       `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
 
-ZL4xx are never raised: they are notes on a plan (a setting that an engine cannot honour, bounds that are missing).
+ZL4xx are never raised: they are notes on a plan (a setting without effect, missing bounds).
 `docs/errors.md` lists the codes. The boundary that turns these into exit codes is `zlayout.cli.main`.
 """
 
@@ -25,7 +25,7 @@ Severity = Literal["error", "refused", "warning", "note"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place in a file."""
+    """A location in a file."""
 
     path: str
     """The path as the user wrote it."""
@@ -40,20 +40,20 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error, a refusal, a warning or a note for the user. It holds no secrets."""
+    """An error, a refusal, a warning or a note for the user. It contains no secrets."""
 
     code: str
     """ZLnnn; docs/errors.md lists the codes."""
     message: str
     """What is wrong or worth knowing."""
     severity: Severity = "error"
-    """How bad it is."""
+    """The severity."""
     hint: str = ""
     """What to do."""
     location: Location | None = None
     """Where it is, if anywhere."""
     detail: str = ""
-    """What another program reported. It may hold values of rows, so reports omit it unless they show values."""
+    """What another program reported. It may contain values of rows, so reports omit it unless they show values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", without_secrets(self.message))
@@ -72,7 +72,7 @@ class Diagnostic:
 
 
 class ZlayoutError(Exception):
-    """Base of all; holds one diagnostic or more, since a run reports all that it found."""
+    """The base class; it has one or more diagnostics, since a run reports all errors that it found."""
 
     exit_code: ClassVar[int] = 1
 
@@ -82,18 +82,18 @@ class ZlayoutError(Exception):
 
     @classmethod
     def of(cls, code: str, message: str, *, hint: str = "", location: Location | None = None, detail: str = "") -> Self:
-        """One error with one diagnostic, of the class it is called on."""
+        """An error of this class with one diagnostic."""
         severity: Severity = "refused" if issubclass(cls, Refused) else "error"
         return cls(Diagnostic(code, message, severity, hint, location, detail))
 
     @classmethod
     def join(cls, errors: Iterable[ZlayoutError]) -> Self:
-        """All diagnostics of many errors in one error, of the class it is called on."""
+        """An error of this class with the diagnostics of many errors."""
         return cls(*(d for e in errors for d in e.diagnostics))
 
 
 class SpecError(ZlayoutError):
-    """The YAML is not a valid project or layout spec, or does not fit the table it names."""
+    """The YAML is not a valid project or layout spec, or does not fit its table."""
 
 
 class TableError(ZlayoutError):
@@ -101,7 +101,7 @@ class TableError(ZlayoutError):
 
 
 class Refused(ZlayoutError):
-    """zlayout will not do this, by name; nothing was written."""
+    """zlayout refuses to change the table; nothing was written."""
 
     exit_code = 3
 
@@ -111,11 +111,11 @@ class EngineError(ZlayoutError):
 
 
 class CommitConflict(EngineError):
-    """A concurrent change touched the files of this rewrite; the rewrite was dropped, the other change stands."""
+    """Another writer changed the files of this rewrite; the rewrite was discarded, and the other change kept."""
 
 
 class CommitUnknown(EngineError):
-    """The commit was sent and its outcome could not be learned; `run_id` in the table's history tells."""
+    """The commit was sent and its outcome is unknown; the table's history shows whether it has the `run_id`."""
 
 
 def first_line(error: object) -> str:

@@ -1,4 +1,4 @@
-"""Reading what others wrote: of a regular file so many bytes, of JSON what can be written as JSON again."""
+"""Size-limited, strict readers for untrusted files and JSON."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from typing import Any, BinaryIO
 
 
 def open_file(path: Path) -> BinaryIO:
-    """The file, for reading. Raises OSError, and ValueError for a path that no file can have.
+    """Open a regular file for reading.
 
-    What is no regular file is an IsADirectoryError: a pipe would be waited for, and a device may never end.
+    Raises:
+        OSError: IsADirectoryError for anything but a regular file: a pipe would block, and a device may never end.
+        ValueError: for a path that no file can have.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder or a device", str(path))
-    # Without O_NONBLOCK a pipe that took the file's place meanwhile would be waited for.
+    # Without O_NONBLOCK this would block if a pipe has replaced the file concurrently.
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 
-def read_at_most(path: Path, most: int) -> bytes:
-    """The first `most` bytes of a file. Raises as `open_file`."""
+def read_at_most(path: Path, limit: int) -> bytes:
+    """At most the first `limit` bytes of a file. Raises as `open_file`."""
     with open_file(path) as file:
-        return file.read(most)
+        return file.read(limit)
 
 
 def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
-    """Plain values of JSON. Raises ValueError for what is none, and for what Python takes all the same.
+    """The value of a JSON text. record: makes an object from its pairs of keys and values.
 
-    That is numbers that are not finite or of more than 64 bits, and lists in lists until the stack is full.
-    record: makes an object of its pairs of keys and values.
+    Raises:
+        ValueError: for invalid JSON, numbers that are not finite or have more than 64 bits, and too deep nesting.
     """
     try:
         return json.loads(

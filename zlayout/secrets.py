@@ -1,8 +1,8 @@
-"""Passwords, keys and tokens, kept out of what zlayout says.
+"""Removal of passwords, keys and tokens from messages.
 
-zlayout itself never says a setting's value. Other programs do, in their errors: a URI with its password, a request
-with its token. All such text comes to people, reports and plan files as a `Diagnostic`, which passes it through
-`without_secrets`: what a project's settings showed to be secret goes, and what looks like a secret in a URI.
+zlayout never prints configuration values. The errors of other programs may contain them: a URI with its password, a
+request with its token. Such text reaches people, reports and plan files only as a `Diagnostic`, which passes it through
+`without_secrets`. It removes the secrets among a project's configuration values and what looks like a secret in a URI.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 MASK = "***"
-# Shorter ones are no secrets, and too many other words.
-LEAST = 4
+# Characters. Shorter values are not secrets, and occur in other words.
+MIN_LENGTH = 4
 _SECRET_NAME = re.compile(
     r"secret|passw(?:or)?d|passphrase|pwd|token|credential|signature|authorization"
     r"|(?:access|account|api|private|storage|master|shared)[._-]?key|(?<![a-z])(?:sas|sig)(?![a-z])",
     re.IGNORECASE,
 )
-# Names of classes, endpoints and files are no secrets, whatever they serve.
+# Names of classes, endpoints and files are not secrets.
 _OPEN_NAME = re.compile(r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I)
 # scheme://user:password@host; a number and a slash after the colon are a port. With http the user alone is a token.
-# All repeats are bounded or give nothing back, so that no text takes more than one pass.
+# All quantifiers are bounded or possessive, so that one pass is enough for any text.
 _USER = re.compile(
     r"""://(?:[^\s/@:'"]{0,200}+:(?!\d+(?:/|\Z))(?P<password>[^\s'"]{0,300})@"""
     r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]{1,300}+)@)"""
@@ -32,16 +32,16 @@ _known: set[str] = set()
 
 
 def remember(named: Iterable[tuple[str, str]]) -> None:
-    """Take note of the secrets among a project's settings: (name, value) pairs, their names say which."""
+    """Register the secrets among (name, value) pairs of a project's configuration; their names show which they are."""
     for name, value in named:
         found = {value} if _is_secret(name) else set()
         found |= {m["password"] or m["token"] or "" for m in _USER.finditer(value)}
         found |= {m["value"] for m in _ASSIGNED.finditer(value) if _is_secret(m["name"])}
-        _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= LEAST)
+        _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= MIN_LENGTH)
 
 
 def without_secrets(text: str) -> str:
-    """The text with *** in the place of each secret."""
+    """The text with *** instead of each secret."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     text = _USER.sub(f"://{MASK}@", text)

@@ -1,4 +1,4 @@
-"""Names and text as Spark's SQL has them, so that nothing in them can mean anything else."""
+"""Names and strings quoted for Spark SQL, so that no character in them has a special meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def quoted_name(parts: Iterable[str]) -> str:
 
 
 def string_literal(text: str) -> str:
-    """A Spark string literal; all but plain printable ASCII is written as escapes."""
+    """A Spark string literal; characters other than printable ASCII are written as escapes."""
     return "'" + "".join(map(_escaped, text)) + "'"
 
 

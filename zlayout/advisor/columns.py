@@ -1,4 +1,4 @@
-"""What the sample says of the workload's columns: distinct values, which follow another, which could be a partition."""
+"""The columns of a workload in the sample: distinct values, correlated columns, possible partition keys."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from zlayout.advisor.simulate import Ranks
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.table.state import Int64
 
-# From here on two columns order the rows so much alike that a layout by one is a layout by both.
-FOLLOWS = 0.95
-# A partition should hold some files, or partitioning makes small ones.
-FILES_A_PARTITION = 4
-MOST_PARTITIONS = 200
+# Rank correlation from which on two columns order the rows so similarly that a layout by one serves both.
+MIN_CORRELATION = 0.95
+# With fewer files per partition, partitioning makes small files.
+MIN_FILES_PER_PARTITION = 4
+MAX_PARTITIONS = 200
 
 
 def rank_correlation(left: Int64, right: Int64) -> float:
-    """Spearman's: the correlation of mean ranks, -1..1, over the rows where neither is null (-1); 0 for a constant."""
+    """Spearman's rank correlation, -1..1, over the rows where neither column is null (-1); 0 for a constant column."""
     both = (left >= 0) & (right >= 0)
     if both.sum() < 2:
         return 0.0
@@ -28,14 +28,14 @@ def rank_correlation(left: Int64, right: Int64) -> float:
     return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread else 0.0
 
 
-def following_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
-    """All pairs of columns that order the rows alike, up or down."""
+def correlated_pairs(ranks: Ranks) -> frozenset[frozenset[str]]:
+    """All pairs of columns whose rank correlation is at least MIN_CORRELATION, positive or negative."""
     names = list(ranks.columns)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
     return frozenset(
         frozenset((a, b))
         for a, b in pairs
-        if abs(rank_correlation(ranks.columns[a].ordinals, ranks.columns[b].ordinals)) >= FOLLOWS
+        if abs(rank_correlation(ranks.columns[a].ordinals, ranks.columns[b].ordinals)) >= MIN_CORRELATION
     )
 
 
@@ -53,7 +53,7 @@ def column_uses(
     ranks: Ranks,
     target: Target,
 ) -> tuple[ColumnUse, ...]:
-    """One entry a column of the workload that the table has, the most asked for first."""
+    """One entry per column of the workload that the table has, the most frequent first."""
     found = []
     points = _points(predicates)
     for name, part in shares.items():
@@ -63,18 +63,18 @@ def column_uses(
         followed = None
         if name not in chosen:
             pairs = [(c, rank_correlation(mine.ordinals, ranks.columns[c].ordinals)) for c in chosen]
-            strong = [(c, r) for c, r in pairs if abs(r) >= FOLLOWS]
+            strong = [(c, r) for c, r in pairs if abs(r) >= MIN_CORRELATION]
             followed = max(strong, key=lambda pair: abs(pair[1]), default=None)
         distinct = len(mine.distinct)
         files = int(target.files.sum())
-        few = 2 <= distinct <= min(MOST_PARTITIONS, files // FILES_A_PARTITION)
+        few = 2 <= distinct <= min(MAX_PARTITIONS, files // MIN_FILES_PER_PARTITION)
         key = few and name in points and len(target.files) == 1 and len(sample) > 100 * distinct
         found.append(ColumnUse(name, part, distinct, name in chosen, followed, key))
     return tuple(found)
 
 
 def _points(predicates: Sequence[Predicate]) -> frozenset[str]:
-    """The columns that are asked for by equality."""
+    """The columns with equality conditions."""
     names: set[str] = set()
     for predicate in predicates:
         match predicate:

@@ -1,4 +1,4 @@
-"""A layout beside the present files, query by query: what gets faster, what gets slower, and by how much."""
+"""A layout compared with the present files: which queries get faster, which get slower, and by how much."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from zlayout.advisor.model import Choice, Costs, Study
 from zlayout.report.words import printable
 from zlayout.spec.yaml import dump
 
-# Less than this factor is called the same; a query is as fast as the bytes that it need not read.
-SAME = 1.05
+# A query whose bytes change by less than this factor counts as unchanged.
+MIN_FACTOR = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One query under one layout. files, bytes: now, then, and at best. factor: bytes now / then, above 1 is faster."""
+    """One query in one layout. files, bytes: now, then, and at best. factor: bytes now / then; above 1 is faster."""
 
-    place: str
+    location: str
     weight: float
     files: tuple[float, float, float]
     bytes: tuple[float, float, float]
@@ -30,14 +30,14 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        return "faster" if self.factor > SAME else "slower" if self.factor < 1 / SAME else "same"
+        return "faster" if self.factor > MIN_FACTOR else "slower" if self.factor < 1 / MIN_FACTOR else "same"
 
 
 def changes(study: Study, then: Costs) -> tuple[Change, ...]:
-    """All queries, the most changed first within faster, slower and same."""
+    """All queries, grouped by faster, slower and same, the most changed first in each group."""
     found = [
         Change(
-            query.place,
+            query.location,
             query.weight,
             (float(study.now.files[i]), float(then.files[i]), float(study.floor.files[i])),
             (float(study.now.bytes[i]), float(then.bytes[i]), float(study.floor.bytes[i])),
@@ -47,9 +47,9 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda c: (("faster", "slower", "same").index(c.verdict), -abs(_log(c.factor)))))
 
 
-def place_names(study: Study) -> dict[str, str]:
-    """Each query's place as short as it is still unique: without the folders of the workload's files."""
-    short = {query.place: query.place.replace("\\", "/").rpartition("/")[2] for query in study.queries}
+def short_locations(study: Study) -> dict[str, str]:
+    """The location of each query without the folders of the workload files, if that is unique."""
+    short = {query.location: query.location.replace("\\", "/").rpartition("/")[2] for query in study.queries}
     return short if len(set(short.values())) == len(short) else {place: place for place in short}
 
 
@@ -58,14 +58,14 @@ def _log(factor: float) -> float:
 
 
 def shown_choice(study: Study) -> Choice | None:
-    """The layout that the query table is about: the best one, else the best of those that were simulated."""
+    """The layout of the query table: the best one, else the best simulated one."""
     if study.best is not None:
         return study.best
     return min(study.choices, key=lambda c: c.costs.mean_bytes, default=None)
 
 
 def verdict(study: Study) -> str:
-    """The answer in one sentence."""
+    """The recommendation in one sentence."""
     shown = shown_choice(study)
     if shown is None:
         return "No column of the workload can be laid out by."
@@ -77,7 +77,7 @@ def verdict(study: Study) -> str:
             f"No layout beats the present one: the best of them reads {then / now:.0%} of the bytes that are read now."
         )
     declared = study.declared
-    if declared is not None and declared.costs.mean_bytes <= then * SAME:
+    if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
         part = f"{declared.costs.mean_bytes / now:.0%} of the bytes that are read now"
         return f"The declared layout is as good as any: once applied it reads {part}."
     return f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes that are read now."
@@ -89,13 +89,13 @@ def _names(choice: Choice) -> str:
 
 
 def zorder_block(choice: Choice) -> str:
-    """YAML to paste into the layout, as a person would write it, and the engine, since the layout may say native."""
+    """YAML to paste into the layout spec, with the engine, since the spec may declare native."""
     layout = choice.layout
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
     body = {"zorder": {"columns": columns, "curve": layout.curve}, "engine": layout.engine}
     text = dump(body, default_flow_style=None, width=110)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
-        # characters that do not print are written as escapes
+        # write characters that do not print as escapes
         text = dump(body, allow_unicode=False, default_flow_style=None, width=110)
     return text
 
@@ -105,18 +105,19 @@ def _number(value: float) -> int | float:
 
 
 def column_notes(study: Study) -> Iterator[tuple[str, str]]:
-    """(column, what is to be said of it) for each column of the workload."""
+    """(column, note) for each column of the workload."""
     for use in study.columns:
-        said = [f"in {use.share:.0%} of the workload", _values(use.distinct, study.sampled)]
+        notes = [f"in {use.share:.0%} of the workload", _values(use.distinct, study.sampled)]
         if use.chosen:
-            said.append("chosen")
+            notes.append("chosen")
         if use.follows is not None:
-            said.append(f"follows {use.follows[0]} (rank correlation {use.follows[1]:.2f}): one of them is enough")
+            name, correlation = use.follows
+            notes.append(f"correlated with {name} (rank correlation {correlation:.2f}): one of them is enough")
         if use.partition_key:
-            said.append("few values, asked for by equality: partition_by could take it")
-        yield use.name, ", ".join(said)
+            notes.append("few values, queried by equality: a candidate for partition_by")
+        yield use.name, ", ".join(notes)
 
 
 def _values(distinct: int, sampled: int) -> str:
-    # where most sampled values differ the table has more
+    # if most sampled values differ, the table has more
     return f"{'more than ' if distinct * 3 > sampled else ''}{distinct:,} value{'' if distinct == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Files and bytes that each query of a workload opens in a set of files, and the least that any layout could leave."""
+"""The cost of each query, files and bytes that it opens, in a set of files; and the lowest cost in any layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.predicate.prune import may_match
 
 
 def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
-    """What the queries open; a query that scans the table twice opens its files twice."""
+    """The cost of each query. A query that scans the table twice opens its files twice."""
     known: dict[Predicate, Bools] = {}
     opened, read = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
@@ -27,10 +27,10 @@ def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
 
 
 def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
-    """The floor: what a query would open if the table were laid out for it alone, in as many files.
+    """The floor: the cost of each query if the table were laid out for it alone, with the same number of files.
 
-    Its matching rows, by the sample, side by side in as few files as hold them; at least one file in each partition
-    that has some, and one in all, since the sample may have missed them.
+    The matching rows of the sample are assumed to be adjacent, in as few files as possible: at least one file in each
+    partition with matching rows, and one in total, since the sample may have missed some.
     """
     points = point_files(sample)
     count = len(target.files)

@@ -1,4 +1,4 @@
-"""Where a table's writers would cut the text bounds of a rewrite."""
+"""The length at which writers would truncate the string bounds of a rewrite."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zlayout.table.state import LONG_BOUND, TableState, is_text
 
 
 def cuts(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
-    """Characters (bytes for binary) kept in a bound, for the text columns that are cut at all.
+    """Characters (bytes for binary) of a bound, for string columns whose bounds are truncated.
 
-    spec: of the table or like it. Where a rewrite would first ask writers for bounds, which are long from the start, or
-    for longer ones, those count.
+    spec: of the table, or a similar one. If a rewrite would first request bounds, which are long, or longer bounds, the
+    new length counts.
     """
     everything = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
     longer = {cut.column for cut in worth_longer(spec, state, everything)}

@@ -1,4 +1,4 @@
-"""The layout that the table's own spec declares: whether it fits the table, and whether it can be simulated."""
+"""The declared layout: whether it fits the table, and whether it can be simulated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.table.state import TableState
 
 
 def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
-    """The spec, if it fits the table. Raises SpecError ZL012, ZL033 to ZL036 at their places in it, as `plan` tells."""
+    """The spec, if it fits the table. Raises SpecError ZL012, ZL033 to ZL036 with their locations, as `plan` does."""
     errors = [d for d in check(spec, state) if d.severity == "error"]
     if errors:
         raise SpecError(*errors)
@@ -23,7 +23,7 @@ def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
 def declared_layout(
     spec: LayoutSpec, state: TableState, capabilities: Capabilities
 ) -> tuple[Layout | None, tuple[str, ...]]:
-    """The layout to simulate as the declared one, None where there is none, and what is to be said of it."""
+    """The declared layout, None if there is none to simulate, and notes about it."""
     layout = spec.layout
     if not layout.columns:
         return None, ()
@@ -40,5 +40,5 @@ def declared_layout(
 
 
 def searched(spec: LayoutSpec) -> Layout:
-    """What a layout to choose has besides columns and curve. It is of engine zlayout, whose rewrite is simulated."""
+    """The base of the simulated layouts, without columns, with engine zlayout, whose rewrite can be simulated."""
     return replace(spec.layout, columns=(), engine="zlayout")

@@ -43,7 +43,7 @@ def to_document(study: Study) -> dict[str, Any]:
         "layouts": [_choice(c) | {"best": c is study.best} for c in study.choices],
         "queries": [
             {
-                "query": c.place,
+                "query": c.location,
                 "weight": c.weight,
                 "verdict": c.verdict,
                 "files": dict(zip(("now", "then", "floor"), c.files, strict=True)),
@@ -64,7 +64,7 @@ def to_document(study: Study) -> dict[str, Any]:
             for c in study.columns
         ],
         "steps": [_choice(step) for step in study.steps],
-        "search": {"layouts": study.tried, "seconds": round(study.seconds, 2), "time_limit_reached": study.hurried},
+        "search": {"layouts": study.tried, "seconds": round(study.seconds, 2), "time_limit_reached": study.interrupted},
         "zorder": zorder_block(study.best) if study.best else None,
     }
 

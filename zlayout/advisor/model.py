@@ -1,4 +1,4 @@
-"""What advise works on and what it finds, as plain data. Shapes: Q queries, N files, P partitions, n sampled rows."""
+"""The data of simulate and advise. Shapes: Q queries, N files, P partitions, n sampled rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KeySample:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a rewrite of the whole table has to spread. int64[P] each: live rows, their bytes, files to write."""
+    """The size of a rewrite of the whole table. int64[P] each: live rows, their bytes, files to write."""
 
     rows: Int64
     bytes: Int64
@@ -45,9 +45,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """Files as a reader sees them before it opens one; all of length N.
+    """What readers know about N files before they open one.
 
-    rows: int64, of which the bounds' null counts are a part. bytes: float64. partition: int32[N].
+    rows: int64[N], including nulls. bytes: float64[N]. partition: int32[N].
     """
 
     bounds: Mapping[str, ColumnBounds]
@@ -61,14 +61,14 @@ class FileSet:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one query asks of the table. predicates: one a scan."""
+    """The predicates of one query on the table, one per scan."""
 
     query: Query
     predicates: tuple[Predicate, ...]
 
     @property
-    def place(self) -> str:
-        return self.query.place
+    def location(self) -> str:
+        return self.query.location
 
     @property
     def weight(self) -> float:
@@ -77,14 +77,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery(Asked):
-    """partitions: bool[P] a scan, the partitions that their values alone do not rule out."""
+    """partitions: for each scan bool[P], the partitions that remain after pruning by partition values."""
 
     partitions: tuple[Bools, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """files, bytes: float64[Q], what each query opens. weights: float64[Q]."""
+    """files, bytes: float64[Q], opened by each query. weights: float64[Q]."""
 
     files: Float64
     bytes: Float64
@@ -117,9 +117,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column of the workload's conditions. share: of the queries' weight. distinct: values in the sample.
+    """A column in the conditions of the workload. share: of the weight of all queries. distinct: values in the sample.
 
-    follows: a chosen column whose order it shares, and their rank correlation.
+    follows: a chosen column that it is correlated with, and the rank correlation.
     """
 
     name: str
@@ -132,13 +132,13 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All that `simulate` and `advise` say of one table; every report is made from it.
+    """The result of `simulate` and `advise` for one table, from which every report is made.
 
-    choices: in the order asked for, then the one that the search found. best: of these the one with the fewest bytes
-    read, None where none is better than `now`. declared: the layout of the table's spec. steps: the best layout with
-    1, 2, ... columns. workload: the files. statements: queries in them; reading_all: those that read every file in any
-    layout. unused: (query, condition, reason). seconds: what the search took; hurried: the time limit ended it.
-    notes: sentences on what the answer presumes.
+    choices: requested layouts in their order, then the one that the search found. best: the choice with the fewest
+    bytes read, None if none is better than `now`. declared: the declared layout. steps: the best layout with 1, 2, ...
+    columns. workload: its files; statements: the number of queries in them; reading_all: of these the ones that read
+    every file in any layout. unused: (query, condition, reason). seconds: duration of the search; interrupted: whether
+    the time limit ended it. notes: assumptions of the result.
     """
 
     table: str
@@ -163,5 +163,5 @@ class Study:
     steps: tuple[Choice, ...] = ()
     tried: int = 0
     seconds: float = 0.0
-    hurried: bool = False
+    interrupted: bool = False
     notes: tuple[str, ...] = ()

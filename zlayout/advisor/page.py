@@ -1,11 +1,11 @@
-"""A study as one HTML page, in the clothes of the plan's report: it loads nothing, and no name in it can break it."""
+"""A study as one HTML page in the style of the plan report, without external resources, all names escaped."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from typing import Any
 
-from zlayout.advisor.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
+from zlayout.advisor.compare import Change, changes, column_notes, short_locations, shown_choice, verdict, zorder_block
 from zlayout.advisor.model import Study
 from zlayout.report import charts
 from zlayout.report.html import check_available
@@ -31,7 +31,7 @@ def render(study: Study) -> str:
         verdict=verdict(study),
         shown=shown,
         groups=_groups(found),
-        names_of=place_names(study),
+        names_of=short_locations(study),
         notes=list(column_notes(study)),
         block="" if study.best is None else _lines(zorder_block(study.best)),
         bars=markupsafe.Markup(_bars(found)),
@@ -43,14 +43,14 @@ def render(study: Study) -> str:
 
 
 def _lines(block: str) -> Any:
-    """Each line made printable by itself, since a line's end is a control character too."""
+    """The block, sanitized line by line, since line ends are control characters too."""
     import markupsafe
 
     return markupsafe.Markup("\n").join(markupsafe.escape(printable(line)) for line in block.splitlines())
 
 
 def _groups(found: tuple[Change, ...]) -> list[tuple[str, str, list[tuple[int, Change]]]]:
-    """(kind of badge, title, numbered changes): numbers stand in the picture for the queries."""
+    """(badge, title, numbered changes); the numbers identify the queries in the picture."""
     numbered = list(enumerate(found, 1))
     kinds = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
     return [(badge, kind, [(n, c) for n, c in numbered if c.verdict == kind]) for badge, kind in kinds]

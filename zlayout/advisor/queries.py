@@ -1,4 +1,4 @@
-"""The part of a workload that is about one table: its scans query by query, and how often columns are asked for."""
+"""The part of a workload that concerns one table: predicates per query, and how frequent each column is."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from zlayout.workload.model import Query, Scan, Workload
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
-    """Whether a name of a query may mean the table: `t`, `ns.t`, `catalog.ns.t` in lower case, or its location."""
+    """Whether a name in a query may refer to the table: `t`, `ns.t`, `catalog.ns.t` in lower case, or its location."""
     if "/" in written:
         return _plain(written) == _plain(location)
     return ("." + str(table).lower()).endswith("." + written)
 
 
 def _plain(location: str) -> str:
-    """A location without what different writers put around it: `file:/a`, `file:///a/` and `/a` are one."""
+    """A storage location in one form: `file:/a`, `file:///a/` and `/a` are the same."""
     return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
 
 
 def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
-    """The queries that ask something of the table, and how many read all of it in any layout."""
+    """The queries with predicates on the table, and the number of queries that read all of it in any layout."""
     found, reading_all = asked_of(workload, table, state)
     return in_partitions(found, state), reading_all
 
@@ -46,7 +46,7 @@ def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[t
     for query, scans in by_query.items():
         predicates = [_as_in_table(s.predicate, known_columns) for s in scans if s.predicate is not None]
         if len(predicates) < len(scans):
-            # the files that it reads besides are the same in every layout, and would only blur the picture
+            # its scans without predicate read the same files in every layout, and are left out
             reading_all += 1
         if predicates:
             found.append(Asked(query, tuple(predicates)))
@@ -54,7 +54,7 @@ def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[t
 
 
 def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQuery, ...]:
-    """With the partitions that may hold matching rows, by their values."""
+    """The queries with the partitions that may have matching rows, by partition values."""
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
     partitions = known(state.files.partitions, dates)
 
@@ -65,7 +65,7 @@ def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQue
 
 
 def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
-    """For each column the share of the queries' weight that has a condition on it, the most asked for first."""
+    """For each column the share of the queries' weight with a condition on it, the most frequent first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
     for query in queries:

@@ -1,6 +1,6 @@
-"""A layout applied to a sample: the files that the rewrite would write, with the bounds that it would leave.
+"""A layout applied to a sample: the files that a rewrite would write, with their bounds.
 
-The sample goes through the rewrite's own code (`zlayout.curve.layout`), so that what is told here is what is done.
+The sample is laid out by the code of the rewrite (`zlayout.curve.layout`), so that simulation and rewrite agree.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from zlayout.curve.order import Ranked, rank
 from zlayout.spec.model import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
 
-# What stands behind a cut upper bound, so that it is above all values that begin like it.
+# Appended to a truncated upper bound, so that it is above all values with that prefix.
 LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """What all candidates share of a sample: its columns as ordinals, and the numbers of each partition's rows.
+    """A sample prepared for many simulations: its columns as ordinals, and the indices of the rows of each partition.
 
-    cut: where writers cut text bounds, by column.
+    cut: length at which writers truncate string bounds, by column.
     """
 
     columns: Mapping[str, Ranked]
@@ -45,7 +45,7 @@ def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> R
 def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
     """The files after a rewrite, and touched of each z-order column, summed over partitions.
 
-    Partitions are laid out apart. One that the sample missed counts as files without bounds.
+    Partitions are laid out separately. A partition without sampled rows counts as files without bounds.
     """
     weights = layout.weights
     place = np.empty(len(sample), np.int32)
@@ -60,7 +60,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
             continue
         keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
         built = build(keys, weights, layout.curve, layout.range_ids, wanted, layout.noise)
-        # any number that differs from row to row spreads a heavy key as the rewrite's hash does
+        # a number that differs from row to row distributes a heavy key like the hash of the rewrite
         place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
         first += built.files
         partition.append(np.full(built.files, p, np.int32))
@@ -76,7 +76,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
 
 
 def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | None) -> ColumnBounds:
-    """Min and max of each of `files` files, then `unknown` files without bounds."""
+    """Min and max of each of `files` files, followed by `unknown` files without bounds."""
     low = np.full(files + unknown, len(ranked.distinct), np.int64)
     high = np.full(files + unknown, -1, np.int64)
     valid = ranked.ordinals >= 0
@@ -91,7 +91,7 @@ def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | N
 
 
 def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
-    """Text bounds as both formats cut them: the lower one is a prefix, the upper one lies above its prefix."""
+    """String bounds truncated as in both formats: the lower one is a prefix, the upper one is above its prefix."""
     is_text = pa.types.is_string(lower.type)
     size = pc.utf8_length if is_text else pc.binary_length
     head = pc.utf8_slice_codeunits if is_text else pc.binary_slice
@@ -109,7 +109,7 @@ def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnB
 
 
 def point_files(sample: KeySample) -> FileSet:
-    """Each sampled row as a file of its own, so that pruning tells which rows match."""
+    """Each sampled row as a file of its own, so that pruning decides which rows match."""
     n = len(sample)
     bounds = {
         name: ColumnBounds(v, v, v.is_null().to_numpy(zero_copy_only=False).astype(np.int64), np.zeros(n, bool))

@@ -1,4 +1,4 @@
-"""One Spark job that draws rows of the key columns: the only part of advise that needs a JVM."""
+"""A Spark job that draws rows of the key columns; the only part of advise that needs a JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zlayout.table.state import TableState
 
 FILE = "__zlayout_file"
 DRAW = "__zlayout_draw"
-# A few more are drawn than wanted, since each row is drawn by itself.
+# Factor of rows drawn to rows wanted, since each row is drawn independently.
 MARGIN = 1.05
 
 
@@ -29,11 +29,10 @@ def draw_sample(
     rows: int,
     seed: int,
 ) -> KeySample:
-    """About `rows` rows (never more) of the table's pinned version, with the partition that each is in.
+    """About `rows` rows (never more) of the observed version, with the partition of each row.
 
-    The same seed draws the same rows from the same files; on Delta as long as Spark splits them alike, since a row's
-    position is not to be had of every Delta table. Types are those of the bounds.
-    Raises EngineError ZL301 to ZL306, ZL314.
+    The same seed draws the same rows from the same files; on Delta only if Spark splits them equally, since not every
+    Delta table provides the position of a row. Types are those of the bounds. Raises EngineError ZL301 to ZL306, ZL314.
     """
     from pyspark.sql import functions as F
 
@@ -50,7 +49,7 @@ def draw_sample(
         drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
         data = drawn.where(F.col(DRAW) < share).toArrow()
         paths = source.paths() if where else None
-    # in the order of the draw, which does not depend on the order in which Spark reads files
+    # in the order of the random numbers, which does not depend on the order in which Spark reads files
     data = data.take(pc.sort_indices(data[DRAW])[:rows])
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
     partition = np.zeros(len(data), np.int32)

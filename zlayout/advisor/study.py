@@ -1,4 +1,4 @@
-"""One study of one table: the present files, the layouts asked for, the best one found, and what they mean a query."""
+"""The study of one table: the present files, the requested layouts, the best layout found, and their costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.advisor.columns import column_uses, following_pairs
+from zlayout.advisor.columns import column_uses, correlated_pairs
 from zlayout.advisor.costs import costs, lowest
 from zlayout.advisor.model import Choice, FileSet, KeySample, Study, TableQuery, Target
 from zlayout.advisor.queries import column_shares
@@ -17,20 +17,20 @@ from zlayout.advisor.simulate import Ranks, rank_sample, simulate
 from zlayout.spec.model import Layout
 from zlayout.table.state import TableState
 
-# A layout must save this share of the bytes that are read now, or a rewrite is not worth it.
-BETTER = 0.05
-# The search looks at fewer rows of the sample; the layouts that it ends with are then measured on all.
+# Share of the bytes read now that a layout must save to be recommended.
+MIN_SAVING = 0.05
+# The search uses at most so many rows of the sample; the finalists are then measured on all rows.
 SEARCH_ROWS = 30_000
-SEARCH_ROWS_A_FILE = 200
-# The share of the time for the search; the rest is for that measuring.
-SEARCHING = 0.8
+SEARCH_ROWS_PER_FILE = 200
+# Share of the time for the search; the rest is for measuring the finalists.
+SEARCH_TIME_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: layouts to simulate, and whether to search (by `base`, whose columns do not count).
+    """The layouts to simulate, and whether to search for others with the settings of `base`.
 
-    curve: the only one to search, None for any. seconds: how long to search, and to measure what is found.
+    curve: the only one to search, None for any. seconds: time limit for searching and measuring.
     """
 
     layouts: tuple[Layout, ...]
@@ -42,13 +42,13 @@ class Question:
 
 
 def present_files(state: TableState) -> FileSet:
-    """The files that the table has now, with their real bounds."""
+    """The present files of the table, with their bounds."""
     files = state.files
     return FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
 
 
 def rewrite_target(state: TableState, target_size: int, files: int | None = None) -> Target:
-    """Files of a rewrite of the whole table: by the target size, or `files` in all, spread by the partitions' bytes."""
+    """The size of a rewrite of the whole table: files by target size, or `files` in total, in proportion to bytes."""
     count = max(len(state.files.partitions), 1)
     rows, live, size = (
         np.bincount(state.files.partition, weights=w, minlength=count)
@@ -77,27 +77,27 @@ def study(
     choices = [measure(layout) for layout in question.layouts]
     declared = measure(question.declared) if question.declared is not None else None
     steps: tuple[Choice, ...] = ()
-    tried, hurried = len(choices), False
+    tried, interrupted = len(choices), False
     if question.search and shares:
         few = _thinned(sample, int(target.files.sum()))
         few_ranks = ranks if few is sample else rank_sample(few, cut, len(target.files))
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
-        deadline = started + SEARCHING * question.seconds
-        search = Search(quick, question.base, deadline, tell, following_pairs(few_ranks))
+        deadline = started + SEARCH_TIME_SHARE * question.seconds
+        search = Search(quick, question.base, deadline, tell, correlated_pairs(few_ranks))
         search.run(shares, all_curves(question.curve))
         finals = search.finalists()
         again = search.known.__getitem__ if few is sample else measure
         layouts = [*finals, *(step.layout for step in search.steps)]
         measured = _measured(layouts, again, started + question.seconds)
-        # a step that there was no time for stays as the search saw it
+        # a step that was not measured again keeps the result of the search
         steps = tuple(measured.get(step.layout, step) for step in search.steps)
-        tried, hurried = tried + len(search.known), search.hurried or not measured.keys() >= set(finals)
+        tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
         if finals:
             choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
     now = costs(queries, present_files(state))
     best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
-    # where nothing is read now, nothing can be saved
-    if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - BETTER) * now.mean_bytes):
+    # if nothing is read now, nothing can be saved
+    if best is not None and (now.mean_bytes == 0 or best.costs.mean_bytes > (1 - MIN_SAVING) * now.mean_bytes):
         best = None
     of = best or (min(choices, key=lambda c: c.costs.mean_bytes) if choices else None)
     chosen = [c.name for c in of.layout.columns] if of else []
@@ -125,7 +125,7 @@ def study(
         steps=steps,
         tried=tried,
         seconds=time.monotonic() - started,
-        hurried=hurried,
+        interrupted=interrupted,
     )
 
 
@@ -140,7 +140,7 @@ def _measure_on(
 
 
 def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], deadline: float) -> dict[Layout, Choice]:
-    """Each layout once, in this order, until the time is up; the first one in any case."""
+    """Measure each layout once, in order, until the deadline; the first one in any case."""
     found: dict[Layout, Choice] = {}
     for layout in layouts:
         if found and time.monotonic() > deadline:
@@ -151,8 +151,8 @@ def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], de
 
 
 def _thinned(sample: KeySample, files: int) -> KeySample:
-    """A part of the sample for the search, the same for the same seed."""
-    wanted = max(SEARCH_ROWS, SEARCH_ROWS_A_FILE * files)
+    """A part of the sample for the search, determined by the seed."""
+    wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * files)
     if len(sample) <= wanted:
         return sample
     rows = np.random.default_rng(sample.seed).permutation(len(sample))[:wanted]
@@ -162,5 +162,5 @@ def _thinned(sample: KeySample, files: int) -> KeySample:
 def with_workload(
     found: Study, workload: tuple[str, ...], statements: int, reading_all: int, unused: tuple[tuple[str, str, str], ...]
 ) -> Study:
-    """The study with what is to be said of the workload's files."""
+    """The study with information about the workload files."""
     return replace(found, workload=workload, statements=statements, reading_all=reading_all, unused=unused)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from zlayout.advisor.compare import Change, changes, column_notes, place_names, shown_choice, verdict, zorder_block
+from zlayout.advisor.compare import Change, changes, column_notes, short_locations, shown_choice, verdict, zorder_block
 from zlayout.advisor.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
 
-MOST_QUERIES = 20
-MOST_UNUSED = 5
+MAX_QUERIES = 20
+MAX_UNUSED = 5
 
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
-    """The whole text. verbose: all queries and all conditions that were not used."""
+    """The text report. verbose: list all queries and all unused conditions."""
     lines = [line for long in _heading(study) for line in _wrapped(long, width)]
     for sentence in (verdict(study), *study.notes):
         lines += ["", *_wrapped(printable(sentence), width)]
@@ -34,7 +34,7 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """The line, cut between words where it can be, the rest below it and a little to the right."""
+    """The line wrapped between words, with continuation lines indented."""
     start = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, width, subsequent_indent=start, drop_whitespace=True, break_on_hyphens=False)
 
@@ -51,12 +51,12 @@ def _heading(study: Study) -> Iterator[str]:
         one = "query reads" if study.reading_all == 1 else "queries read"
         yield f"            {study.reading_all:,} {one} all of it in any layout, which is left out here"
     if study.tried > len(study.choices):
-        ended = "; the time limit ended the search" if study.hurried else ""
+        ended = "; the time limit ended the search" if study.interrupted else ""
         yield f"  search    {study.tried} layouts in {study.seconds:.0f} s{ended}"
 
 
 def _layouts(study: Study, width: int) -> Iterator[str]:
-    """One line a layout: files, and means over the workload."""
+    """One line per layout: files, and means over the workload."""
     rows = [("now", study.files, study.now)]
     if study.declared is not None:
         rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
@@ -78,16 +78,16 @@ def _marked(choice: Choice, study: Study) -> str:
 def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
     found = changes(study, shown.costs)
     yield from _wrapped(f"Query by query, with {printable(shown.title)}", width)
-    names = {place: printable(name) for place, name in place_names(study).items()}
-    places = [names[c.place] for c in found]
+    names = {place: printable(name) for place, name in short_locations(study).items()}
+    places = [names[c.location] for c in found]
     room = min(max(map(len, places), default=5), width - 52)
     yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
-    most = len(found) if verbose else MOST_QUERIES
+    most = len(found) if verbose else MAX_QUERIES
     for kind, title in (("faster", "gets faster"), ("slower", "gets slower"), ("same", "stays the same")):
         some = [c for c in found if c.verdict == kind]
         yield f"  {title}{'' if some else ': none'}"
         for change in some[:most]:
-            yield f"  {_short(names[change.place], room):<{room}} {_cells(change)}"
+            yield f"  {_short(names[change.location], room):<{room}} {_cells(change)}"
         if len(some) > most:
             yield f"  ... and {len(some) - most:,} more (-v shows them)"
 
@@ -104,7 +104,7 @@ def _short(text: str, room: int) -> str:
 
 
 def _steps(study: Study, width: int) -> Iterator[str]:
-    """What one more column costs the others: a row for each column, a column for each number of columns."""
+    """The cost of each further column for the others: a row per column, a table column per number of columns."""
     names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
     names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
     yield "What one more column costs the others: files that `column = value` opens"

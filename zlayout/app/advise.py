@@ -131,7 +131,7 @@ def make_study(
     question = Question(given, declared, searched(spec), options.search, options.curve, options.time_limit)
     found = study(state, in_partitions(asked, state), sample, target, cuts(spec, state, columns), question, on_event)
     used = {q.query for q in asked}
-    unused = tuple((u.query.place, u.text, u.reason) for u in read.unused if u.query in used)
+    unused = tuple((u.query.location, u.text, u.reason) for u in read.unused if u.query in used)
     found = replace(found, notes=notes)
     return with_workload(found, tuple(map(str, workload)), read.queries, reading_all, unused)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from zlayout.errors import SpecError
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.patterns import WILDCARDS
 
@@ -39,7 +39,7 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
     """Return the layouts of the named tables. Raises SpecError ZL045 for a table without a layout."""
     chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
     for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
-        raise SpecError.of("ZL045", f"no layout is for {quoted(name)}", hint="plan again; the project has changed")
+        raise SpecError.of("ZL045", f"no layout is for {quote_value(name)}", hint="plan again; the project has changed")
     return chosen
 
 

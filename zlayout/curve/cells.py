@@ -1,9 +1,9 @@
-"""Z-order, Hilbert and linear order as a tree: cut the curve by rows, then find each piece by halving its cells.
+"""Z-order, Hilbert and linear order as a kd tree: cut the curve by rows, then find each piece by halving grid cells.
 
-Every prefix of a position's bits is a box, and one more bit halves that box on one column: for interleaved bits by
-definition, for Hilbert because the halves are in Gray-code order. So the cuts on a curve are a k-d tree whose
-thresholds are cell borders, and Spark needs no curve arithmetic: it compares keys with thresholds, as for `kd`.
-Halving stops where all sample rows of a cell are in one piece.
+Every prefix of the bits of a position is a box, and one more bit halves that box on one column: for interleaved bits by
+definition, for Hilbert because the halves are in Gray-code order. So the cuts of a curve are a kd tree whose
+thresholds are borders of grid cells, and Spark needs no curve arithmetic: it compares keys with thresholds, as for
+`kd`. A cell is not halved further if all its sample rows are in one piece.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from zlayout.curve.zorder import deinterleave, interleave
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-# How far a cut may move, as a share of a file, to lie on the border of a large cell.
-ROUNDING = 0.05
+# The share of a file by which a cut may move to the border of a large cell.
+MAX_SHIFT = 0.05
 
 
 class Curve(Protocol):
-    """Positions on a curve over a grid, and where a cell is halved."""
+    """Positions on a curve over a grid, and how a cell is halved."""
 
     @property
     def bits(self) -> int:
-        """Bits of a position, at most 63."""
+        """The number of bits of a position, at most 63."""
         ...
 
     def positions(self, coordinates: Sequence[Int64]) -> Int64:
@@ -40,14 +40,18 @@ class Curve(Protocol):
         ...
 
     def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
-        """For cells whose second half begins at position `middle` and is 2**bit positions long: the column on which
-        the halves lie apart, the coordinate at which the higher one begins, whether the first half is the lower."""
+        """For cells whose second half begins at position `middle` and has 2**bit positions.
+
+        Returns:
+            int32: the column on which the halves differ; int64: the coordinate at which the higher half begins; bool:
+            whether the first half is the lower one.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BitOrder:
-    """Interleaved bits; `schedule` names the column of each bit from the top. All of one column first: linear."""
+    """Interleaved bits. schedule: the column of each bit from the top; all bits of one column first is linear."""
 
     widths: tuple[int, ...]
     schedule: tuple[int, ...]
@@ -78,7 +82,7 @@ class HilbertCurve:
         return hilbert(coordinates, self.width)
 
     def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
-        """The curve crosses from half to half by one step on one axis: that step tells axis, border and side."""
+        """The curve moves from one half to the other by one step on one axis, which gives axis, border and side."""
         del bit
         last = np.stack(hilbert_inverse(middle - 1, self.columns, self.width))
         first = np.stack(hilbert_inverse(middle, self.columns, self.width))
@@ -111,11 +115,14 @@ def build_on_curve(
     noise: bool,
     depth_within: int = 0,
 ) -> KdTree:
-    """The tree of a curve cut into files of equal rows, never inside a position.
+    """The kd tree of a curve cut into files of equal rows, never inside a position.
 
-    coordinates, ordinals: int64[n] for each column. thresholds: for each column int64[2**width + 1], the lowest ordinal
-    that has at least that coordinate (past the last one: anything). The other arguments as in `build_kd`; a position
-    larger than two files is treated as one key there.
+    Args:
+        curve: positions and halves.
+        coordinates, ordinals: int64[n] for each column.
+        thresholds: for each column int64[2**width + 1], the lowest ordinal with at least that coordinate (any number
+            after the last coordinate).
+        n_files, noise, depth_within: as in `build_kd`; a position larger than two files is treated as one key.
     """
     n = len(ordinals[0])
     n_files = max(1, min(n_files, n))
@@ -128,7 +135,7 @@ def build_on_curve(
 
 
 def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
-    """Cut sorted positions into files near quantiles, and each file into `parts_within` leaves likewise."""
+    """Cut sorted positions into files near quantiles, and each file into `parts_within` leaves in the same way."""
     n = len(positions)
     distinct, starts = np.unique(positions, return_index=True)
     begin = np.append(starts, n).astype(np.int64)
@@ -147,7 +154,7 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
 
 
 def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) -> Int64:
-    """Where files begin: a position larger than two files stands alone, the runs between such are cut evenly."""
+    """Where files begin: a position larger than two files is one file, the runs between such are cut evenly."""
     rows = np.diff(begin)
     target = begin[-1] / n_files
     large = np.flatnonzero(rows > 2 * target)
@@ -161,18 +168,18 @@ def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) ->
 
 
 def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.float64]) -> Int64:
-    """As `snap_cuts`, but each cut may move by ROUNDING of a part to where the curve enters the largest new cell.
+    """As `snap_cuts`, but each cut may move by MAX_SHIFT of a part to where the curve enters the largest new cell.
 
-    size_of_step: float64[k], log2 of the cell whose border lies before each start. Cuts at borders of large cells
-    give compact pieces and a shallow tree.
+    size_of_step: float64[k], log2 of the size of the cell whose border is before each start. Cuts at borders of large
+    cells give compact pieces and a shallow tree.
     """
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
     cuts = snap_cuts(starts, total, parts)
-    slack = ROUNDING * total / parts
+    slack = MAX_SHIFT * total / parts
     wanted = np.rint(starts[cuts] * parts / total) * total / parts
     low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
-    # a cut that a large position holds away from where it was wanted stays at that position's edge
+    # a cut that a large position keeps away from its wanted place stays at the edge of that position
     for index in np.flatnonzero((cuts > 0) & (cuts >= low) & (cuts < high)):
         cuts[index] = low[index] + int(size_of_step[low[index] : high[index]].argmax())
     return np.unique(cuts)
@@ -180,7 +187,7 @@ def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Cells of one size that hold rows: first position, range of `Pieces.position`, and the field that leads here.
+    """Grid cells of one size that contain rows: first position, range of `Pieces.position`, and the link to it.
 
     link: 4 * node + 2 (left) or 3 (right) of the parent node, -1 for the root.
     """
@@ -195,7 +202,7 @@ class _Cells:
 
 
 def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> Int64:
-    """int64[nodes, 4]: column, threshold, left, right. All cells of one size are halved together."""
+    """int64[nodes, 4]: column, threshold, left, right. All cells of one size are halved at once."""
     nodes: list[Int64] = [np.empty((0, 4), np.int64)]
     links: list[tuple[Int64, Int64]] = []
     made = 0
@@ -227,7 +234,7 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
 def _halves(
     cells: _Cells, middle: Int64, split: Int64, both: NDArray[np.bool_], left: Int64, first_is_low: NDArray[np.bool_]
 ) -> _Cells:
-    """The cells of the next size: both halves of those in `both`, of the others the half that holds rows."""
+    """The cells of the next size: both halves of those in `both`, else the half that contains rows."""
     one = ~both
     only_second = split <= cells.first
     return _Cells(
@@ -265,7 +272,7 @@ def _assemble(nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64
 
 
 def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
-    """int64[pieces, columns] twice: lowest and highest ordinal from each start to the next, nulls left out."""
+    """int64[pieces, columns] twice: lowest and highest ordinal from each start to the next, without nulls."""
     none = np.iinfo(np.int64).max
     low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
     high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)

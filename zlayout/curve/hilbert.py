@@ -1,7 +1,7 @@
 """The Hilbert curve in d dimensions, vectorised over points.
 
-Algorithm: J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004): coordinates are turned into the
-"transposed" index in place, d words of `bits` bits, whose interleaving is the position on the curve.
+Algorithm: J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004): coordinates are converted in place
+to the "transposed" index, d words of `bits` bits, which are interleaved to the position on the curve.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Int64 = NDArray[np.int64]
 
 
 def hilbert(coordinates: Sequence[Int64], bits: int) -> Int64:
-    """int64[n]: positions on the curve. coordinates: d arrays int64[n], 0..2**bits-1; d * bits is at most 63."""
+    """int64[n]: positions on the curve. coordinates: d arrays int64[n] of 0..2**bits-1; d * bits is at most 63."""
     x = [c.copy() for c in coordinates]
     for level in range(bits - 1, 0, -1):
         low = (1 << level) - 1
@@ -33,7 +33,7 @@ def hilbert(coordinates: Sequence[Int64], bits: int) -> Int64:
 
 
 def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, ...]:
-    """The coordinates, int64[n] for each of `columns` columns, of positions made by `hilbert`."""
+    """The inverse of `hilbert`: coordinates, int64[n] for each of `columns` columns."""
     widths = [bits] * columns
     x = list(deinterleave(positions, widths, round_robin(widths)))
     gray = x[-1] >> 1
@@ -48,7 +48,7 @@ def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, .
 
 
 def _reflect_or_exchange(x: list[Int64], axis: int, level: int, low: int) -> None:
-    """Where bit `level` of this axis is set, invert the low bits of axis 0; elsewhere exchange them with axis 0's."""
+    """Where bit `level` of this axis is set, invert the low bits of axis 0; elsewhere swap the low bits of both."""
     is_set = -((x[axis] >> level) & 1)
     exchanged = (x[0] ^ x[axis]) & low & ~is_set
     x[0] ^= (low & is_set) | exchanged

@@ -1,13 +1,12 @@
-"""A query box on the z-order curve: is a position inside, and where does the curve enter the box next.
+"""Query boxes on the z-order curve: whether a z-address is in the box, and where the curve enters the box next.
 
-H. Tropf and H. Herzog, "Multidimensional range search in dynamically balanced trees", Angewandte Informatik 2/1981,
-pp. 71-77. Their BIGMIN is `next_jump_in`.
+Source: H. Tropf and H. Herzog, "Multidimensional range search in dynamically balanced trees", Angewandte Informatik
+2/1981, pp. 71-77. Their BIGMIN is `next_jump_in`.
 
-In every function here `zmin` and `zmax` are the positions of the box's lowest and highest corner, both inside, and
-`schedule` names the column of each bit from the top as in `zlayout.curve.zorder`; None means two columns in turn.
-Its last bit is bit 0, and only which bits share a column matters, so that with two columns of equal width it is all
-one which of them comes first. Positions are int64 (63 bits at most) or Python ints in an object array (any length).
-All raise ValueError for a corner or position outside the schedule, and for a zmin above zmax in some column.
+In every function `zmin` and `zmax` are the z-addresses of the lowest and the highest corner of the box, inclusive.
+`schedule` is the column of each bit from the top, as in `zlayout.curve.zorder`; None means two columns in turn. Its
+last bit is bit 0. Only which bits share a column matters: the order of two columns of equal width has no effect.
+Z-addresses are int64 (at most 63 bits) or Python ints in an object array (any length).
 """
 
 from __future__ import annotations
@@ -22,13 +21,25 @@ from zlayout.curve.zorder import LONG_BITS
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-# int64, or Python ints of any length in an object array
+# int64, or Python ints of any length in an object array.
 Positions = NDArray[Any]
 NONE = -1
 
 
 def is_relevant(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | None = None) -> Bool:
-    """bool, the shape of `z`: whether each position lies in the box."""
+    """Whether z-addresses are in a query box.
+
+    Args:
+        zmin, zmax: the corners of the box, inclusive.
+        z: z-addresses of any shape, int64 or Python ints in an object array.
+        schedule: the column of each bit from the top; None for two columns in turn.
+
+    Returns:
+        bool, of the shape of `z`.
+
+    Raises:
+        ValueError: for an address outside the schedule, and for a zmin above zmax in some column.
+    """
     z = _positions(z)
     bits = _schedule(zmin, zmax, z, schedule)
     inside: Bool = np.ones(z.shape, np.bool_)
@@ -39,11 +50,21 @@ def is_relevant(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | No
 
 
 def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | None = None) -> Positions:
-    """The lowest position of the box that is greater than each of `z` (BIGMIN), NONE = -1 where there is none.
+    """The lowest z-address in the box that is greater than each of `z` (BIGMIN by Tropf and Herzog).
 
-    The shape and dtype of `z`. A position may be inside or outside the box. One pass over the bits from the top, with
-    the paper's decision table in numpy: `lowest` and `highest` bound that part of the box in which the search goes on.
-    next_jump_in(11, 37, 16) is 33.
+    One pass over the bits from the top applies the decision table of the paper to all addresses at once; `lowest` and
+    `highest` are the corners of the part of the box that is still searched. For example next_jump_in(11, 37, 16) is 33.
+
+    Args:
+        zmin, zmax: the corners of the box, inclusive.
+        z: z-addresses of any shape, inside or outside the box, int64 or Python ints in an object array.
+        schedule: the column of each bit from the top; None for two columns in turn.
+
+    Returns:
+        Z-addresses of the shape and dtype of `z`, -1 where the box has no greater one.
+
+    Raises:
+        ValueError: for an address outside the schedule, and for a zmin above zmax in some column.
     """
     z = _positions(z)
     bits = _schedule(zmin, zmax, z, schedule)
@@ -54,26 +75,36 @@ def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | N
         bit = 1 << (len(bits) - 1 - turn)
         below = masks[column] & (bit - 1)
         here, low, high = ((word & bit) != 0 for word in (z, lowest, highest))
-        # 0 0 1: the half above begins at a candidate; a better one may be in the half below
+        # 0 0 1: the upper half begins at a candidate; a lower one may be in the lower half
         fork = searching & ~here & ~low & high
         found = np.where(fork, lowest & ~below | bit, found)
         highest = np.where(fork, highest & ~bit | below, highest)
-        # 0 1 1: all that is left of the box lies above; its lowest corner is next
+        # 0 1 1: the rest of the box is above; its lowest corner is next
         above = searching & ~here & low
         found = np.where(above, lowest, found)
-        # 1 0 1: only the half above can hold it
+        # 1 0 1: only the upper half can contain it
         lowest = np.where(searching & here & ~low & high, lowest & ~below | bit, lowest)
-        # 1 0 0: all that is left lies below, and the best candidate stands
+        # 1 0 0: the rest of the box is below, and the best candidate remains
         searching &= ~above & ~(here & ~high)
     return found
 
 
 def meets_box(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> Bool:
-    """bool[n]: whether each closed interval first..last of positions holds a position of the box.
+    """Whether each closed interval of z-addresses intersects a query box.
 
-    first, last: int64[n], the lowest and highest z-address of each file. The count of True is the number of files that
-    a reader with an index of z-addresses opens for the box, to the position and without drawing points. A reader that
-    has min and max of each column opens by those instead: see `zlayout.table`.
+    The number of True is the exact number of files that a reader with an index of z-addresses opens for the box. A
+    reader that has min and max of each column prunes by those: see `zlayout.predicate.prune`.
+
+    Args:
+        first, last: int64[n], the lowest and the highest z-address of each file.
+        zmin, zmax: the corners of the box, inclusive.
+        schedule: the column of each bit from the top; None for two columns in turn.
+
+    Returns:
+        bool[n]; False where first > last.
+
+    Raises:
+        ValueError: for an address outside the schedule, and for a zmin above zmax in some column.
     """
     begin, end = _positions(first), _positions(last)
     entry = next_jump_in(zmin, zmax, begin, schedule)
@@ -82,12 +113,12 @@ def meets_box(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedule:
 
 
 def count_files(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> int:
-    """How many of the files with z-addresses first..last meet the box; arguments as in `meets_box`."""
+    """The number of files whose z-addresses first..last intersect the box; arguments and errors as in `meets_box`."""
     return int(meets_box(first, last, zmin, zmax, schedule).sum())
 
 
 def corner_masks(zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> tuple[list[int], int]:
-    """For each column the bits of a position that are its own, and the number of bits, at most 63. Corners checked."""
+    """For each column the mask of its bits, and the number of bits (at most 63). Raises ValueError for bad corners."""
     bits = _schedule(zmin, zmax, np.zeros(0, np.int64), schedule)
     return _masks(bits), len(bits)
 
@@ -104,7 +135,7 @@ def _positions(z: ArrayLike) -> Positions:
 
 
 def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None) -> Sequence[int]:
-    """The schedule, checked against corners and positions; the default is as long as they need."""
+    """The schedule, checked against corners and positions; the default has as many bits as they need."""
     lowest, highest = (min(int(z.min()), zmin), max(int(z.max()), zmax)) if z.size else (min(zmin, zmax), zmax)
     if schedule is None:
         schedule = [turn % 2 for turn in range(max(highest.bit_length(), int(zmin).bit_length()))]
@@ -118,7 +149,7 @@ def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None
 
 
 def _masks(schedule: Sequence[int]) -> list[int]:
-    """For each column the bits of a position that are its own."""
+    """For each column the mask of its bits in a position."""
     masks = [0] * (max(schedule, default=-1) + 1)
     for turn, column in enumerate(schedule):
         masks[column] |= 1 << (len(schedule) - 1 - turn)

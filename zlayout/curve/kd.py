@@ -1,19 +1,19 @@
 """The default curve, `kd`: split the sample at conditional quantiles until every part is one file.
 
-It is z-order with locally adaptive range ids. Z-order over quantile ranges halves the data on one column after
-the other too, but at quantiles of the whole table: where columns are correlated or skewed its cells hold unequal
-numbers of rows, and cutting the curve by rows then gives files whose bounding boxes overlap. Splitting each part
-at quantiles of that part gives every file its own box and the same number of rows.
+It is z-order with locally adaptive range ids. Z-order over quantile ranges also halves the data on one column after
+the other, but at quantiles of the whole table: where columns are correlated or skewed its cells have unequal numbers
+of rows, and cutting the curve by rows then gives files whose bounding boxes overlap. Splitting each part at quantiles
+of that part gives every file its own box and the same number of rows.
 
 The bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an
 equality query on column i opens N / k_i files. With equal weights the mean is least for k_i = N^(1/d): N^((d-1)/d)
-files. In general the product of the d numbers is at least N^(d-1). Correlated columns go below that.
+files. In general the product of the d numbers is at least N^(d-1). Correlated columns need fewer.
 
 How the column is chosen. With a share p_i of the queries on column i, a part of f files whose extent on column i
 holds a share m_i of the table costs f * sum(p_i * m_i), and cutting column i into k slices divides its term by k:
 so split where p_i * m_i is largest. Without correlation that ends at the b_i = log2(k_i) bits of
-log2(N)/d + log2(p_i) - mean log2(p_j) held within 0..log2(NDV_i), and it adapts where there is correlation, since
-m_i is measured in the part. Range ids play no role here: the thresholds are the sample's own values.
+log2(N)/d + log2(p_i) - mean log2(p_j) limited to 0..log2(NDV_i), and it adapts to correlation, since m_i is measured
+in the part. Range ids are not used: the thresholds are values of the sample.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from zlayout.curve.tree import KdTree
 from zlayout.table.water_filling import fill
 
 Int64 = NDArray[np.int64]
-# A split is good enough when both sides' rows a file are within this factor (natural logarithm) of the part's own.
-BALANCED = 0.1
-# From so many files on, one more level than a balanced tree needs is worth its cost to every row: it lets slices be
-# counted exactly (ten of a thousand, not eight or sixteen): 1.00 instead of 1.035 times the floor at d=3, N=1000.
-EXTRA_LEVEL_FROM = 256
+# A split is accepted if the rows per file of both sides differ from those of the part by at most this factor (as a
+# natural logarithm).
+MAX_IMBALANCE = 0.1
+# Above this number of files, one level more than a balanced tree needs is worth its cost per row: the number of slices
+# is then exact (ten of a thousand, not eight or sixteen): 1.00 instead of 1.035 times the floor at d=3, N=1000.
+MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows still to be split. pieces: files to make of them, or leaves where `file` is already given.
+    """Rows to be split. pieces: the number of files to make of them, or of leaves if `file` is known.
 
-    levels: how deep the tree may still grow here. parent: the node that leads here (-1: none), from its right or left.
+    levels: how many levels the tree may still grow here. parent: the node that links here (-1: none), from its right
+    or left.
     """
 
     columns: tuple[Int64, ...]
@@ -53,7 +55,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Column and threshold, pieces for the left side, and how unequal the rows a piece would be."""
+    """Column and threshold, pieces for the left side, and how unequal the rows per piece would be."""
 
     column: int
     threshold: int
@@ -63,7 +65,7 @@ class _Split:
 
 @dataclass(slots=True)
 class _Growth:
-    """The tree under construction: columns of the final arrays, as lists."""
+    """The tree under construction: the final arrays as lists."""
 
     nodes: list[list[int]] = field(default_factory=list)  # column, threshold, left, right
     leaf_file: list[int] = field(default_factory=list)
@@ -109,18 +111,22 @@ class _Growth:
 def build_kd(
     ordinals: Sequence[Int64], weights: Sequence[float], n_files: int, noise: bool, depth_within: int = 0
 ) -> KdTree:
-    """The tree for a sample, the same for any order of its rows.
+    """The kd tree of a sample, independent of the order of its rows, in O(n * columns * log n_files).
 
-    ordinals: int64[n] for each column, dense ranks, -1 for null. weights: > 0, how often queries filter on the column.
-    n_files: how many files to make; fewer come out when a key larger than two files must stay whole (noise False)
-    or there are fewer distinct keys. depth_within: levels by which each file is split further into leaves, so that
-    rows sorted by leaf follow the curve inside the file. Time O(n * columns * log n_files).
+    Args:
+        ordinals: int64[n] for each column, dense ranks, -1 for null.
+        weights: of each column, above 0.
+        n_files: the wanted number of files. There are fewer if a key larger than two files must stay in one file
+            (noise False), or if there are fewer distinct keys.
+        noise: distribute the rows of a key larger than two files over several files.
+        depth_within: levels by which each file is split further into leaves, so that rows sorted by leaf follow the
+            curve inside the file.
     """
     columns = tuple(np.ascontiguousarray(c, np.int64) for c in ordinals)
     n_files = max(1, min(n_files, len(columns[0])))
     large = 2 * len(columns[0]) / n_files
     cumulative = [_cumulative(c) for c in columns]
-    levels = _levels(n_files) + (n_files > EXTRA_LEVEL_FROM)
+    levels = _levels(n_files) + (n_files > MIN_FILES_FOR_EXTRA_LEVEL)
     tree = _Growth()
     stack = [_Part(columns, n_files, levels, -1, False)]
     while stack:
@@ -158,7 +164,7 @@ def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
 
 
 def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
-    """Right, then left: the left one is then taken first from the stack, which numbers the leaves in order."""
+    """Right, then left: the left one is then popped first from the stack, which numbers the leaves in order."""
     goes_left = part.columns[split.column] < split.threshold
     return [
         _Part(tuple(c[side] for c in part.columns), pieces, part.levels - 1, node, is_right, part.file)
@@ -170,7 +176,7 @@ def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
 
 
 def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) -> _Split | None:
-    """The balanced split of the column that gains most, else the best balanced of all; None for a single key."""
+    """The split of the column with the largest gain that is balanced, else the best balanced one; None for one key."""
     extents = [(int(c.min()), int(c.max())) for c in part.columns]
     costs = {
         i: log2(weights[i] * float(cumulative[i][high + 2] - cumulative[i][low + 1]) / float(cumulative[i][-1]))
@@ -184,10 +190,10 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
     filled = fill(np.array([log2(part.pieces)]), np.array(list(costs.values())), np.array([caps]))
     bits = dict(zip(costs, filled[0].tolist(), strict=True))
     best: _Split | None = None
-    # costs within a hundredth of a bit count as equal, so that chance in the sample does not pick the column
+    # costs within a hundredth of a bit count as equal, so that sampling noise does not decide
     for i in sorted(costs, key=lambda i: (-round(costs[i], 2), i)):
         split = _split(part, i, _wanted_left(part.pieces, part.levels, 2.0 ** bits[i]))
-        if split.imbalance <= BALANCED:
+        if split.imbalance <= MAX_IMBALANCE:
             return split
         if best is None or split.imbalance < best.imbalance:
             best = split
@@ -195,7 +201,7 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
 
 
 def _wanted_left(pieces: int, levels: int, slices: float) -> int:
-    """How many pieces the left side should get so that the column can be cut into `slices` equal slices."""
+    """The number of pieces for the left side so that the column can be cut into `slices` equal slices."""
     whole = max(2, round(slices))
     left = round(pieces * (whole // 2) / whole)
     most = 1 << (max(levels, _levels(pieces)) - 1)
@@ -203,7 +209,7 @@ def _wanted_left(pieces: int, levels: int, slices: float) -> int:
 
 
 def _split(part: _Part, column: int, wanted: int) -> _Split:
-    """The cut of this (not constant) column that is nearest to the wanted share, with pieces by the real shares."""
+    """The cut of a column that is not constant nearest to the wanted share, with pieces by the actual shares."""
     values, pieces = part.columns[column], part.pieces
     n = len(values)
     rank = min(max(round(n * wanted / pieces), 1), n - 1)
@@ -224,12 +230,12 @@ def _levels(pieces: int) -> int:
 
 
 def _cumulative(values: Int64) -> Int64:
-    """int64[distinct + 2]: at k + 1 the number of rows whose ordinal is below k; nulls (-1) come first."""
+    """int64[distinct + 2]: at k + 1 the number of rows whose ordinal is below k; nulls (-1) are first."""
     return np.concatenate(([0], np.cumsum(np.bincount(values + 1, minlength=1)))).astype(np.int64)
 
 
 def _box(columns: Sequence[Int64]) -> tuple[list[int], list[int]]:
-    """Lowest and highest ordinal of each column, nulls left out (low 0 and high -1 where nothing else is there)."""
+    """Lowest and highest ordinal of each column without nulls (low 0 and high -1 if there are only nulls)."""
     low, high = [], []
     for values in columns:
         known = values[values >= 0] if len(values) and values.min() < 0 else values

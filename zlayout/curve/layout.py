@@ -1,4 +1,4 @@
-"""One front for all curves: a sample of the key columns in, a `FileMap` from keys to files out."""
+"""The one entry point for all curves: from a sample of the key columns to a `FileMap` from keys to files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
 from zlayout.spec.model import CURVES
 
 # scale() shifts an id by the width, and both together must stay within an int64
-MOST_BITS_A_COLUMN = 31
+MAX_BITS_PER_COLUMN = 31
 
 
 @dataclass(frozen=True, slots=True)
 class FileMap:
-    """How a row's keys go to a file. For every curve:
+    """The function from the keys of a row to its file. For every curve:
 
     1. per column, the range id: the number of `boundaries[column]` (sorted, unique, no nulls) that are <= the key in
        the order of `zlayout.curve.order`; 0 for null;
@@ -31,7 +31,7 @@ class FileMap:
     Rows of one file sorted by (leaf, columns) follow the curve inside the file.
 
     Equally: a row goes left when its key is null or below boundaries[column][threshold - 1].
-    bits: bits a column on the grid of zorder, hilbert or linear, empty for kd and for one column.
+    bits: bits per column on the grid of zorder, hilbert or linear, empty for kd and for one column.
     touched: see `predict_touched`.
     """
 
@@ -52,9 +52,9 @@ class FileMap:
         return locate(self.tree, [ordinals_among(edges, keys[name]) + 1 for name, edges in bounds])
 
     def locate(self, keys: Mapping[str, pa.Array | pa.ChunkedArray], row_hash: Int64 | None = None) -> Int32:
-        """int32[n]: the file of each row, the reference for what Spark does.
+        """int32[n]: the file of each row; the reference for the placement by Spark.
 
-        row_hash: int64[n], used where a key is spread over several files; without it the first of them is given.
+        row_hash: int64[n], used where a key is spread over several files; None for the first of these files.
         """
         leaf = self.leaves(keys)
         file = self.tree.file[leaf]
@@ -63,7 +63,7 @@ class FileMap:
         return (file + row_hash % self.tree.spread[leaf]).astype(np.int32)
 
     def predict_touched(self) -> dict[str, float]:
-        """For each column the number of files whose range holds a value drawn from the sample (nulls left out)."""
+        """By column, the expected number of files whose range contains a value drawn from the sample, without nulls."""
         return dict(zip(self.columns, self.touched, strict=True))
 
 
@@ -76,13 +76,20 @@ def build(
     noise: bool,
     depth_within: int = 0,
 ) -> FileMap:
-    """The file map of a sample, the same for any order of its rows.
+    """The file map of a sample, independent of the order of its rows.
 
-    sample: the key columns in the order of the spec, one array each, all of length n (0 gives a map to one file).
-    weights: missing columns have 1. `kd` and `zorder` use them; `hilbert` and `linear` cannot. range_ids: ranges a
-    column for zorder and hilbert; kd needs none, linear sorts by the values. n_files: how many files are wanted (see
-    `FileMap.files` for how many there are). depth_within: each file becomes up to 2**depth_within leaves.
-    Raises TableError ZL109 for a column type without an order, ValueError for an unknown curve.
+    Args:
+        sample: the key columns in the order of the spec, one array each, all of length n; 0 gives a map to one file.
+        weights: by column, 1 for missing columns. `kd` and `zorder` use them; `hilbert` and `linear` cannot.
+        curve: `kd`, `zorder`, `hilbert` or `linear`.
+        range_ids: ranges per column for zorder and hilbert; kd and linear use the values of the sample.
+        n_files: the wanted number of files; `FileMap.files` is the actual number.
+        noise: distribute the rows of a key larger than two files over several files.
+        depth_within: each file becomes up to 2**depth_within leaves.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
+        ValueError: for an unknown curve.
     """
     ranked = [rank(values) for values in sample.values()]
     ordinals = [r.ordinals for r in ranked]
@@ -91,7 +98,7 @@ def build(
         raise ValueError(f"expected one of {', '.join(CURVES)}, found {curve!r}")
     bits: tuple[int, ...] = ()
     if curve == "kd" or len(ranked) == 1:
-        # every curve over one column is that column's order, and kd cuts it with the fewest comparisons
+        # every curve over one column is the order of that column, and kd cuts it with the fewest comparisons
         tree = build_kd(ordinals, shares, n_files, noise, depth_within)
     else:
         line, grid = _grid(curve, ranked, shares, range_ids)
@@ -114,7 +121,7 @@ class _Axis:
         return scale(to_range_ids(ordinals, self.boundaries), len(self.boundaries) + 1, self.width)
 
     def thresholds(self) -> Int64:
-        """int64[2**width + 1]: the lowest ordinal at each coordinate or above; past the last range the last one's."""
+        """int64[2**width + 1]: the lowest ordinal at each coordinate or above; after the last range its own."""
         ranges = len(self.boundaries) + 1
         starts = np.concatenate(([NULL], self.boundaries))
         first = np.searchsorted(scale(np.arange(ranges), ranges, self.width), np.arange((1 << self.width) + 1))
@@ -135,11 +142,11 @@ def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_
 
 
 def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
-    """Sort by the columns in turn. All sample values are told apart while 63 bits last, the first column's first."""
+    """Sort by the columns in turn. Sample values are distinguished as far as 63 bits suffice, first column first."""
     grid: list[_Axis] = []
     left = LONG_BITS
     for r in ranked:
-        width = min(len(r.distinct).bit_length(), left, MOST_BITS_A_COLUMN)
+        width = min(len(r.distinct).bit_length(), left, MAX_BITS_PER_COLUMN)
         grid.append(_Axis(np.arange(len(r.distinct), dtype=np.int64), width))
         left -= width
     schedule = tuple(c for c, axis in enumerate(grid) for _ in range(axis.width))
@@ -156,7 +163,7 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
 
 
 def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
-    """The boundaries that some node uses, and the tree with thresholds turned into range ids among them."""
+    """The boundaries that nodes use, and the tree with thresholds converted to range ids among them."""
     threshold = np.zeros_like(tree.threshold)
     boundaries: list[pa.Array] = []
     for column, values in enumerate(distinct):

@@ -1,4 +1,4 @@
-"""Range ids: a column value's rank among quantile ranges of a sample, with every boundary at a distinct value."""
+"""Range ids: the rank of a column value among quantile ranges of a sample, with every boundary at a distinct value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ Int64 = NDArray[np.int64]
 def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
     """Cut `total` sorted rows into at most `parts` runs of nearly equal length, never inside a run of equal values.
 
-    starts: int64[k], the row at which each distinct value begins (ascending, the first is 0). Returns int64[<= parts],
-    indexes into `starts` where a part begins, strictly ascending, the first 0. Each wanted cut goes to the nearest
-    start, the lower of two equally near; a value longer than a part therefore gets a cut on both sides.
+    Each wanted cut moves to the nearest start of a value, the lower of two equally near ones; a value longer than a
+    part therefore gets a cut on both sides.
+
+    Args:
+        starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
+        total: the number of rows.
+        parts: the wanted number of runs.
+
+    Returns:
+        int64[<= parts]: indices into `starts` where a run begins, strictly ascending, the first 0.
     """
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
@@ -24,10 +31,10 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
 
 
 def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
-    """int64[<= range_ids - 1], ascending: the ordinals at which range 1, 2, ... begin.
+    """int64[<= range_ids - 1], ascending: the ordinals at which ranges 1, 2, ... begin.
 
-    ordinals: int64[n] of one column, -1 for null (a value like any other here). A column with at most `range_ids`
-    distinct values gets one range for each of them.
+    ordinals: int64[n] of one column, -1 for null, which counts as a value. A column with at most `range_ids` distinct
+    values has one range per value.
     """
     counts = np.bincount(ordinals + 1)
     present = np.flatnonzero(counts)
@@ -42,10 +49,10 @@ def to_range_ids(ordinals: Int64, boundaries: Int64) -> Int64:
 
 
 def scale(ids: Int64, count: int, width: int) -> Int64:
-    """Spread ids 0..count-1 evenly over 0..2**width-1, keeping their order.
+    """Spread ids 0..count-1 evenly over 0..2**width-1 in the same order. width: at most 31.
 
-    A column with 7 values then decides the highest bits of its 10-bit coordinate, not the lowest three, which an
-    interleaving would put last. Where count > 2**width neighbours share a coordinate. width is at most 31.
+    A column with 7 values then determines the highest bits of its 10-bit coordinate, not the lowest three, which an
+    interleaving would place last. If count > 2**width, neighbours share a coordinate.
     """
     scaled: Int64 = (ids << width) // max(count, 1)
     return scaled

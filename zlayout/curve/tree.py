@@ -1,4 +1,4 @@
-"""A k-d tree from keys to files: the one form in which every curve says which row goes to which file."""
+"""A kd tree from keys to files: the form in which every curve determines which row goes to which file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ Int32 = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class KdTree:
-    """Nodes compare one column with one threshold; leaves lead to files.
+    """Nodes compare one column with one threshold; leaves belong to files.
 
-    column: int32[nodes]. threshold: int64[nodes], an ordinal of that column; a row goes left when its ordinal is
-    below it, so null (-1) always goes left. left, right: int32[nodes], a later node, or ~leaf where negative. Node 0
-    is the root; a tree without nodes is the single leaf 0. Several cells of a z-order or Hilbert curve may lead to
-    the same leaf. Leaves are numbered along the curve: neighbours are near, and the leaves of one file are adjacent.
+    column: int32[nodes]. threshold: int64[nodes], an ordinal of that column; a row goes left if its ordinal is
+    below it, so that null (-1) always goes left. left, right: int32[nodes], a later node, or ~leaf if negative. Node 0
+    is the root; a tree without nodes is the single leaf 0. Several cells of a z-order or Hilbert curve may share a
+    leaf. Leaves are numbered along the curve: neighbours are near, and the leaves of one file are adjacent.
 
-    file: int32[leaves], the leaf's (first) file. spread: int32[leaves], over how many files from there on the rows
-    of the leaf are spread by a hash of the row; 1 unless one key is larger than two files and noise is on.
+    file: int32[leaves], the (first) file of the leaf. spread: int32[leaves], the number of files, from that file on,
+    over which the rows of the leaf are distributed by a hash of the row; 1 unless one key is larger than two files and
+    noise is on.
 
-    What the sample had in each file, for predictions: rows: float64[files]; low, high: int64[files, columns], the
-    ordinals' bounding box without nulls (low > high where all are null). oversized: int32[k], files that hold
-    one indivisible key larger than two files.
+    For predictions, from the sample: rows: float64[files]; low, high: int64[files, columns], the bounding box of the
+    ordinals without nulls (low > high if all are null). oversized: int32[k], files with one indivisible key larger
+    than two files.
     """
 
     column: Int32
@@ -46,7 +47,7 @@ class KdTree:
 
     @property
     def depth(self) -> int:
-        """The number of comparisons on the longest way from the root to a leaf."""
+        """The number of comparisons on the longest path from the root to a leaf."""
         level, depth = np.zeros(min(1, len(self.column)), np.int32), 0
         while len(level):
             children = np.concatenate((self.left[level], self.right[level]))

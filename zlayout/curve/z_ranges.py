@@ -1,4 +1,8 @@
-"""The z-ranges of a query box: what a key-value store or an external index scans instead of the whole table."""
+"""The z-ranges of a query box: the intervals that a key-value store or an external index scans.
+
+The decomposition into cells of the z-order curve is that of J. A. Orenstein and T. H. Merrett, "A class of data
+structures for associative searching", PODS 1984.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,18 @@ from zlayout.curve.jump import Bool, Int64, corner_masks
 
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """Disjoint closed ranges in order; `is_cell` marks cells of the current size that lie partly in the box."""
+    """Disjoint closed ranges in order. is_cell: grid cells of the current size that are partly in the box."""
 
     first: Int64
     last: Int64
     is_cell: Bool
 
     def gaps(self) -> Int64:
-        """int64[n - 1]: positions between neighbours."""
+        """int64[n - 1]: the number of positions between neighbours."""
         return self.first[1:] - self.last[:-1] - 1
 
     def join(self, over: Bool) -> _Segments:
-        """Neighbours joined where `over`, bool[n - 1], says so."""
+        """Join neighbours where `over`, bool[n - 1], is true."""
         starts = np.flatnonzero(np.append(True, ~over))
         ends = np.append(starts[1:], len(self.first)) - 1
         return _Segments(self.first[starts], self.last[ends], self.is_cell[starts])
@@ -32,15 +36,26 @@ class _Segments:
 def z_ranges(
     zmin: int, zmax: int, schedule: Sequence[int] | None = None, limit: int | None = None
 ) -> tuple[Int64, Int64]:
-    """The closed ranges first..last of positions that together are the box, as few as there can be, ascending.
+    """The smallest set of closed ranges of z-addresses that covers a query box.
 
-    zmin, zmax, schedule: as in `zlayout.curve.jump`, at most 63 bits. Returns int64[k] twice. Without a limit nothing
-    but the box is in the ranges, and their number grows with its surface: a box of 2**20 by 2**20 cells may need a
-    million. With `limit` (1 or more) there are at most that many and the smallest gaps are in them too, of equal ones
-    the later first; no cover with so few ranges holds fewer positions. Raises ValueError.
+    Without a limit the ranges contain exactly the box, and their number grows with its surface: a box of 2**20 by 2**20
+    cells may need a million. With a limit, the smallest gaps (of equal ones the later) are included as well; no cover
+    by so few ranges contains fewer z-addresses.
 
-    Cells are halved from the top, those inside the box are done, those outside are dropped. With a limit, cells whose
-    gaps cannot be among the largest are not halved further, so that the work follows the limit and not the surface.
+    Cells are halved from the top; those inside the box are finished, those outside are dropped. With a limit, cells
+    whose gaps cannot be among the largest are not halved further, so that the work depends on the limit and not on the
+    surface.
+
+    Args:
+        zmin, zmax: the z-addresses of the lowest and the highest corner of the box, inclusive, at most 63 bits.
+        schedule: the column of each bit from the top; None for two columns in turn.
+        limit: the maximum number of ranges, at least 1; None for as many as needed.
+
+    Returns:
+        int64[k] twice, ascending: the first and the last z-address of each range.
+
+    Raises:
+        ValueError: for a limit below 1, a corner outside the schedule, or a zmin above zmax in some column.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"expected a limit of at least 1, found {limit}")
@@ -59,12 +74,12 @@ def z_ranges(
         found = _halve(found, bit)
     if limit is not None:
         found = found.join(_smallest(found.gaps(), len(found.first) - limit))
-    # only the outermost cells may have been left whole past the corners
+    # only the outermost cells may still extend beyond the corners
     return np.maximum(found.first, zmin), np.minimum(found.last, zmax)
 
 
 def _settle(found: _Segments, zmin: int, zmax: int, masks: Sequence[int]) -> _Segments:
-    """Cells outside the box dropped, cells inside no longer marked."""
+    """Drop cells outside the box, and unmark cells inside it."""
     outside, inside = np.zeros(len(found.first), np.bool_), np.ones(len(found.first), np.bool_)
     for mask in masks:
         low, high = found.first & mask, found.last & mask
@@ -75,7 +90,7 @@ def _settle(found: _Segments, zmin: int, zmax: int, masks: Sequence[int]) -> _Se
 
 
 def _halve(found: _Segments, bit: int) -> _Segments:
-    """Each marked cell of 2**bit positions as two."""
+    """Halve each marked cell of 2**bit positions."""
     copies = np.where(found.is_cell, 2, 1)
     is_cell = np.repeat(found.is_cell, copies)
     first, last = np.repeat(found.first, copies), np.repeat(found.last, copies)
@@ -86,10 +101,10 @@ def _halve(found: _Segments, bit: int) -> _Segments:
 
 
 def _drop_small_gaps(found: _Segments, limit: int, size: int) -> _Segments:
-    """Give up cells and gaps that cannot matter: limit - 1 gaps are already larger than these can become.
+    """Drop cells and gaps that cannot matter: limit - 1 gaps are already larger than these can become.
 
-    A gap grows by less than one cell at each end, a gap inside a cell is smaller than the cell, and a cell that lies
-    partly in the box never empties.
+    A gap grows by less than one cell at each end, a gap inside a cell is smaller than the cell, and a cell that is
+    partly in the box never becomes empty.
     """
     gaps = found.gaps()
     if len(gaps) < limit:
@@ -104,7 +119,7 @@ def _drop_small_gaps(found: _Segments, limit: int, size: int) -> _Segments:
 
 
 def _smallest(gaps: Int64, count: int) -> Bool:
-    """bool[n]: the `count` smallest gaps, of equal ones the later."""
+    """bool[n]: the `count` smallest gaps; of equal ones the later."""
     chosen = np.zeros(len(gaps), np.bool_)
     if count > 0:
         chosen[len(gaps) - 1 - np.argsort(gaps[::-1], kind="stable")[:count]] = True

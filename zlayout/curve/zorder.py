@@ -1,4 +1,4 @@
-"""Z-order: the bits of several columns interleaved (Morton 1966), and `linear`, which is another order of the bits."""
+"""Z-order: the interleaved bits of several columns (Morton 1966). `linear` is another order of the same bits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LONG_BITS = 63
 
 
 def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -> tuple[int, ...]:
-    """Which column each bit of the position comes from, the most significant first.
+    """The column of each bit of a position, the most significant bit first.
 
-    Columns take turns in the order given; a column of weight 2**k is k bits ahead of one of weight 1.
+    Columns take turns in the given order; a column of weight 2**k is k bits ahead of one of weight 1.
     """
     lead = [float(np.log2(w)) for w in weights] if weights is not None else [0.0] * len(widths)
     left = list(widths)
@@ -30,10 +30,15 @@ def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -
 
 
 def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> UInt64:
-    """uint64[n, words]: positions of any length, to be compared word by word, the most significant word first.
+    """Positions of any length, compared word by word, the most significant word first.
 
-    coordinates: int64[n] for each column, 0..2**width-1. schedule: the column of each bit, from the top. The
-    position is aligned to the low end: its last bit is bit 0 of the last word.
+    Args:
+        coordinates: int64[n] for each column, 0..2**width-1.
+        widths: bits of each column.
+        schedule: the column of each bit, from the top.
+
+    Returns:
+        uint64[n, words]; the last bit of a position is bit 0 of the last word.
     """
     total = len(schedule)
     words = np.zeros((len(coordinates[0]), max(1, -(-total // WORD))), dtype=np.uint64)
@@ -47,14 +52,14 @@ def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedu
 
 
 def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> Int64:
-    """int64[n]: positions of at most 63 bits, arguments as in `interleave_words`. Raises ValueError beyond that."""
+    """int64[n]: positions of at most 63 bits, arguments as in `interleave_words`. Raises ValueError for more bits."""
     if len(schedule) > LONG_BITS:
         raise ValueError(f"expected at most {LONG_BITS} bits, found {len(schedule)}")
     return interleave_words(coordinates, widths, schedule)[:, 0].astype(np.int64)
 
 
 def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int]) -> tuple[Int64, ...]:
-    """The coordinates, int64[n] for each column, of positions made by `interleave` with the same arguments."""
+    """The inverse of `interleave` with the same arguments: coordinates, int64[n] for each column."""
     coordinates = [np.zeros(len(positions), np.int64) for _ in widths]
     for turn, column in enumerate(schedule):
         bit = (positions >> (len(schedule) - 1 - turn)) & 1
@@ -63,5 +68,5 @@ def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int
 
 
 def width_that_fits(columns: int, wanted: int) -> int:
-    """Bits a column: `wanted`, or fewer where that many columns would not fit 63 bits together."""
+    """Bits per column: `wanted`, or fewer if the columns would not fit into 63 bits together."""
     return max(1, min(wanted, LONG_BITS // columns))

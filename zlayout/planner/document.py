@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Location, Refused, SpecError
-from zlayout.message_text import described, escaped
+from zlayout.message_text import describe_value, escape_unprintable
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import TableResult
@@ -220,8 +220,8 @@ def _values(text: str, path: str) -> dict[str, Any]:
     if type(found) is not int or found != FORMAT_VERSION:
         writer = document.get("zlayout_version")
         by = f", written by zlayout {writer:.40}" if isinstance(writer, str) else ""
-        message = f"expected plan format {FORMAT_VERSION}, found {described(found)}{by}"
-        raise Refused.of("ZL206", escaped(message), hint="run `zlayout plan` again", location=Location(path))
+        message = f"expected plan format {FORMAT_VERSION}, found {describe_value(found)}{by}"
+        raise Refused.of("ZL206", escape_unprintable(message), hint="run `zlayout plan` again", location=Location(path))
     return document
 
 
@@ -236,7 +236,7 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _invalid(reason: str, path: str) -> SpecError:
-    error = SpecError.of("ZL041", f"not a plan file: {escaped(reason)}", hint=HINT, location=Location(path))
+    error = SpecError.of("ZL041", f"not a plan file: {escape_unprintable(reason)}", hint=HINT, location=Location(path))
     assert isinstance(error, SpecError)
     return error
 
@@ -247,7 +247,7 @@ def _first_error(error: ValidationError) -> str:
     place = ".".join(str(part)[:60] for part in first["loc"])
     expected = _EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
     if first["type"] not in ("missing", "unexpected_keyword_argument"):
-        expected += f", found {described(first['input'])}"
+        expected += f", found {describe_value(first['input'])}"
     return f"{place or 'the document'}: expected {expected}"
 
 

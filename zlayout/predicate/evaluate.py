@@ -15,7 +15,7 @@ from zlayout.predicate.coercion import aligned, coerce, depends_on_type
 from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range, fact
 from zlayout.predicate.membership import membership
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, Value, columns
-from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes, all_of, any_of, meet, negated
+from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
 from zlayout.table.partition import Partition, PartitionField
 
 # About one partition: facts by source column.
@@ -56,13 +56,13 @@ def _facts(fields: Sequence[PartitionField], values: Sequence[Any], dates: Colle
     return found
 
 
-def _answer(outcomes: Outcomes) -> bool | None:
+def _answer(outcomes: TruthValues) -> bool | None:
     if True not in outcomes:
         return False
     return True if outcomes == TRUE else None
 
 
-def _test(predicate: Predicate) -> Callable[[Facts], Outcomes]:
+def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
     """A function from the facts about a partition to the possible outcomes of the predicate."""
     match predicate:
         case And(operands):
@@ -79,18 +79,18 @@ def _test(predicate: Predicate) -> Callable[[Facts], Outcomes]:
             # also evaluated without facts, since no value is in an empty list
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
-            return lambda facts: meet(map(_null_outcomes, facts.get(column, ()))) & EITHER
+            return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER
         case Compare(column, operator, value):
             return lambda facts: meet(_compared(f, operator, value) for f in facts.get(column, ()))
 
 
-def _null_outcomes(fact: Fact) -> Outcomes:
+def _null_values(fact: Fact) -> TruthValues:
     if fact is None:
         return EITHER
     return TRUE if isinstance(fact, Null) else FALSE
 
 
-def _compared(fact: Fact, operator: Operator, literal: Value) -> Outcomes:
+def _compared(fact: Fact, operator: Operator, literal: Value) -> TruthValues:
     match fact:
         case None:
             return ANY
@@ -107,7 +107,7 @@ def _compared(fact: Fact, operator: Operator, literal: Value) -> Outcomes:
             return _compared_range(*aligned(low, high, value), is_open, operator)
 
 
-def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> Outcomes:
+def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Operator) -> TruthValues:
     below = high <= value if is_open else high < value
     match operator:
         case "=":
@@ -126,7 +126,7 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
             return negated(_compared_range(low, high, value, is_open, "<"))
 
 
-def _compared_prefix(text: str, operator: Operator, literal: Value) -> Outcomes:
+def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
     """Values that start with `text` compared with a literal: one that starts so too may equal any, others none."""
     if not isinstance(literal, str):
         return EITHER

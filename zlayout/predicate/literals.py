@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.predicate.model import Value
 
 MAX_DECIMAL_DIGITS = 38
@@ -57,13 +57,14 @@ def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
     try:
         value = kind(text)
     except (ValueError, InvalidOperation):
-        raise RejectedError("ZL032", f"expected a number, found {quoted(text)}") from None
+        raise RejectedError("ZL032", f"expected a number, found {quote_value(text)}") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise RejectedError("ZL032", f"the number {quoted(text)} is too large")
+        raise RejectedError("ZL032", f"the number {quote_value(text)} is too large")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         value = Decimal(value)
     if isinstance(value, Decimal) and (_is_long(value) or len(format(value, "f")) > MAX_DECIMAL_DIGITS + 2):
-        raise RejectedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, found the number {quoted(text)}")
+        found = f"found the number {quote_value(text)}"
+        raise RejectedError("ZL032", f"expected at most {MAX_DECIMAL_DIGITS} digits, {found}")
     return value
 
 
@@ -79,7 +80,7 @@ def day(text: str) -> date:
             return date.fromisoformat(text)
     except ValueError:
         pass
-    raise RejectedError("ZL032", f"expected a date like '2026-01-31', found {quoted(text)}")
+    raise RejectedError("ZL032", f"expected a date like '2026-01-31', found {quote_value(text)}")
 
 
 def instant(text: str) -> datetime:
@@ -94,7 +95,7 @@ def instant(text: str) -> datetime:
             return datetime.fromisoformat(text + " 00:00:00")
     except (ValueError, OverflowError):
         pass
-    raise RejectedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quoted(text)}")
+    raise RejectedError("ZL032", f"expected a timestamp like '2026-01-31 23:59:59', found {quote_value(text)}")
 
 
 def instant_or_none(text: str) -> datetime | None:

@@ -11,7 +11,7 @@ from typing import Any
 from zlayout.predicate.coercion import coerce, depends_on_type, instant_of
 from zlayout.predicate.facts import Fact, NotNull, Null, Prefix, Range
 from zlayout.predicate.model import Value
-from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes
+from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class _Ordered:
     unknown: bool
 
 
-def membership(values: Sequence[Value]) -> Callable[[Fact], Outcomes]:
+def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
     """A function from a fact about the column to the possible outcomes of `column IN (values)`, an OR of equalities."""
     ordered: dict[tuple[type, bool], _Ordered] = {}
 
-    def outcomes(fact: Fact) -> Outcomes:
+    def outcomes(fact: Fact) -> TruthValues:
         if not values:
             return FALSE
         match fact:
@@ -69,7 +69,7 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
     return _Ordered(tuple(sorted(exact)), tuple(sorted(doubles)), unknown)
 
 
-def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> Outcomes:
+def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
     found = []
     if ordered.exact:
         found.append(_look_up(ordered.exact, _comparable(low), _comparable(high), is_open))
@@ -78,13 +78,13 @@ def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> Outcomes:
     return TRUE if TRUE in found else EITHER if ordered.unknown or EITHER in found else FALSE
 
 
-def _look_up(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> Outcomes:
+def _look_up(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> TruthValues:
     at = bisect_left(ascending, low)
     inside = at < len(ascending) and (ascending[at] < high if is_open else ascending[at] <= high)
     return FALSE if not inside else TRUE if low == high else EITHER
 
 
-def _among_texts(ordered: _Ordered, prefix: str) -> Outcomes:
+def _among_texts(ordered: _Ordered, prefix: str) -> TruthValues:
     at = bisect_left(ordered.exact, prefix)
     inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
     return EITHER if inside or ordered.unknown else FALSE

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.predicate.literals import RejectedError, literal
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
 from zlayout.sql_text import quoted_name
@@ -94,7 +94,7 @@ def _screen(text: str, tokens: list[Token]) -> None:
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
     if escape:
-        raise RejectedError("ZL032", f"the escape {quoted(escape)} is not allowed", r"allowed: \\ \' \n \r \t")
+        raise RejectedError("ZL032", f"the escape {quote_value(escape)} is not allowed", r"allowed: \\ \' \n \r \t")
     depth = prefixes = 0
     for index, token in enumerate(tokens):
         name = token.token_type.name

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.predicate.literals import RejectedError, day, instant, number
 from zlayout.predicate.model import And, Not, Or, Predicate, Value, conjunction
 from zlayout.predicate.sql_tree import (
@@ -58,7 +58,7 @@ class _WhereRules:
             if type(part) is not exp.Identifier:
                 raise self.rejection(part)
             if not part.name or "." in part.name or not part.name.isprintable():
-                raise _not_allowed(f"the column name {quoted(part.name)}", "a nested column is a.b")
+                raise _not_allowed(f"the column name {quote_value(part.name)}", "a nested column is a.b")
         return ".".join(part.name for part in parts)
 
     def value(self, node: exp.Expr) -> Value:
@@ -77,13 +77,13 @@ class _WhereRules:
             return _typed(node)
         if type(node) is exp.Column:
             hint = "compare a column with a literal; text goes in '...'"
-            raise _not_allowed(f"the column {quoted(node.name)} as a value", hint)
+            raise _not_allowed(f"the column {quote_value(node.name)} as a value", hint)
         raise self.rejection(node)
 
     def rejection(self, node: exp.Expr) -> RejectedError:
         if type(node) is exp.Column:
             return RejectedError(
-                "ZL030", f"expected a condition, found the column {quoted(node.name)}", "write c = true"
+                "ZL030", f"expected a condition, found the column {quote_value(node.name)}", "write c = true"
             )
         if type(node) in COMPARISONS:
             return _not_allowed("a comparison of two columns", "compare a column with a literal")
@@ -92,7 +92,7 @@ class _WhereRules:
                 return RejectedError("ZL030", "IN needs at least one value")
             return _not_allowed("a subquery" if others[0] == "query" else f"IN {others[0].upper()}")
         if isinstance(node, exp.Anonymous):
-            return _not_allowed(f"the function {quoted(str(node.this))[1:-1]}()")
+            return _not_allowed(f"the function {quote_value(str(node.this))[1:-1]}()")
         if isinstance(node, exp.Subquery | exp.Query | exp.Exists):
             return _not_allowed("a subquery")
         if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Binary):

@@ -1,4 +1,4 @@
-"""`catalogs:` of a project: what each type needs, and relative paths made absolute for every reader."""
+"""`catalogs:` of a project: the keys of each catalog type, and relative paths resolved for all readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 
 
 def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for each key that a catalog of this type lacks or does not take."""
+    """ZL029 for keys that are missing or not allowed in a catalog of this type."""
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
     kind = _type(data)
@@ -31,24 +31,27 @@ def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
     keys = types[kind]
     for wanted in keys.required:
         if wanted not in data:
-            yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"type {kind} needs it")
+            yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"type {kind} requires it")
     for other in ("warehouse", "uri", "tables"):
         if other in data and other not in keys.required + keys.optional:
-            yield f"{key}.{other}", Diagnostic("ZL029", f"type {kind} takes no '{other}'", hint="remove it")
+            yield (
+                f"{key}.{other}",
+                Diagnostic("ZL029", f"key '{other}' is not allowed for type {kind}", hint="remove it"),
+            )
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
-        hint = "it is where tables are looked for"
+        hint = "tables are searched there"
         message = f"expected {' or '.join(keys.any_of)} in {key}, found neither"
         yield key, Diagnostic("ZL029", message, hint=hint)
     if kind == "sql" and "uri" in data and _in_memory(data["uri"]):
         hint = "use a file, for example sqlite:///catalog.db"
         yield (
             f"{key}.uri",
-            Diagnostic("ZL029", "expected a catalog that Spark can read too, found one in memory", hint=hint),
+            Diagnostic("ZL029", "expected a catalog that Spark can read, found one in memory", hint=hint),
         )
 
 
 def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) -> CatalogConfig:
-    """The catalog of checked data, with paths resolved against `root` (absolute)."""
+    """The catalog for checked data, with paths resolved against `root` (absolute)."""
     traits, kind = FORMATS[data["format"]].traits, _type(data) or ""
     options: dict[str, Any] = {}
     if "warehouse" in data:
@@ -77,7 +80,7 @@ def _type(data: Mapping[str, Any]) -> str | None:
 
 def _warehouse(value: str, root: Path, scheme: str, kind: str) -> str:
     if kind in ("rest", "glue"):
-        # Often a name and not a place.
+        # Often a name and not a storage location.
         return value
     if _URL.match(value):
         return value

@@ -1,7 +1,7 @@
-"""`${VAR}`, `${VAR:-default}` and `${VAR:?message}` in the identity fields of `zlayout.yaml`, nowhere else.
+"""Environment variables, `${VAR}`, `${VAR:-default}` and `${VAR:?message}`, in the identity fields of `zlayout.yaml`.
 
-Layouts and settings are literal, so that a layout id is the same on every machine. Values never get into messages:
-they may be secrets.
+They are not allowed elsewhere, so that a layout id is the same on every machine. Messages never contain values, which
+may be secrets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.spec.validation import Violation
 from zlayout.spec.yaml import Document
 
@@ -27,8 +27,8 @@ _IDENTITY = (
 
 Path = tuple[str, ...]
 Named = tuple[str, str]
-# A variable that no name calls a secret must look like one.
-LEAST_UNNAMED = 8
+# Characters of a value that is treated as a secret although no name says so.
+MIN_UNNAMED_LENGTH = 8
 
 
 def literal_only(document: Document) -> Iterator[Violation]:
@@ -39,7 +39,7 @@ def literal_only(document: Document) -> Iterator[Violation]:
 
 
 def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
-    """A project's data with its variables replaced once, and ZL017, ZL018, ZL019 for those that cannot be."""
+    """A project's data with its variables replaced once, and ZL017, ZL018, ZL019 for invalid ones."""
     problems: list[Violation] = []
     values: dict[Path, str] = {}
     for path, key, text in _texts(data):
@@ -55,9 +55,9 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
 
 
 def settings(data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Named]:
-    """(name, value) of each text in `values`, which `data` became by `substitute`, and of each variable in it.
+    """(name, value) of each string in `values`, the result of `substitute` for `data`, and of each variable in it.
 
-    What a property or Spark setting takes from a variable alone is named a secret: that is the place for them.
+    The name of a catalog property or Spark configuration value that is nothing but a variable starts with "secret".
     """
     written = {path: text for path, _, text in _texts(data)}
     for path, key, text in _texts(values):
@@ -68,14 +68,14 @@ def settings(data: Mapping[str, Any], values: Mapping[str, Any], environ: Mappin
         raw = written.get(path, "")
         for match in _VARIABLE.finditer(raw):
             yield match["name"], environ.get(match["name"], "")
-            if match[0] == raw and path[-2:-1] in (("properties",), ("conf",)) and len(text) >= LEAST_UNNAMED:
+            if match[0] == raw and path[-2:-1] in (("properties",), ("conf",)) and len(text) >= MIN_UNNAMED_LENGTH:
                 yield f"secret {name}", text
 
 
 def _misplaced(path: Path) -> Diagnostic:
     where = path[-1] if path else "here"
-    hint = "it works in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
-    return Diagnostic("ZL017", f"${{...}} is not allowed in {quoted(where)}", hint=hint)
+    hint = "it is allowed in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+    return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
 
 
 def _is_identity(path: Path) -> bool:
@@ -97,20 +97,20 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
         if how == ":-":
             return str(extra)
         hint = f"set it, or write ${{{name}:-default}}"
-        said = f": {quoted(extra)[1:-1]}" if extra else ""
+        said = f": {quote_value(extra)[1:-1]}" if extra else ""
         problems.append(Diagnostic("ZL018", f"the environment variable {name} is not set{said}", hint=hint))
         return ""
 
     expanded = _VARIABLE.sub(value, text)
     if not expanded and not problems:
-        problems.append(Diagnostic("ZL018", "expected a value, found nothing after replacing ${...}"))
+        problems.append(Diagnostic("ZL018", "expected a value, found an empty string after replacing ${...}"))
     if "\x00" in expanded or "\n" in expanded:
         problems.append(Diagnostic("ZL018", "expected one line of text, found a line break or NUL from ${...}"))
     return expanded, problems
 
 
 def _texts(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str]]:
-    """(path, dotted key, text) of every string; the name of a key comes as a text too, its key ending in NUL."""
+    """(path, dotted key, string) of every string, including the names of keys, whose dotted key ends in NUL."""
     if isinstance(data, str):
         yield path, key, data
     elif isinstance(data, list):

@@ -1,4 +1,4 @@
-"""One validated layout document and the project's defaults to a `LayoutSpec`."""
+"""A `LayoutSpec` from one validated layout document and the project's defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.formats.format import Traits
 from zlayout.formats.registry import FORMATS
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Tolerance, ZorderColumn
@@ -33,10 +33,16 @@ def layout_spec(
     default_marks: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> LayoutSpec:
-    """The spec of a document that fits the schema. Raises SpecError with all that is wrong in it.
+    """The layout spec of a document that conforms to the schema.
 
-    catalogs None: they could not be read, so nothing is said about them. `default_marks` are the places of
-    `defaults:`, by the same keys as in a layout.
+    Args:
+        document: the layout.
+        defaults: `defaults:` of the project.
+        default_marks: the locations of its keys, by the same keys as in a layout.
+        catalogs: by name; None if they could not be read, and so are not checked.
+
+    Raises:
+        SpecError: with every error in the document.
     """
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
@@ -72,7 +78,7 @@ def layout_spec(
 
 
 class _Errors:
-    """Collects; as a context manager it swallows a SpecError and keeps its diagnostics."""
+    """Collects diagnostics; as a context manager it suppresses a SpecError and keeps its diagnostics."""
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -95,7 +101,7 @@ class _Errors:
 
 
 def size_in_bytes(value: str | int) -> int:
-    """`128MiB`, `1GB` or a number of bytes; the schema has checked the form."""
+    """`128MiB`, `1GB` or a number of bytes, whose form the schema has checked."""
     if isinstance(value, int):
         return value
     unit = value.lstrip("0123456789. ")
@@ -135,10 +141,10 @@ def _max_group_size(files: Mapping[str, Any], layout: Layout, places: Mapping[st
 
 
 def _size(files: Mapping[str, Any], key: str, least: int, shown: str, places: Mapping[str, Location]) -> int:
-    """A size in bytes; the schema checks the range of numbers only, and no key against another."""
+    """A size in bytes, limited below by another key or a constant, which the schema cannot check."""
     size = size_in_bytes(files[key])
     if not least <= size <= MAX_SIZE:
-        expected, found = f"expected files.{key} from {shown} to 1024TiB", quoted(str(files[key]))
+        expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))
         raise SpecError.of("ZL013", f"{expected}, found {found}", location=places.get(f"files.{key}"))
     return size
 
@@ -159,9 +165,9 @@ def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] 
         return
     if table.catalog not in catalogs:
         hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
-        yield Diagnostic("ZL021", f"unknown catalog {quoted(table.catalog)}", hint=hint, location=place)
+        yield Diagnostic("ZL021", f"unknown catalog {quote_value(table.catalog)}", hint=hint, location=place)
     elif (traits := FORMATS[catalogs[table.catalog].format].traits).needs_namespace and not table.namespace:
-        found = quoted(document.data["table"])
+        found = quote_value(document.data["table"])
         yield Diagnostic("ZL020", f"expected catalog.namespace.table for {traits.title}, found {found}", location=place)
 
 
@@ -178,7 +184,7 @@ def _repeated(layout: Layout, marks: Mapping[str, Location]) -> Iterator[Diagnos
     for index, name in enumerate(names):
         if name in names[:index]:
             place = marks[f"zorder.columns[{index}]"]
-            message = f"column {quoted(name)} is twice in zorder.columns"
+            message = f"duplicate column {quote_value(name)} in zorder.columns"
             yield Diagnostic("ZL016", message, hint="keep the first one", location=place)
 
 
@@ -189,7 +195,7 @@ def _curve_problems(
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> Iterator[Diagnostic]:
     if layout.engine != "native" or catalogs is None:
-        # Without the project its defaults are not known either.
+        # Without the project its defaults are unknown as well.
         return
     traits = _traits(document, catalogs)
     known = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
@@ -201,7 +207,7 @@ def _curve_problems(
     places = [m[k] for m in (document.marks, default_marks) for k in keys if k in m]
     yield Diagnostic(
         "ZL025",
-        f"engine native{of_format} cannot do curve {layout.curve}",
+        f"engine native{of_format} does not support curve {layout.curve}",
         hint=f"use curve {' or '.join(able)}, or engine zlayout",
         location=places[0] if places else document.location,
     )
@@ -215,10 +221,12 @@ def _partition_keys(document: Document, catalogs: Mapping[str, CatalogConfig] | 
         with errors:
             field = parse_partition_key(text, place)
             if traits and not traits.partition_transforms and field.transform != "identity":
-                message = f"{traits.title} partitions by plain columns, found {quoted(text)}"
+                message = f"expected a column in partition_by of a {traits.title} table, found {quote_value(text)}"
                 hint = "use a generated column, or z-order by the column itself"
                 errors.add(Diagnostic("ZL024", message, hint=hint, location=place))
             elif str(field) in seen:
-                errors.add(Diagnostic("ZL023", f"{quoted(text)} is twice in partition_by", location=place))
+                errors.add(
+                    Diagnostic("ZL023", f"duplicate partition key {quote_value(text)} in partition_by", location=place)
+                )
             seen.add(str(field))
             yield field

@@ -1,4 +1,4 @@
-"""`zlayout.yaml` and the layouts it leads to, as a `Project`; every mistake of all files in one SpecError."""
+"""`zlayout.yaml` and its layout specs as a `Project`; all errors of all files in one SpecError."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, text
 from zlayout.spec.defaults import LAYOUT_PATTERNS
@@ -17,14 +17,14 @@ from zlayout.spec.environment import literal_only, settings, substitute
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.spec.patterns import WILDCARDS, matching
-from zlayout.spec.validation import place, validate
+from zlayout.spec.validation import located, validate
 from zlayout.spec.yaml import Document, read
 
 PROJECT_FILE = "zlayout.yaml"
 
 
 def find_project(start: Path) -> Path:
-    """The nearest folder at or above `start` that holds a zlayout.yaml. Raises SpecError ZL001."""
+    """The nearest folder at or above `start` with a zlayout.yaml. Raises SpecError ZL001."""
     start = Path(os.path.abspath(start))
     for folder in (start, *start.parents):
         if (folder / PROJECT_FILE).is_file():
@@ -32,19 +32,24 @@ def find_project(start: Path) -> Path:
     raise SpecError.of(
         "ZL001",
         f"no {PROJECT_FILE} in {start} or above it",
-        hint="run zlayout init to make one, or go to your project's folder",
+        hint="run zlayout init to create one, or change to the folder of the project",
     )
 
 
 def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
-    """Read the project in a folder (or its zlayout.yaml) and all its layouts, sorted by table name.
+    """Read a project and all its layout specs, sorted by table name.
 
-    Raises SpecError with every mistake that was found in all files, sorted by place.
+    Args:
+        root_or_file: the folder of the project, or its zlayout.yaml.
+        environ: environment variables.
+
+    Raises:
+        SpecError: with all errors of all files, sorted by location.
     """
     path = Path(os.path.abspath(root_or_file))
     path = path / PROJECT_FILE if path.is_dir() else path
     if not path.exists():
-        raise SpecError.of("ZL001", f"no file {shown(path)}", hint="run zlayout init to make one")
+        raise SpecError.of("ZL001", f"file {shown(path)} does not exist", hint="run zlayout init to create one")
     loading = _Loading(path, environ)
     project = loading.project()
     if loading.errors:
@@ -53,17 +58,17 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
 
 def shown(path: Path) -> str:
-    """A path as the user would type it: relative to the working directory if that is in the same project."""
+    """A path as a user would type it: relative to the working directory if that is in the same project."""
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")
     name = relative if up == 0 or up < here.count(os.sep) else str(path)
-    # A name of bytes that are no text could not be written anywhere.
+    # A name whose bytes are not valid text could not be written anywhere.
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 class _Loading:
-    """One run of `load_project`; goes on after errors."""
+    """One run of `load_project`, which continues after errors."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
@@ -84,7 +89,7 @@ class _Loading:
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
-        if not self._is_ours(self.path, "zlayout.yaml and what it links to must be in one folder"):
+        if not self._is_ours(self.path, "zlayout.yaml and the target of its link must be in the same folder"):
             return None, {}
         try:
             document = read(self.path, shown(self.path))
@@ -94,13 +99,13 @@ class _Loading:
         self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
         remember(settings(document.data, data, self.environ))
-        self.errors.extend(place(document, key, diagnostic) for key, diagnostic in problems)
+        self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
 
     def _catalogs(self, document: Document, data: Mapping[str, Any]) -> dict[str, CatalogConfig]:
         catalogs = {}
         for name, entry in data["catalogs"].items():
-            problems = [place(document, key, diagnostic) for key, diagnostic in check_catalog(name, entry)]
+            problems = [located(document, key, diagnostic) for key, diagnostic in check_catalog(name, entry)]
             self.errors.extend(problems)
             catalogs[name] = catalog(name, entry, self.root, document.marks[f"catalogs.{name}"])
         return catalogs
@@ -129,22 +134,24 @@ class _Loading:
                 continue
             first = specs.setdefault(spec.table, spec)
             if first is not spec:
-                message = f"table {quoted(str(spec.table))} already has a layout in {first.location}"
+                message = (
+                    f"duplicate layout for table {quote_value(str(spec.table))} (first defined in {first.location})"
+                )
                 self._error("ZL022", message, spec.location, "keep one of the two")
         return tuple(sorted(specs.values(), key=lambda s: str(s.table)))
 
     def _files(self, pattern: str, at: Location) -> Iterator[Path]:
         if not pattern or os.path.isabs(pattern) or ".." in pattern.split("/") or not pattern.isprintable():
-            message = f"expected a pattern below zlayout.yaml, found {quoted(pattern)}"
+            message = f"expected a pattern below zlayout.yaml, found {quote_value(pattern)}"
             self._error("ZL027", message, at, "use a relative pattern without '..'")
             return
         try:
             found = [p for p in matching(self.root, pattern) if p != self.path]
         except ValueError as error:
-            self._error("ZL027", f"expected a file pattern, found {quoted(pattern)}: {error}", at)
+            self._error("ZL027", f"expected a file pattern, found {quote_value(pattern)}: {error}", at)
             return
         if not found and not any(c in pattern for c in WILDCARDS):
-            self._error("ZL002", f"there is no file {quoted(pattern)}", at)
+            self._error("ZL002", f"file {quote_value(pattern)} does not exist", at)
         yield from found
 
     def _layout(
@@ -155,12 +162,12 @@ class _Loading:
         catalogs: Mapping[str, CatalogConfig] | None,
     ) -> LayoutSpec | None:
         name = shown(path)
-        if not self._is_ours(path, "a layout and what it links to must be in the project's folder"):
+        if not self._is_ours(path, "a layout and the target of its link must be in the folder of the project"):
             return None
         try:
             document = read(path, name)
             problems = [*validate(document, "layout")]
-            problems += [place(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
+            problems += [located(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
             if problems:
                 raise SpecError(*problems)
             return layout_spec(document, defaults, default_marks, catalogs)
@@ -169,9 +176,9 @@ class _Loading:
             return None
 
     def _is_ours(self, path: Path, hint: str) -> bool:
-        """Whether a file is in the project itself, not behind a link that leads out of it; ZL026 if it is not."""
+        """Whether a file is in the project, and not behind a link that points outside it; reports ZL026."""
         if not (inside := _inside(path, self.root)):
-            self._error("ZL026", "the link leads out of the project", Location(shown(path)), hint)
+            self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside
 
     def _error(self, code: str, message: str, location: Location, hint: str = "") -> None:
@@ -182,7 +189,7 @@ def _inside(path: Path, root: Path) -> bool:
     try:
         return path.resolve(strict=False).is_relative_to(root.resolve())
     except (OSError, RuntimeError):
-        # A link that leads to itself: reading it says so.
+        # A link to itself: reading it reports the error.
         return True
 
 

@@ -1,4 +1,4 @@
-"""The project and its layout specs as data. `zlayout.spec.load` makes them from YAML; nothing here reads files."""
+"""The project and its layout specs as data, which `zlayout.spec.load` reads from YAML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
 _BY_RANGE_IDS = ("zorder", "hilbert")
-# Part of the layout id: raise it when the same settings would give other files.
+# Part of the layout id: raise it if the same settings would produce other files.
 ALGORITHM_VERSION = 1
 
 
@@ -46,9 +46,9 @@ class ZorderColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All that determines which rows go to which file, once the partitioning is given.
+    """All settings that determine which row goes to which file, once the partitioning is known.
 
-    target_size is in bytes. Partitioning is not part of it: the table itself says how each file is partitioned.
+    target_size: bytes. Partitioning is not a part: the table records how each file is partitioned.
     """
 
     columns: tuple[ZorderColumn, ...]
@@ -61,22 +61,22 @@ class Layout:
 
     @property
     def effective_curve(self) -> str:
-        """The engine zlayout lays out a single column by kd, whatever the curve: all of them are a plain sort then."""
+        """Engine zlayout uses kd for a single column, for which every curve is a plain sort."""
         return "kd" if len(self.columns) == 1 and self.engine == "zlayout" else self.curve
 
     @property
     def uses_range_ids(self) -> bool:
-        """kd and linear cut at the values of the sample; what they lay out does not depend on range ids."""
+        """Whether range ids influence the result; kd and linear cut at the values of the sample."""
         return self.effective_curve in _BY_RANGE_IDS
 
     @property
     def weights(self) -> dict[str, float]:
-        """By column, as they have an effect: not by hilbert, linear, the engine native or one column alone."""
+        """The effective weight of each column: 1 for hilbert, linear, engine native and a single column."""
         weighs = self.engine == "zlayout" and self.curve in ("kd", "zorder") and len(self.columns) > 1
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
-        """Plain JSON values under the names they have in the spec; range ids only where the curve knows them."""
+        """The layout settings as JSON values under their dotted names; range ids only for curves that use them."""
         range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _BY_RANGE_IDS else {}
         return {
             "zorder.columns": [
@@ -92,9 +92,9 @@ class Layout:
 
     @property
     def layout_id(self) -> str:
-        """First 16 hex digits of the SHA-256 of the canonical JSON of the settings and the algorithm version.
+        """The first 16 hex digits of the SHA-256 of the canonical JSON of the effective layout settings.
 
-        Layouts that differ only in what has no effect have the same: docs/adr/0005-layout-id.md.
+        Layouts that differ only in settings without effect have the same id: docs/adr/0005-layout-id.md.
         """
         columns = tuple(ZorderColumn(name, weight) for name, weight in self.weights.items())
         effective = replace(self, columns=columns, curve=self.effective_curve)
@@ -105,7 +105,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How much decay is normal. unclustered, small_files and deleted_rows: shares 0..1; touched: times the floor."""
+    """Limits of the decay measures: shares from 0 to 1; touched: a multiple of the floor."""
 
     unclustered: float = 0.10
     touched: float = 1.5
@@ -115,10 +115,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """One YAML file in `layouts/`, after defaults. `marks` maps a dotted key to its place in that file.
+    """One layout spec, with defaults merged. marks: the location of each dotted key in the YAML file.
 
-    partition_by is None where the spec says nothing of it: then the table keeps the partitioning it has.
-    max_group_size: bytes that one rewrite reads and one commit replaces at most; None for no limit.
+    partition_by: None if the spec has no such key; the table then keeps its partitioning.
+    max_group_size: maximum of bytes that one rewrite reads and one commit replaces; None for no limit.
     """
 
     table: TableName
@@ -137,7 +137,7 @@ class LayoutSpec:
         return tuple(c.name for c in self.layout.columns)
 
     def mark(self, key: str) -> Location:
-        """The place of `key` (dotted) or of its nearest parent that is written down."""
+        """The location of `key` (dotted), or of its nearest parent in the file."""
         while key:
             if key in self.marks:
                 return self.marks[key]
@@ -147,9 +147,9 @@ class LayoutSpec:
 
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
-    """One entry of `catalogs:`. `options` are the keys besides format and type, after `${VAR}`.
+    """One entry of `catalogs:`. options: the keys besides format and type, with variables replaced.
 
-    Relative paths in `warehouse`, `uri` and `tables` are already resolved against the project's root.
+    Relative paths in `warehouse`, `uri` and `tables` are resolved against the root of the project.
     """
 
     name: str
@@ -161,7 +161,7 @@ class CatalogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """`spark:` of `zlayout.yaml`. master None: the one of spark-submit, else local[*]."""
+    """`spark:` of `zlayout.yaml`. master: None for that of spark-submit, else local[*]."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`zlayout.yaml` and the layout specs it leads to, sorted by table name."""
+    """`zlayout.yaml` and the layout specs that it refers to, sorted by table name."""
 
     root: Path
     catalogs: Mapping[str, CatalogConfig]

@@ -1,11 +1,11 @@
-"""Table names and partition keys, from the way they are written in a spec."""
+"""Table names and partition keys, parsed from a spec."""
 
 from __future__ import annotations
 
 import re
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.spec.model import TableName
 from zlayout.spec.validation import suggestion
 from zlayout.table.partition import PartitionField
@@ -22,22 +22,22 @@ def parse_table(text: str, location: Location) -> TableName:
     if parts is None:
         raise SpecError.of(
             "ZL020",
-            f"expected a table name such as lake.sales.orders, found {quoted(text)}",
-            hint="put a part that holds a dot in backticks, and double a backtick inside it",
+            f"expected a table name such as lake.sales.orders, found {quote_value(text)}",
+            hint="put a part with a dot in backticks, and double a backtick inside it",
             location=location,
         )
     for part in parts:
         if not part.isprintable() or part in (".", "..") or "/" in part or "\\" in part or part != part.strip():
             raise SpecError.of(
                 "ZL020",
-                f"a table name cannot have the part {quoted(part)}",
-                hint="no '/', '\\', '.', '..', outer blanks or characters that do not print",
+                f"invalid part {quote_value(part)} in a table name",
+                hint="remove '/', '\\', '.', '..', outer blanks and characters that do not print",
                 location=location,
             )
     if len(parts) < 2:
         raise SpecError.of(
             "ZL020",
-            f"expected catalog.namespace.table, found {quoted(text)}",
+            f"expected catalog.namespace.table, found {quote_value(text)}",
             hint="the first part is a catalog of zlayout.yaml",
             location=location,
         )
@@ -88,6 +88,6 @@ def _column(text: str) -> str:
 
 def _wrong_key(text: str, hint: str, location: Location) -> SpecError:
     expected = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
-    error = SpecError.of("ZL023", f"{expected}, found {quoted(text)}", hint=hint, location=location)
+    error = SpecError.of("ZL023", f"{expected}, found {quote_value(text)}", hint=hint, location=location)
     assert isinstance(error, SpecError)
     return error

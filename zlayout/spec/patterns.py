@@ -1,7 +1,7 @@
-"""The files that a pattern of `layouts:` leads to.
+"""The files that match a pattern of `layouts:`.
 
-Each folder is looked at once for each part of the pattern, and wildcards do not go through links to folders, so that
-no pattern and no tree of links takes more than one walk.
+Each folder is listed once for each part of the pattern, and wildcards do not follow links to folders, so that neither
+patterns nor links can make the search longer than one walk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WILDCARDS = "*?["
 
 
 def matching(root: Path, pattern: str) -> Iterator[Path]:
-    """What is below `root` and matches: `*`, `?` and `[...]` inside a name, `**` for folders, any number of them.
+    """Matching paths below `root`: `*`, `?` and `[...]` match inside a name, `**` any number of folders.
 
     Raises ValueError for a `**` that is part of a name.
     """
@@ -42,7 +42,7 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing where it is none, or cannot be read."""
+    """The entries of a folder; none if it is not a folder or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)

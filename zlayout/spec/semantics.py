@@ -1,4 +1,4 @@
-"""Whether a spec fits the table that it names; what only the table's schema and partitioning can tell."""
+"""Whether a layout spec fits its table: checks that need the schema and the partitioning of the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.predicate.model import columns
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.transforms import takes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
-    """Errors ZL012, ZL033 to ZL036 and the note ZL405, at their places in the spec, in the order of its keys."""
+    """Errors ZL012, ZL033 to ZL036 and the note ZL405, with their locations, in the order of the keys of the spec."""
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *_where_columns(spec, state))
 
 
@@ -28,12 +28,11 @@ def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnost
         if column is None:
             yield _unknown(spec, state, field.source, "partition_by", mark)
         elif field not in state.partition_fields and not takes(field, column.type):
-            name = field.transform.partition("[")[0]
-            what = "no partition key" if name == "identity" else f"no column for {name}"
+            name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
             yield Diagnostic(
                 "ZL036",
-                f"{quoted(field.source)} in partition_by is {what}: it is of {_type(column)}",
-                hint="year, month, day take dates and timestamps, hour timestamps, truncate and bucket no fractions",
+                f"cannot apply transform {name} to {found} in partition_by",
+                hint="year, month, day need a date or timestamp, hour a timestamp, truncate and bucket no fractions",
                 location=spec.mark(mark),
             )
 
@@ -49,59 +48,59 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
         elif name in keys:
             yield Diagnostic(
                 "ZL035",
-                f"column {quoted(name)} in zorder.columns is a partition column, where it has one value in each file",
+                f"column {quote_value(name)} in zorder.columns is a partition column, and has one value in each file",
                 hint="remove it from zorder.columns",
                 location=spec.mark(mark),
             )
         elif not column.orderable:
             yield Diagnostic(
                 "ZL034",
-                f"expected columns with an order in zorder.columns, found {quoted(name)} of {_type(column)}",
-                hint="use a column of numbers, text, dates, timestamps or booleans",
+                f"expected an orderable column in zorder.columns, found {quote_value(name)} ({_type(column)})",
+                hint="use a column of numbers, strings, dates, timestamps or booleans",
                 location=spec.mark(mark),
             )
         elif lacks_bounds(column, state):
             yield Diagnostic(
                 "ZL405",
-                f"column {quoted(name)} has no min and max in the metadata, so that no query can skip files by it",
+                f"column {quote_value(name)} has no min and max in the metadata: queries cannot skip files by it",
                 severity="note",
-                hint="zlayout apply turns them on"
+                hint="run zlayout apply, which enables them"
                 if column.enable_stats
-                else f"the format keeps none for {column.type}; use another column",
+                else f"use another column: the format stores none for {column.type}",
                 location=spec.mark(mark),
             )
 
 
 def lacks_bounds(column: Column, state: TableState) -> bool:
-    """Whether the metadata has no min and max of a column, nor one value of it for each file, as of a partition key."""
+    """Whether a column has neither min and max in the metadata nor one known value per file, as a partition key has."""
     return not column.stats and PartitionField(column.name) not in state.partition_fields
 
 
 def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     if spec.where is None:
         return
-    # Files of an older partition spec are still selected by its keys.
+    # Files of an older partition spec are still selected by its fields.
     fields = {*state.partition_fields, *(f for p in state.files.partitions for f in p.fields)}
     keys = sorted({f.source for f in fields if f.transform != "void"})
     for name in sorted(columns(spec.where)):
         if state.column(name) is None:
             yield _unknown(spec, state, name, "where", "where")
         elif name not in keys:
-            known = ", ".join(map(quoted, keys)) or "none"
+            known = ", ".join(map(quote_value, keys)) or "none"
             yield Diagnostic(
                 "ZL033",
-                f"expected partition columns in where, found {quoted(name)}",
+                f"expected partition columns in where, found {quote_value(name)}",
                 hint=f"partition columns: {known}",
                 location=spec.mark("where"),
             )
 
 
 def _type(column: Column) -> str:
-    """In words; Delta's nested and odd types are none of Arrow's here."""
+    """The type in words; some types of Delta have no Arrow type here."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 
 def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str, mark: str) -> Diagnostic:
     known = [c.name for c in state.columns]
     hint = suggestion(name, known)
-    return Diagnostic("ZL012", f"unknown column {quoted(name)} in {key}", hint=hint, location=spec.mark(mark))
+    return Diagnostic("ZL012", f"unknown column {quote_value(name)} in {key}", hint=hint, location=spec.mark(mark))

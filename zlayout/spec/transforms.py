@@ -1,4 +1,4 @@
-"""Which types a partition key takes: "Partition Transforms" of the Iceberg specification."""
+"""Which types a partition transform can be applied to ("Partition Transforms" of the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ _TAKES = {
 
 
 def takes(field: PartitionField, type: pa.DataType) -> bool:
-    """Whether the field's transform can be of a column of this type."""
+    """Whether the transform of the field can be applied to a column of this type."""
     name, kind = field.transform.partition("[")[0], str(type)
     return not kind.startswith(_NESTED) if name == "identity" else kind.startswith(_TAKES[name])

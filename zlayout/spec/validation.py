@@ -1,4 +1,4 @@
-"""JSON Schema violations as diagnostics: what jsonschema finds, in the words and at the places of the YAML file."""
+"""JSON Schema violations as diagnostics, with the keys and locations of the YAML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.registry import FORMATS
-from zlayout.message_text import described, escaped, quoted
+from zlayout.message_text import describe_value, escape_unprintable, quote_value
 from zlayout.spec.schema import load_schema
 from zlayout.spec.yaml import Document
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
-# A file of nothing but mistakes says so once it has said it this often.
+# Further violations of a file are not reported.
 MAX_VIOLATIONS = 100
-# (dotted key, diagnostic without its place)
+# (dotted key, diagnostic without its location)
 Violation = tuple[str, Diagnostic]
 
 
 def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
     """The first MAX_VIOLATIONS violations of a published schema.
 
-    Each is at the place of its key; that of a missing key at the place of its map.
+    Each has the location of its key; a missing key that of its map.
     """
     found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
-    # One value can break several keywords of its schema; that is said once.
+    # One value can violate several keywords of its schema; that is reported once.
     listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
-    return tuple(place(document, key, diagnostic) for key, diagnostic in listed)
+    return tuple(located(document, key, diagnostic) for key, diagnostic in listed)
 
 
-def place(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic with the place of `key` in the document."""
+def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic with the location of `key` in the document."""
     location = document.marks.get(key, document.location)
     return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.severity, diagnostic.hint, location)
 
@@ -53,7 +53,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
-    """The compiled schema, made once for the process; jsonschema is slow to import, so only when it is needed."""
+    """The validator of a schema for these formats, made once per process."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend
 
@@ -61,7 +61,7 @@ def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG00
         if isinstance(value, str) and not _regex(expected).search(value):
             yield ValidationError(f"{value!r} does not match {expected!r}")
 
-    # In draft 7 the number 1000.0 is an integer; a layout id would tell it from 1000. In draft 4 it is none.
+    # In draft 7 the number 1000.0 is an integer, but its layout id would differ from that of 1000.
     extended: Callable[..., type[Validator]] = extend
     strict = extended(Draft7Validator, {"pattern": pattern}, type_checker=Draft4Validator.TYPE_CHECKER)
     validator: Validator = strict(load_schema(name))
@@ -70,7 +70,7 @@ def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG00
 
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
-    # JSON Schema means `$` as in JavaScript: the end. In Python it also matches before a final newline.
+    # In JSON Schema `$` means the end, as in JavaScript. In Python it also matches before a final newline.
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
@@ -87,7 +87,7 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
             for violation in inner:
                 yield from _violations(violation)
         case _ if "propertyNames" in error.absolute_schema_path:
-            # jsonschema names the map; the wrong name is the value.
+            # jsonschema reports the map; the invalid name is the value.
             path = _key([*error.absolute_path, value])
             yield path, _unexpected(value, schema, path)
         case _:
@@ -103,7 +103,7 @@ def _key(path: Iterable[str | int]) -> str:
 
 
 def _of_a_map(error: ValidationError) -> list[ValidationError]:
-    """Violations of the one alternative that takes a map: they name the wrong key, which `anyOf` cannot."""
+    """Violations of the alternative that allows a map, which name the invalid key as `anyOf` cannot."""
     alternatives: Any = error.validator_value
     takes_a_map = [part.get("type") == "object" for part in alternatives]
     return [inner for inner in error.context or () if takes_a_map[int(inner.relative_schema_path[0])]]
@@ -122,7 +122,7 @@ def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Vio
         if name not in known:
             path = f"{key}.{name}" if key else name
             hint = suggestion(name, known) or "known keys: " + ", ".join(known)
-            yield path, Diagnostic("ZL010", f"unknown key {quoted(name)}{_within(key)}", hint=hint)
+            yield path, Diagnostic("ZL010", f"unknown key {quote_value(name)}{_within(key)}", hint=hint)
 
 
 def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
@@ -136,7 +136,7 @@ def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
 def _no_such_word(value: Any, allowed: list[str], key: str) -> Diagnostic:
     hint = suggestion(value, allowed) if isinstance(value, str) else ""
     expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {described(value)}", hint=hint)
+    return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {describe_value(value)}", hint=hint)
 
 
 def _found(value: Any, schema: Schema) -> str:
@@ -145,16 +145,16 @@ def _found(value: Any, schema: Schema) -> str:
     if isinstance(value, list) and schema.get("type") == "array":
         if len(value) > schema.get("maxItems", len(value)):
             return f"one of {len(value)}"
-        return "one with repetitions" if value else "an empty one"
-    return described(value)
+        return "one with duplicates" if value else "an empty one"
+    return describe_value(value)
 
 
 def _within(key: str) -> str:
-    return f" in {escaped(key)}" if key else ""
+    return f" in {escape_unprintable(key)}" if key else ""
 
 
 def _at(key: str) -> str:
-    return f" for {escaped(key)}" if key else ""
+    return f" for {escape_unprintable(key)}" if key else ""
 
 
 def _example(name: str, known: Mapping[str, Schema]) -> str:

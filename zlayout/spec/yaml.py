@@ -1,7 +1,7 @@
-"""YAML text to plain data with the place of every key, by a strict subset of YAML 1.2.
+"""YAML to plain data with the location of every key, in a strict subset of YAML 1.2.
 
-The data is built from PyYAML's events: there is no constructor that could make anything but strings, numbers,
-booleans, None, lists and dicts, and aliases, which let a small file grow without bound, are never followed.
+The data is built from the events of PyYAML: no constructor can create anything but strings, numbers, booleans, None,
+lists and dicts, and aliases, which can make a small file grow without limit, are rejected.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from yaml.events import (
 )
 
 from zlayout.errors import Diagnostic, Location, SpecError
-from zlayout.message_text import described, quoted
+from zlayout.message_text import describe_value, quote_value
 from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
-# A file of nothing but mistakes says so once it has said it this often.
+# Further errors of a file are not reported.
 MAX_ERRORS = 20
 
 _WORDS = {
@@ -44,13 +44,13 @@ _WORDS |= {"~": None, "": None}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# What escapes in double quotes could still bring in: NUL, and halves of characters that no output can carry.
+# Characters that escapes in double quotes could still produce: NUL, and surrogates, which cannot be written.
 _NEVER = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file as data. `marks` maps `zorder`, `zorder.columns`, `zorder.columns[1].name`, ... to places."""
+    """A YAML file as data. marks: the location of `zorder`, `zorder.columns`, `zorder.columns[1].name`, ..."""
 
     data: dict[str, Any]
     marks: Mapping[str, Location]
@@ -58,7 +58,7 @@ class Document:
 
 
 def read(path: Path, shown: str) -> Document:
-    """Read and parse a file; `shown` is its name in messages. Raises SpecError ZL002 to ZL008."""
+    """Read and parse a file. shown: its name in messages. Raises SpecError ZL002 to ZL008."""
     try:
         content = read_at_most(path, MAX_BYTES + 1)
     except IsADirectoryError as error:
@@ -70,7 +70,7 @@ def read(path: Path, shown: str) -> Document:
 
 
 def parse(content: bytes, shown: str) -> Document:
-    """Parse YAML; see `read`. Raises SpecError with every mistake that was found in it."""
+    """Parse YAML; see `read`. Raises SpecError with all errors in it."""
     builder = _Builder(shown)
     try:
         data = builder.document(_text(content, shown))
@@ -95,16 +95,16 @@ def _text(content: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8", "replace")
         raise _error(
-            "ZL003", f"expected UTF-8 text, found byte 0x{content[error.start]:02x}", _place(before, shown)
+            "ZL003", f"expected UTF-8 text, found byte 0x{content[error.start]:02x}", _location(before, shown)
         ) from error
     strange = _NOT_TEXT.search(text)
     if strange:
         found = f"U+{ord(strange[0]):04X}"
-        raise _error("ZL003", f"expected text, found the character {found}", _place(text[: strange.start()], shown))
+        raise _error("ZL003", f"expected text, found the character {found}", _location(text[: strange.start()], shown))
     return text
 
 
-def _place(before: str, shown: str) -> Location:
+def _location(before: str, shown: str) -> Location:
     lines = before.split("\n")
     return Location(shown, len(lines), len(lines[-1]) + 1)
 
@@ -118,7 +118,9 @@ def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
     place = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     if "'\\t'" in problem:
-        return Diagnostic("ZL005", "found a tab where YAML needs spaces", hint="indent with spaces", location=place)
+        return Diagnostic(
+            "ZL005", "expected spaces as indentation, found a tab", hint="indent with spaces", location=place
+        )
     return Diagnostic("ZL005", f"not YAML: {problem}", location=place)
 
 
@@ -128,16 +130,16 @@ def _events(text: str) -> Iterator[Event]:
     try:
         yield from events
     except (ValueError, OverflowError) as error:
-        # PyYAML gives the digits of an escape to chr(), and those of %YAML to int(), whatever they are.
+        # PyYAML passes the digits of an escape to chr(), and those of %YAML to int(), without a check.
         raise yaml.MarkedYAMLError(problem="a number out of range", problem_mark=loader.get_mark()) from error
 
 
 class _TooManyError(Exception):
-    """The file has more mistakes than anyone wants to read, or nests too deep to go on."""
+    """The file has more than MAX_ERRORS errors, or is nested too deeply."""
 
 
 class _Builder:
-    """Turns events into data. Goes on after a mistake, so that one run reports them all."""
+    """Builds data from events. Continues after an error, so that one run reports all errors."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -152,11 +154,11 @@ class _Builder:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self._mistake("ZL006", "expected one YAML document, found several", event, "one file, one spec")
+                    self._report("ZL006", "expected one YAML document, found several", event, "one file, one spec")
                     break
                 data = self._value(next(events), events, "", 1)
         if not self.errors and not isinstance(data, dict):
-            found = "nothing" if data is None else described(data)
+            found = "nothing" if data is None else describe_value(data)
             self.errors.append(
                 Diagnostic("ZL008", f"expected keys and values, found {found}", location=Location(self.shown, 1, 1))
             )
@@ -164,18 +166,16 @@ class _Builder:
 
     def _value(self, event: Event, events: Iterator[Event], key: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            self._mistake("ZL004", f"expected at most {MAX_DEPTH} levels, found more", event)
+            self._report("ZL004", f"expected at most {MAX_DEPTH} levels, found more", event)
             raise _TooManyError
         if isinstance(event, AliasEvent):
-            self._mistake("ZL006", "YAML aliases (*) are not supported", event, "write the value out")
+            self._report("ZL006", "YAML aliases (*) are not supported", event, "write the value out")
             return None
         assert isinstance(event, NodeEvent)
         if event.anchor is not None:
-            self._mistake(
-                "ZL006", "YAML anchors (&) are not supported", event, "write the value out where it is needed"
-            )
+            self._report("ZL006", "YAML anchors (&) are not supported", event, "write the value out where it is needed")
         if getattr(event, "tag", None) is not None:
-            self._mistake("ZL006", "YAML tags (!) are not supported", event, "quote the value if it is text")
+            self._report("ZL006", "YAML tags (!) are not supported", event, "quote the value if it is text")
         if isinstance(event, MappingStartEvent):
             return self._mapping(events, key, depth)
         if isinstance(event, SequenceStartEvent):
@@ -190,8 +190,11 @@ class _Builder:
             path = f"{key}.{name}" if key else name
             if name in data:
                 first = self.marks[path].line
-                self._mistake(
-                    "ZL007", f"key {quoted(name)} is there twice (first in line {first})", event, "keep one of them"
+                self._report(
+                    "ZL007",
+                    f"duplicate key {quote_value(name)} (first defined on line {first})",
+                    event,
+                    "keep one of them",
                 )
                 self._value(next(events), events, path, depth + 1)
                 continue
@@ -204,19 +207,19 @@ class _Builder:
             return plain_value(event.value)
         strange = _NEVER.search(event.value)
         if strange:
-            self._mistake("ZL003", f"expected text, found the character U+{ord(strange[0]):04X}", event)
+            self._report("ZL003", f"expected text, found the character U+{ord(strange[0]):04X}", event)
         return event.value
 
     def _key(self, event: Event, events: Iterator[Event], depth: int) -> str:
         if not isinstance(event, ScalarEvent):
             if not isinstance(event, AliasEvent):
-                self._mistake("ZL006", "expected a name as key, found a list or a map", event)
+                self._report("ZL006", "expected a name as key, found a list or a map", event)
             self._value(event, events, "", depth + 1)
             return ""
         if event.style is None and event.value == "<<":
-            self._mistake("ZL006", "YAML merge keys (<<) are not supported", event, "use defaults: in zlayout.yaml")
+            self._report("ZL006", "YAML merge keys (<<) are not supported", event, "use defaults: in zlayout.yaml")
         if event.anchor is not None or event.tag is not None:
-            self._mistake("ZL006", "a key cannot have an anchor or a tag", event)
+            self._report("ZL006", "a key cannot have an anchor or a tag", event)
         self._scalar(event)
         return str(event.value)
 
@@ -232,14 +235,14 @@ class _Builder:
         mark = event.start_mark
         return Location(self.shown, mark.line + 1, mark.column + 1) if mark else Location(self.shown)
 
-    def _mistake(self, code: str, message: str, event: Event, hint: str = "") -> None:
+    def _report(self, code: str, message: str, event: Event, hint: str = "") -> None:
         self.errors.append(Diagnostic(code, message, hint=hint, location=self._at(event)))
         if len(self.errors) >= MAX_ERRORS:
             raise _TooManyError
 
 
 def plain_value(text: str) -> Any:
-    """An unquoted scalar by YAML 1.2, less its surprises: 010, 0x1f, 1_000, 1:30, .inf and dates stay text."""
+    """An unquoted scalar of YAML 1.2, except that 010, 0x1f, 1_000, 1:30, .inf and dates stay strings."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -250,13 +253,13 @@ def plain_value(text: str) -> Any:
 
 
 def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:
-    """YAML that `parse` reads back as the same value; style: options of PyYAML."""
+    """YAML that `parse` reads as the same value. style: options of PyYAML."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, **style)
     return text
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that is a number by YAML 1.2 alone, such as 1e5, which PyYAML would leave bare."""
+    """Quotes strings that are numbers in YAML 1.2 only, such as 1e5, which PyYAML would not quote."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = None if isinstance(plain_value(data), str) else "'"

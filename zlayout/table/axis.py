@@ -1,8 +1,8 @@
-"""A column's values as words: fixed-width numbers whose lexicographic order is the order of the values.
+"""Column values as words: fixed-width numbers whose lexicographic order is the order of the values.
 
 Integers, dates, times, timestamps, booleans and small decimals are one int64 word (uint64 stays uint64), floats one
 float64 word, decimals beyond 64 bits a signed word and uint64 words, strings and binary the uint64 words of the bytes
-after their common prefix. Nothing is rounded: two values have equal words only when they are equal.
+after their common prefix. Nothing is rounded: two values have equal words only if they are equal.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from zlayout.table.order import changes, order_of, sorted_places
 from zlayout.table.state import Int64
 
 Words = tuple[NDArray[Any], ...]
-KEPT_WORDS = 4  # words of a string kept to measure distances; ranks look at all of them
+MAX_AXIS_WORDS = 4  # of a string, kept to measure distances; ranks use all words
 WORD_SPAN = 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Distinct values in ascending order, as words of length R each, with what it takes to measure a range of them.
+    """R distinct values in ascending order as words, and how to measure the distance between two of them.
 
-    point: the measure of a single value, in units of the first word: 0 for floats, else one unit of the last word.
+    point: the width of a single value, in units of the first word: 0 for floats, else one unit of the last word.
     countable: True where `width` counts the values that the type can hold (integers, dates, booleans, decimals).
     """
 
@@ -42,13 +42,13 @@ class Axis:
         return len(self.words[0])
 
     def at(self, rank: Int64) -> Axis:
-        """The values at each `rank`, in that order and with repetitions."""
+        """The values at each rank, in that order; ranks may repeat."""
         return Axis(tuple(word[rank] for word in self.words), self.point, self.countable)
 
     def width(self, start: Int64 | slice, stop: Int64 | slice) -> NDArray[np.float64]:
-        """float64: the distance from the values at ranks `start` to those at `stop` (start <= stop), never below 0.
+        """float64, at least 0: the distance from the values at ranks `start` to those at `stop` (start <= stop).
 
-        Differences are taken word by word before rounding, so neighbours near 10^18 keep their distance.
+        Differences are computed word by word before rounding, so that neighbours near 10^18 keep their distance.
         """
         total = _difference(self.words[0][start], self.words[0][stop])
         for place, word in enumerate(self.words[1:], 1):
@@ -68,9 +68,16 @@ def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
-    """The distinct values as an `Axis`, and int64[M]: each value's rank on it. `values`: no nulls, no NaN.
+    """Rank the values of one column.
 
-    Raises TableError ZL109 for a type that has no order.
+    Args:
+        values: M values of any orderable type, without nulls and NaN.
+
+    Returns:
+        The distinct values, and int64[M]: the rank of each value among them.
+
+    Raises:
+        TableError: ZL109 for a type without an order.
     """
     values = _storage(values)
     kind = values.type
@@ -86,7 +93,7 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
 
 
 def dense(words: Words) -> tuple[Int64, Int64]:
-    """int64[M] dense ranks of the rows by (words[0], words[1], ...), and for each rank the index of one row."""
+    """int64[M]: dense ranks of the rows by (words[0], words[1], ...); and for each rank the index of one such row."""
     if len(words) == 1 and (counted := _dense_by_counting(words[0])) is not None:
         return counted
     order = order_of(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
@@ -97,7 +104,7 @@ def dense(words: Words) -> tuple[Int64, Int64]:
 
 
 def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """int64[M] dense ranks of the rows, and the distinct values in ascending order."""
+    """int64[M]: dense ranks of the rows; and the distinct values in ascending order."""
     if (counted := _dense_by_counting(word)) is not None:
         return counted[0], word[counted[1]]
     order, ordered = sorted_places(word)
@@ -106,7 +113,7 @@ def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
 
 
 def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
-    """int64[M]: the dense rank of each row, from the rows in order and where another value begins among them."""
+    """int64[M]: the dense rank of each row, from the sorted rows and the flags of those that begin a new value."""
     rank: Int64 = np.cumsum(fresh)
     rank -= 1
     ranks = np.empty_like(rank)
@@ -115,7 +122,7 @@ def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
 
 
 def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
-    """Without a sort, where integers span a range not much longer than their number (dates, flags, ids)."""
+    """As `dense`, without a sort, for integers in a short range (dates, flags, ids); None for others."""
     if len(word) == 0 or word.dtype != np.int64:
         return None
     low, high = int(word.min()), int(word.max())
@@ -129,7 +136,7 @@ def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
 
 
 def _storage(values: pa.Array) -> pa.Array:
-    """`values` in the type that carries its order: no dictionary, no extension, strings as binary."""
+    """`values` in the type that defines their order: no dictionary, no extension, strings as binary."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pt.is_dictionary(values.type):
@@ -181,7 +188,7 @@ def _decimal_words(values: pa.Array) -> Words:
 
 
 def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
-    """Strings and binary. Few distinct values are found by a hash first: then only those are ordered."""
+    """Strings and binary. If a sample has few distinct values, they are found by a hash and then sorted."""
     sample = values.take(pa.array(np.linspace(0, max(len(values) - 1, 0), min(len(values), 1000)).astype(np.int64)))
     if len(pc.unique(sample)) * 2 < len(sample):
         encoded = values.dictionary_encode()
@@ -193,5 +200,5 @@ def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
 
 def _order_bytes(values: pa.Array) -> tuple[Axis, Int64]:
     found = byte_order(values)
-    words = found.words(KEPT_WORDS)
+    words = found.words(MAX_AXIS_WORDS)
     return Axis(words, WORD_SPAN ** (1 - len(words)), False), _ranks(found.order, found.fresh)

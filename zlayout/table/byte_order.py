@@ -1,5 +1,8 @@
-"""Text and binary in the order of their bytes, eight bytes at a time: on names with UUIDs in them a few times as fast
-as comparing them whole, since the first eight bytes after what all share tell nearly all of them apart."""
+"""Strings and binary sorted by their bytes, eight bytes at a time.
+
+For file names with UUIDs this is several times as fast as comparing whole values, since the first eight bytes after
+the common prefix distinguish nearly all of them.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,9 @@ WORD = 8  # bytes in a word
 
 @dataclass(frozen=True, slots=True)
 class ByteOrder:
-    """M values in ascending order of their bytes; one that another begins with comes first.
+    """M values in ascending order of their bytes; a value comes before longer ones that begin with it.
 
-    order: int64[M], the places of the values. fresh: bool[M], where another value than the one before stands in that
-    order.
+    order: int64[M], the indices of the values in that order. fresh: bool[M], which of them differ from the one before.
     """
 
     order: Int64
@@ -33,12 +35,14 @@ class ByteOrder:
     _prefix: int
     _words: int
 
-    def words(self, most: int) -> tuple[UInt64, ...]:
-        """uint64[D] each, of the D distinct values in their order: what follows the prefix that all share, eight bytes
-        to a word. At most `most`, else as many as tell apart all that differ in more than zero bytes at their ends.
+    def words(self, limit: int) -> tuple[UInt64, ...]:
+        """The D distinct values in their order, as uint64[D] for each word of eight bytes after the common prefix.
+
+        Returns at most `limit` words, and no more than needed to distinguish values that differ in more than trailing
+        zero bytes.
         """
         first = self.order[self.fresh]
-        return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, most)))
+        return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, limit)))
 
 
 def byte_order(values: pa.Array) -> ByteOrder:
@@ -53,7 +57,7 @@ def byte_order(values: pa.Array) -> ByteOrder:
         run = np.cumsum(fresh[tied]) - 1
         longer = (np.bincount(run, lengths > at) > 0)[run]
         if not longer.any():
-            _settle(order, fresh, tied, lengths)  # equal but for zero bytes at the end
+            _settle(order, fresh, tied, lengths)  # equal except for trailing zero bytes
             break
         tied = tied[longer]
         words += 1
@@ -62,17 +66,17 @@ def byte_order(values: pa.Array) -> ByteOrder:
 
 
 def _tied(fresh: NDArray[np.bool_]) -> Int64:
-    """The places, in the order so far, of the values that are not told apart from a neighbour."""
+    """The positions, in the order so far, of values that are not distinguished from a neighbour."""
     alone = fresh.copy()
     alone[:-1] &= fresh[1:]
     return np.flatnonzero(~alone)
 
 
 def _settle(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[Any]) -> None:
-    """In place: whole runs of tied values by `key`, where it tells any of them apart."""
+    """Sort, in place, the runs of tied values that `key` distinguishes."""
     run = np.cumsum(fresh[tied]) - 1
-    told = changes(key) & ~fresh[tied]
-    some = (np.bincount(run, told) > 0)[run]
+    differs = changes(key) & ~fresh[tied]
+    some = (np.bincount(run, differs) > 0)[run]
     if not some.all():
         tied, key, run = tied[some], key[some], run[some]
     by_key = order_of(key)
@@ -83,7 +87,7 @@ def _settle(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[An
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """starts, lengths: int64[M], where each value lies in `data`, uint8, which has at least a word."""
+    """Values in one buffer. starts, lengths: int64[M], the range of each value in `data`, uint8[at least WORD]."""
 
     starts: Int64
     lengths: Int64
@@ -103,11 +107,11 @@ class _Bytes:
         return _Bytes(ends[:-1], np.diff(ends), bytes_)
 
     def word(self, rows: Int64, at: int) -> UInt64:
-        """uint64: the eight bytes of the values `rows` from the byte `at` on, big-endian, zero where one has ended."""
+        """uint64: eight bytes of the values at `rows`, from byte `at` on, big-endian, padded with zeros."""
         start, left = self.starts[rows], self.lengths[rows]
         start += at
         left -= at
-        last = len(self.data) - WORD  # where the last whole word begins
+        last = len(self.data) - WORD  # start of the last whole word
         late, cut = np.flatnonzero(start > last), np.flatnonzero(left < WORD)
         beyond = start[late] - last
         start[late] = last
@@ -119,21 +123,21 @@ class _Bytes:
 
 
 def _left(word: UInt64, count: Int64) -> UInt64:
-    """Without the first `count` bytes, 1..8."""
+    """The words without their first `count` bytes, 1..8."""
     bits = (count * 8 - 1).astype(np.uint64)
     shifted: UInt64 = word << bits << np.uint64(1)  # a shift by 64 at once is undefined
     return shifted
 
 
 def _without_end(word: UInt64, count: Int64) -> UInt64:
-    """With zeros as its last `count` bytes, 1..8."""
+    """The words with zeros as their last `count` bytes, 1..8."""
     bits = (count * 8 - 1).astype(np.uint64)
     cut: UInt64 = word >> bits >> np.uint64(1) << bits << np.uint64(1)
     return cut
 
 
 def _common_prefix(values: pa.Array) -> int:
-    """Length in bytes of the prefix that all values share; that of the smallest and the largest."""
+    """Length in bytes of the prefix that all values share: that of the smallest and the largest value."""
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)

@@ -1,4 +1,4 @@
-"""Digests of sets of files: equal sets have equal digests, whatever order their files come in."""
+"""Digests of sets of files; they do not depend on the order of the files."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ import pyarrow.compute as pc
 from zlayout.table.byte_order import byte_order
 from zlayout.table.order import order_of
 from zlayout.table.pieces import pieces
-from zlayout.table.side_by_side import AT_ONCE, side_by_side
+from zlayout.table.side_by_side import MAX_THREADS, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 
-# Files that are hashed together; the blocks of a part by itself are hashed side by side. Another number would give
-# other digests.
+# Files that are hashed together; the blocks of a single part are hashed in parallel. Digests depend on this number.
 BLOCK = 1 << 16
 
 
 def digest_of(parts: Iterable[FileTable]) -> str:
-    """SHA-256 (hex) of the digests of the parts, in any order of parts and of files; see `digests_of`."""
+    """SHA-256 (hex) of the digests of the parts, independent of the order of parts and files; see `digests_of`."""
     return digests_of(tuple(parts))[1]
 
 
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
-    """SHA-256 (hex) of the set of (path, version_key) of each of the parts, in any order; and `digest_of` them all."""
+    """SHA-256 (hex) of the set of (path, version_key) of each part; and `digest_of` all parts."""
     if len(parts) == 1:
         digests = [_digest_alone(parts[0])]
     else:
-        shares = [parts[at::AT_ONCE] for at in range(AT_ONCE)]
+        shares = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
         digests = [""] * len(parts)
         for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
-            digests[at::AT_ONCE] = found
+            digests[at::MAX_THREADS] = found
     return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """Of each part: how many files it has, and the digests of its blocks of BLOCK files in order.
+    """The digest of each part: of its number of files, and of the digests of its sorted blocks of BLOCK files.
 
-    All are sorted at once, then apart, so that a part of few files costs little.
+    All parts are sorted together, so that a part with few files costs little.
     """
     columns, order = _in_order(parts)
     numbers = [len(part) for part in parts]
@@ -54,7 +53,7 @@ def _digests(parts: Sequence[FileTable]) -> list[str]:
 
 
 def _digest_alone(part: FileTable) -> str:
-    """The same of one part."""
+    """The digest of a single part, its blocks hashed in parallel."""
     columns, order = _in_order((part,))
 
     def block(cut: tuple[int, int]) -> bytes:
@@ -65,7 +64,7 @@ def _digest_alone(part: FileTable) -> str:
 
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
-    """path and version_key of all files, and int64: their places in order of these two."""
+    """path and version_key of all files, and int64: the indices of the files in the order of these two."""
     columns = names(parts)
     found = byte_order(columns[0])
     return columns, found.order if found.fresh.all() else _order_of_both(*columns)
@@ -76,7 +75,7 @@ def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:
 
 
 def _block(texts: Sequence[_Text], start: int, stop: int) -> bytes:
-    """SHA-256 of some files in order: lengths and bytes of their paths, then those of their version keys."""
+    """SHA-256 of sorted files: lengths and bytes of their paths, then of their version keys."""
     digest = hashlib.sha256()
     for text in texts:
         text.feed(digest.update, start, stop)
@@ -99,7 +98,7 @@ def _as_bytes(numbers: Int64) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """The values of a large_string array, none of them null. offsets: int64[N + 1] into data."""
+    """The values of a large_string array without nulls. offsets: int64[N + 1] into data."""
 
     offsets: Int64
     data: memoryview
@@ -111,7 +110,7 @@ class _Text:
         return _Text(ends if len(values) else np.zeros(1, np.int64), memoryview(data or b""))
 
     def feed(self, update: Callable[[bytes | memoryview], object], start: int, stop: int) -> None:
-        """The lengths of some of the values, eight bytes each, lowest first, and then their bytes."""
+        """Pass the lengths of the values start..stop, as little-endian int64, and then their bytes to `update`."""
         ends = self.offsets[start : stop + 1]
         update(_as_bytes(np.diff(ends)))
         update(self.data[ends[0] : ends[-1]])

@@ -10,9 +10,12 @@ from zlayout.table.state import Int32, Int64
 
 
 def distinct_rows(codes: Sequence[Int32 | Int64]) -> tuple[Int64, Int64]:
-    """int64[distinct, columns]: the rows that columns of codes (-1 or more) have, in order; int64: which each row is.
+    """The distinct rows of columns of codes (-1 or more), sorted, and the index of each row among them.
 
-    One number a row: comparing rows as such, as `np.unique` does along an axis, takes ten times as long.
+    Rows are combined into one number each: `np.unique` along an axis takes ten times as long.
+
+    Returns:
+        int64[distinct, columns] and int64[rows].
     """
     which = np.zeros(len(codes[0]), np.int64)
     for column in codes:

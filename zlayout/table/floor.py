@@ -1,4 +1,4 @@
-"""The fewest files that an equality query can touch, whatever the layout: the lower bound beside every metric."""
+"""The floor: the lowest number of files that an equality query can touch in any layout."""
 
 from __future__ import annotations
 
@@ -18,15 +18,25 @@ def floor(
     distinct: ArrayLike | None = None,
     heavy: Sequence[Sequence[float]] | None = None,
 ) -> Float64:
-    """touched(c) of a perfect layout: float64[..., d] for `n_files` of shape [...] and d columns.
+    """touched(c) of an optimal layout for each column.
 
     Boxes that are disjoint split N files into 2^b_i slices along column i with sum b_i = log2 N, so that the product
     of all touched(c) = N / 2^b_i is N^(d-1). b_i = log2(N)/d + log2(p_i) - mean log2(p_j) for weights p, held within
     0..log2(distinct_i); bits that a column cannot use go to the others (water filling).
-    distinct: number of distinct values, shape [d] or [..., d], infinity where unknown; 0 (all null) touches no file.
-    heavy: for each column the shares (0..1) of its heavy values. A value with share s needs s * N files, so touched is
-    at least N * sum(s^2) over all values; the rest of the rows is taken as evenly spread over the other values.
-    Raises ValueError for a weight that is not positive.
+
+    Args:
+        n_files: number of files, of any shape [...].
+        weights: of the d columns.
+        distinct: number of distinct values, [d] or [..., d], infinity where unknown; 0 (all null) touches no file.
+        heavy: for each column the shares (0..1) of its heavy values. A value with share s needs s * N files, so that
+            touched is at least N * sum(s^2) over all values; the other rows are assumed to be spread evenly over the
+            other values.
+
+    Returns:
+        float64[..., d].
+
+    Raises:
+        ValueError: for a weight that is not positive.
     """
     importance = np.asarray(weights, np.float64)
     if not (importance > 0).all():
@@ -43,7 +53,7 @@ def floor(
 
 
 def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
-    """1 / sum of squared shares: as many equally frequent values would need as many files."""
+    """1 / sum of squared shares: the number of equally frequent values that would need as many files."""
     shares = [np.asarray(column, np.float64) for column in heavy]
     squares = np.array([float((s**2).sum()) for s in shares])
     rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])

@@ -1,4 +1,4 @@
-"""Histograms of depth and file size, with fixed bucket borders so that two of them can be compared."""
+"""Histograms of depth and file size, with fixed class borders so that two of them can be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE_BORDERS = ((1 / 16, "<= 1/16"), (1 / 8, "<= 1/8"), (1 / 4, "<= 1/4"), (1 / 
 
 @dataclass(frozen=True, slots=True)
 class DepthBucket:
-    """Files whose depth lies in low..high (both included); `label` is "3" or "17-32"."""
+    """Files whose depth is in low..high (inclusive). label: "3" or "17-32"."""
 
     label: str
     low: int
@@ -25,7 +25,7 @@ class DepthBucket:
 
 @dataclass(frozen=True, slots=True)
 class SizeBucket:
-    """Files by size; `label` is a multiple of the target size: at most that, and more than the bucket before."""
+    """Files of one size class. label: the upper border as a multiple of the target size."""
 
     label: str
     files: int
@@ -33,7 +33,7 @@ class SizeBucket:
 
 
 def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
-    """Depths 1..16 one by one, then 17-32, 33-64 and so on up to the deepest file. Depth 0 (no value) is left out."""
+    """Depths 1..16 singly, then 17-32, 33-64 and so on up to the deepest file. Depth 0 (no value) is omitted."""
     borders = list(range(SINGLE_DEPTHS + 1))
     deepest = int(depths.max()) if len(depths) else 0
     while borders[-1] < deepest:
@@ -47,9 +47,9 @@ def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
 
 
 def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tuple[SizeBucket, ...]:
-    """int64[N] bytes per file against `target` bytes: shares 1/16, 1/8, 1/4, 1/2, 1, 2 of it, and larger.
+    """File sizes in classes up to 1/16, 1/8, 1/4, 1/2, 1 and 2 times `target` bytes, and larger.
 
-    number: int64[N], how many files have each of the sizes; None for one.
+    sizes: int64[N], bytes. number: int64[N], the number of files of each size; None for one each.
     """
     labels = [label for _, label in SIZE_BORDERS] + ["> 2"]
     slot = np.zeros(len(sizes), np.uint8)

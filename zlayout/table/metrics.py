@@ -1,6 +1,6 @@
 """touched, depth and overlaps of one column, from file bounds and row counts. docs/metrics.md has the definitions.
 
-Everything is O(N log N) and takes all partitions in one pass: `zlayout.table.cells` gives each its own points.
+Everything is O(N log N) and measures all partitions in one pass: `zlayout.table.segments` gives each its own points.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zlayout.table.cells import Cells, Float64, PerCell, cut_cells
 from zlayout.table.floor import floor
 from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
+from zlayout.table.segments import Float64, PerSegment, Segments, segments_of
 from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.state import FileTable, Int32, Int64
 from zlayout.table.sums import counts
@@ -35,12 +35,12 @@ __all__ = [
     "size_histogram",
     "touched",
 ]
-OUTNUMBER = 4  # so many files for each distinct bound before bounds tell how many values there are
+MIN_FILES_PER_BOUND = 4  # files per distinct bound from which on bounds show the number of distinct values
 
 
 @dataclass(frozen=True, slots=True)
 class ByPartition:
-    """float64[P] each: files touched inside each partition, and its estimated distinct values (infinity: unknown)."""
+    """float64[P] each: files touched in each partition, and its estimated distinct values (infinity: unknown)."""
 
     touched: Float64
     distinct: Float64
@@ -51,9 +51,9 @@ class ColumnMetrics:
     """One column of one set of files.
 
     touched, floor: files opened by an equality query on this column, summed over partitions. depth, overlaps: mean
-    over the files that hold a value. distinct: estimated distinct values, the largest over partitions (infinity:
-    unknown). unbounded: files without a bound on a side; all_null: files without any value; truncated: files with
-    a cut bound. reach: what each file's interval holds, where it was asked for.
+    over the files that have a value. distinct: estimated distinct values, the maximum over partitions (infinity:
+    unknown). unbounded: files with an open bound; all_null: files without any value; truncated: files with a truncated
+    bound. reach: the share of rows in each file's interval, where it was requested.
     """
 
     column: str
@@ -73,45 +73,45 @@ class ColumnMetrics:
 
 
 def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, partitions: int = 1) -> float:
-    """Files that an equality query opens on average, the value drawn from the rows; summed over partitions.
+    """The expected number of files that an equality query opens, its value drawn from the rows; summed over partitions.
 
-    weights: float64[N], rows of each file that hold a value. partition: int32[N] below `partitions`, None for one.
+    weights: float64[N], rows with a value in each file. partition: int32[N] below `partitions`, None for one.
     """
-    cells = cut_cells(ranked, partition, partitions)
-    return float(touched_in_partitions(cells, estimate_in_partitions(cells, weights)).sum())
+    segments = segments_of(ranked, partition, partitions)
+    return float(touched_in_partitions(segments, estimate_in_partitions(segments, weights)).sum())
 
 
 def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
-    """int64[N]: the most files of its partition, itself included, that share a point of a file's interval; 0 if empty.
+    """int64[N]: the largest number of files of its partition that share one point of a file's interval; 0 if empty.
 
-    The largest coverage is found by doubling windows (a sparse table, of which one level is kept at a time).
+    A file counts itself. The maximum is found in windows of doubling size (one level of a sparse table at a time).
     """
-    cells = cut_cells(ranked, partition, partitions)
-    return _by_file(ranked, cells, _depth(cells))
+    segments = segments_of(ranked, partition, partitions)
+    return _by_file(ranked, segments, _depth(segments))
 
 
 def overlaps(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
-    """int64[N]: how many other files of its partition have an interval that meets a file's own; 0 if empty."""
-    cells = cut_cells(ranked, partition, partitions)
-    return _by_file(ranked, cells, _overlaps(cells))
+    """int64[N]: the number of other files of its partition whose interval intersects a file's interval; 0 if empty."""
+    segments = segments_of(ranked, partition, partitions)
+    return _by_file(ranked, segments, _overlaps(segments))
 
 
 def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Float64:
-    """float64[P]: how many distinct values each partition may hold, from bounds alone; infinity where they do not say.
+    """float64[P]: an upper estimate of the distinct values of each partition, from bounds alone; infinity if unknown.
 
     For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The number
-    of distinct bounds is taken where files outnumber it 4 to 1 and at least half of them hold a single value: only then
-    is a value that is no bound unlikely. Where every file holds a single value, the bounds are the values. Files that
-    all span [min, max] have two distinct bounds and say nothing about what lies between, however many they are. A
-    partition with an unbounded file is unknown.
+    of distinct bounds is used if there are at least 4 files per bound and at least half of the files have a single
+    value: only then is a value that is not a bound unlikely. If every file has a single value, the bounds are the
+    values. Files that all span [min, max] have two distinct bounds, which do not show what lies between. A partition
+    with an unbounded file is unknown.
     """
-    return _distinct(cut_cells(ranked, partition, partitions), ranked.axis.countable)
+    return _distinct(segments_of(ranked, partition, partitions), ranked.axis.countable)
 
 
 def column_metrics(files: FileTable, column: str, lowest: float | None = None) -> ColumnMetrics:
     """Metrics of one column, per partition and then added (touched, floor) or averaged over files (depth, overlaps).
 
-    lowest: the floor, where the caller knows it; None takes a layout by this column alone.
+    lowest: the floor, where the caller knows it; None for that of a layout by this column alone.
     Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
     """
     measured, distinct = _measure(files, column)
@@ -129,8 +129,8 @@ def layout_metrics(
 ) -> tuple[ColumnMetrics, ...]:
     """Metrics of all z-order columns (name -> weight), each with its floor in a layout by all of them.
 
-    distinct, heavy: distinct values and shares of heavy values by column, where known better than from bounds.
-    with_reach: keep the `Reach` of each column, which takes memory for every file.
+    distinct, heavy: distinct values and shares of heavy values by column, where more than the bounds is known.
+    with_reach: keep the `Reach` of each column, which needs memory for every file.
     """
     known, shares = distinct or {}, heavy or {}
     if not weights:
@@ -146,24 +146,24 @@ def layout_metrics(
 def _measure(
     files: FileTable, column: str, with_reach: bool = False, alone: bool = True
 ) -> tuple[ColumnMetrics, Float64]:
-    """The column's metrics, floor still unknown, and its estimated distinct values by partition.
+    """The column's metrics without the floor, and its estimated distinct values by partition.
 
-    alone: no other column is measured beside it, so that there is a core for the depth.
+    alone: no other column is measured at the same time, so that a core is free for the depth.
     """
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
     number = _files_by_partition(files)
-    cells = cut_cells(ranked, files.partition, len(number))
+    segments = segments_of(ranked, files.partition, len(number))
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
-    del ranked  # an eighth of the memory at the peak that follows
+    del ranked  # an eighth of the peak memory that follows
 
     def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64]:
-        depths = _depth(cells)
-        return _mean(depths), depth_histogram(depths), _mean(_overlaps(cells)), _distinct(cells, countable)
+        depths = _depth(segments)
+        return _mean(depths), depth_histogram(depths), _mean(_overlaps(segments)), _distinct(segments, countable)
 
-    def from_rows() -> tuple[PerCell, Float64]:
-        estimate = estimate_in_partitions(cells, rows_with_value(files, column))
-        return estimate, touched_in_partitions(cells, estimate)
+    def from_rows() -> tuple[PerSegment, Float64]:
+        estimate = estimate_in_partitions(segments, rows_with_value(files, column))
+        return estimate, touched_in_partitions(segments, estimate)
 
     found = both(from_bounds, from_rows, len(files) if alone else 0)
     (mean_depth, depths, others, distinct), (estimate, touched_inside) = found
@@ -181,13 +181,13 @@ def _measure(
         all_null=all_null,
         truncated=int(bounds.truncated.sum()),
         by_partition=ByPartition(touched_inside, distinct),
-        reach=reach_of(cells, estimate, len(files)) if with_reach else None,
+        reach=reach_of(segments, estimate, len(files)) if with_reach else None,
     )
     return measured, distinct
 
 
 def rows_with_value(files: FileTable, column: str) -> Float64:
-    """float64[N]: live rows less nulls (deleted rows may be null too, so never below 0)."""
+    """float64[N]: live rows minus nulls, at least 0, since deleted rows may be null too."""
     nulls = np.maximum(files.bounds[column].null_count, 0)
     return np.maximum(files.live_rows - nulls, 0).astype(np.float64)
 
@@ -200,30 +200,30 @@ def _mean(values: Int64) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _by_file(ranked: Ranked, cells: Cells, values: Int64) -> Int64:
+def _by_file(ranked: Ranked, segments: Segments, values: Int64) -> Int64:
     whole = np.zeros(len(ranked), np.int64)
-    whole[cells.file] = values
+    whole[segments.file] = values
     return whole
 
 
-def _overlaps(cells: Cells) -> Int64:
-    ended_before = np.concatenate((np.zeros(1, np.int32), cells.ended))
-    others = cells.begun[cells.hi] - ended_before[cells.lo]
+def _overlaps(segments: Segments) -> Int64:
+    ended_before = np.concatenate((np.zeros(1, np.int32), segments.ended))
+    others = segments.begun[segments.hi] - ended_before[segments.lo]
     others -= 1
     return others.astype(np.int64)
 
 
-def _depth(cells: Cells) -> Int64:
-    """The largest coverage over each file's points; with closed intervals it is always reached at a point."""
-    depths = np.empty(len(cells.lo), np.int64)
-    for files, _, block in cells.blocks():
+def _depth(segments: Segments) -> Int64:
+    """The maximum coverage over each file's points; with closed intervals it is always reached at a point."""
+    depths = np.empty(len(segments.lo), np.int64)
+    for files, _, block in segments.blocks():
         depths[files] = _highest(block)
     return depths
 
 
-def _highest(cells: Cells) -> Int64:
-    highest = cells.depth  # over windows of 2^level points, level 0 first
-    level = (np.frexp((cells.hi - cells.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
+def _highest(segments: Segments) -> Int64:
+    highest = segments.depth  # over windows of 2^level points, level 0 first
+    level = (np.frexp((segments.hi - segments.lo + 1).astype(np.float64))[1] - 1).astype(np.int8)
     by_level = np.argsort(level, kind="stable")
     last = np.cumsum(np.bincount(level, minlength=1))
     depths = np.zeros(len(level), np.int64)
@@ -232,21 +232,21 @@ def _highest(cells: Cells) -> Int64:
             half = 1 << (step - 1)
             highest = np.maximum(highest[:-half], highest[half:])
         files = by_level[last[step - 1] if step else 0 : stop]
-        depths[files] = np.maximum(highest[cells.lo[files]], highest[cells.hi[files] - (1 << step) + 1])
+        depths[files] = np.maximum(highest[segments.lo[files]], highest[segments.hi[files] - (1 << step) + 1])
     return depths
 
 
-def _distinct(cells: Cells, countable: bool) -> Float64:
-    points = np.diff(cells.start)
-    files = counts(cells.partition, len(points))
+def _distinct(segments: Segments, countable: bool) -> Float64:
+    points = np.diff(segments.start)
+    files = counts(segments.partition, len(points))
     most = np.where(files > 0, np.inf, 0.0)
     filled = np.flatnonzero(files)
     if len(filled) == 0:
         return most
     if countable:
-        most[filled] = cells.per_partition(cells.gap + cells.point)[filled] / cells.point
-    single = counts(cells.partition[cells.hi == cells.lo], len(points))
-    telling = ((files >= OUTNUMBER * points) & (2 * single >= files)) | (single == files)
+        most[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+    single = counts(segments.partition[segments.hi == segments.lo], len(points))
+    telling = ((files >= MIN_FILES_PER_BOUND * points) & (2 * single >= files)) | (single == files)
     most = np.where(telling, np.minimum(most, points), most)
-    most[cells.partition[~cells.bounded.all(axis=0)]] = np.inf
+    most[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
     return most

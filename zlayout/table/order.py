@@ -1,4 +1,4 @@
-"""Sorting one word, and telling apart what is sorted."""
+"""Sorting one word of each value, and finding where the value changes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Int64 = NDArray[np.int64]
 
 
 def order_of(word: NDArray[Any]) -> Int64:
-    """int64[M]: as argsort. Equal values stay in their order where they are int64 of a range that is not huge."""
+    """int64[M]: argsort. It is stable for int64 values whose range and number fit into one word together."""
     return sorted_places(word)[0]
 
 
 def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """argsort, and the values in that order. int64 are sorted with their places in one word where both fit.
+    """argsort, and the sorted values.
 
-    That takes half the time, and the values need not be gathered.
+    int64 values are sorted together with their indices in one word where both fit. That takes half the time, and the
+    values need not be gathered.
     """
     if word.dtype == np.int64 and len(word) > 1:
         low, high = int(word.min()), int(word.max())
@@ -37,7 +38,7 @@ def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
 
 
 def changes(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[M]: where another value begins."""
+    """bool[M]: where the value differs from the one before; True for the first."""
     fresh = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     return fresh

@@ -1,4 +1,4 @@
-"""Partition keys and partitions; on its own so that reading specs needs neither numpy nor pyarrow."""
+"""Partition fields and partitions; a module of its own, so that reading specs needs neither numpy nor pyarrow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One partition key: `transform` of column `source`. Delta knows only `identity`.
+    """A transform of a source column; Delta has only `identity`.
 
-    `transform` is Iceberg's name for it: identity, year, month, day, hour, void, bucket[n], truncate[n].
+    transform: Iceberg's name: identity, year, month, day, hour, void, bucket[n], truncate[n].
     """
 
     source: str
@@ -25,9 +25,9 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition that has files: the spec that its files were written with, and the values of its fields.
+    """One partition that has files: the partition spec that its files were written with, and the values of its fields.
 
-    `values` are the transform's results as Python values (str, int, bool, Decimal, date, datetime, bytes, None);
+    values: the results of the transforms as Python values (str, int, bool, Decimal, date, datetime, bytes, None);
     for year, month, day and hour they are Iceberg's ordinals (int) counted from 1970.
     """
 

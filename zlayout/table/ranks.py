@@ -1,4 +1,4 @@
-"""File bounds -> dense integer ranks, the one form that every metric works on, whatever the column's type."""
+"""File bounds as dense integer ranks, the form that every metric works on for all column types."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zlayout.table.state import ColumnBounds, Int64
 class Ranked:
     """The closed intervals [lo, hi] of N files on one dense scale: the R distinct finite bounds in ascending order.
 
-    lo, hi: int64[N], 0 <= lo <= hi < R; lo > hi for a file that holds no value (all null), which nothing touches.
+    lo, hi: int64[N], 0 <= lo <= hi < R; lo > hi for a file without a value (all null), which no query touches.
     open_lo, open_hi: bool[N], no bound on that side; lo is 0, hi is R - 1 there (R is at least 1).
-    axis: the values behind the ranks, to measure how far apart they are.
+    axis: the values of the ranks, to measure distances.
     """
 
     lo: Int64
@@ -34,20 +34,20 @@ class Ranked:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        """bool[N]: the files that hold no value of this column."""
+        """bool[N]: the files without a value of this column."""
         return self.lo > self.hi
 
     @property
     def unbounded(self) -> int:
-        """How many files lack a bound on a side (all-null files need none)."""
+        """The number of files with an open bound, without files that are all null."""
         return int(((self.open_lo | self.open_hi) & ~self.empty).sum())
 
 
 def rank_bounds(bounds: ColumnBounds, rows: Int64) -> Ranked:
-    """Rank one column's bounds; `rows` int64[N] tells files that are null in every row.
+    """Rank the bounds of one column. rows: int64[N], to recognise files that are null in every row.
 
-    NaN is no bound on its side, -0.0 equals 0.0, a lower bound above its upper one is no bound on either side.
-    Cut string bounds count as given: the lower rounded down, the upper up. Raises TableError ZL109 for a type
+    NaN counts as an open bound, -0.0 equals 0.0, and both sides are open where the lower bound is above the upper one.
+    Truncated bounds are used as they are: the lower rounded down, the upper up. Raises TableError ZL109 for a type
     without an order.
     """
     known_lo, known_hi = _known(bounds.lower), _known(bounds.upper)

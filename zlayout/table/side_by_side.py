@@ -1,4 +1,4 @@
-"""One after the other, or side by side where it pays: numpy, Arrow and hashes let other threads run meanwhile."""
+"""Computations in threads where that is faster: numpy, Arrow and hashlib release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ K = TypeVar("K")
 S = TypeVar("S")
 T = TypeVar("T")
 
-FEW_FILES = 50_000
-# More threads than cores take more memory (about 0.4 GB each for a million files) and no less time.
-AT_ONCE = max(os.cpu_count() or 1, 2)
+MIN_FILES_FOR_THREADS = 50_000
+# More threads than cores need more memory (about 0.4 GB each for a million files) and save no time.
+MAX_THREADS = max(os.cpu_count() or 1, 2)
 
 
 def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> list[T]:
-    """`measure` of each item (a column, say), in their order; in threads from FEW_FILES `files` on."""
-    if files < FEW_FILES or len(items) < 2:
+    """`measure` of each item (for example a column), in order; in threads from MIN_FILES_FOR_THREADS `files` on."""
+    if files < MIN_FILES_FOR_THREADS or len(items) < 2:
         return [measure(item) for item in items]
-    with ThreadPoolExecutor(min(len(items), AT_ONCE)) as pool:
+    with ThreadPoolExecutor(min(len(items), MAX_THREADS)) as pool:
         return list(pool.map(measure, items))
 
 
 def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
-    """What the two give, in their order; as `side_by_side`."""
+    """The results of both functions, computed as by `side_by_side`."""
     return cast("tuple[S, T]", tuple(side_by_side(lambda give: give(), (one, other), files)))

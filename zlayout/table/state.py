@@ -1,7 +1,7 @@
-"""What a table is right now: `TableState`, with one columnar row for each live data file in `FileTable`.
+"""The observed state of a table: `TableState`, with one row for each live data file in the columnar `FileTable`.
 
-A `TableState` is read from metadata alone and is the same for every format. Nothing here opens a data file.
-Files are columns, never objects: a table may have a million of them.
+A `TableState` is read from metadata alone and has the same form for every format. Files are rows of columns, never
+objects: a table may have a million of them.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ ArrowGather = Callable[[pa.Array], pa.Array]
 NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-# Characters that a bound must be able to have for zlayout to call it long: URLs and paths differ well before.
+# Characters that untruncated bounds may have: URLs and paths differ well before.
 LONG_BOUND = 256
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether bounds of this type may be cut."""
+    """Whether bounds of this type may be truncated."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutRecord:
-    """What the table itself says about laid-out files: the layout's id and, where recorded, its settings."""
+    """What the table stores about laid-out files: the layout id and, where recorded, the layout settings."""
 
     layout_id: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def are_settings(value: object) -> bool:
-    """Whether what a table holds has the form of `Layout.settings()`: names, and plain values or lists of columns."""
+    """Whether a stored value has the form of `Layout.settings()`: names with plain values or lists of columns."""
     return isinstance(value, dict) and all(
         all(map(_is_column, v)) if isinstance(v, list) else _is_plain(v) for v in value.values()
     )
@@ -91,8 +91,8 @@ class ColumnBounds:
     """Min and max of one column in each file.
 
     lower, upper: Arrow arrays of the column's type, length N. Null where the metadata has no bound.
-    null_count: int64[N], -1 where unknown. A file whose null_count equals its rows holds no value to find.
-    truncated: bool[N], true where the lower or upper bound is a cut prefix (lower rounded down, upper up).
+    null_count: int64[N], -1 where unknown. A file whose null_count equals its rows has no value.
+    truncated: bool[N], true where the lower or upper bound is a prefix (lower rounded down, upper up).
     """
 
     lower: pa.Array
@@ -101,7 +101,7 @@ class ColumnBounds:
     truncated: NDArray[np.bool_]
 
     def gathered(self, from_arrow: ArrowGather, from_numpy: NumpyGather) -> ColumnBounds:
-        """The bounds of other files, as the two functions gather them from each Arrow and each numpy column."""
+        """The bounds of selected files. The functions select them in Arrow arrays and in numpy arrays."""
         lower, upper = from_arrow(self.lower), from_arrow(self.upper)
         return ColumnBounds(lower, upper, from_numpy(self.null_count), from_numpy(self.truncated))
 
@@ -110,10 +110,10 @@ class ColumnBounds:
 class FileTable:
     """The live data files, one row each, all columns of length N.
 
-    path: as the log or manifest has it, unique. version_key: what else makes up the file's identity at this
-    version (deletion vector id, delete-file paths), empty string for none. rows: int64, physical rows;
-    deleted: int64, of those how many are deleted; shared_deletes: bool, that is an estimate, of delete files which are
-    about other files, too, so that it rises once these are rewritten. bytes: int64, on disk.
+    path: as in the log or manifest, unique. version_key: what identifies the file at this version besides its path
+    (deletion vector id, delete-file paths), empty string for nothing. rows: int64, physical rows; deleted: int64, the
+    deleted ones of these; shared_deletes: bool, whether that is an estimate from delete files that also apply to other
+    files, and so increases once these are rewritten. bytes: int64, on disk.
     partition: int32 index into `partitions`. layout: int32 index into `layouts`, -1 for a file that zlayout did
     not lay out. group: int32, equal for files written by one rewrite of one partition, -1 likewise.
     bounds: for each requested column.
@@ -137,7 +137,7 @@ class FileTable:
 
     @property
     def live_rows(self) -> Int64:
-        """int64[N]: rows less deleted rows, never below 0 (delete counts may overlap)."""
+        """int64[N]: rows minus deleted rows, at least 0, since delete counts may overlap."""
         live: Int64 = np.maximum(self.rows - self.deleted, 0)
         return live
 
@@ -151,7 +151,7 @@ class FileTable:
     def split(self, parts: Sequence[NDArray[np.int64]]) -> tuple[FileTable, ...]:
         """The files at each of the `parts` (int64 indices), in that order.
 
-        They are gathered once and for all, and each table is a view of its part, so that a thousand cost what one does.
+        All are gathered once, and each table is a view of its part, so that a thousand parts cost as much as one.
         """
         if not parts:
             return ()
@@ -180,17 +180,17 @@ class FileTable:
         )
 
     def identity(self) -> pa.Array:
-        """large_string[N]: path and version_key in one; equal for a file exactly as long as it is unchanged."""
+        """large_string[N]: path and version_key joined; equal for a file as long as it is unchanged."""
         return identities((self,))
 
 
 def identities(parts: Sequence[FileTable]) -> pa.Array:
-    """large_string: `FileTable.identity` of all parts, one after the other."""
+    """large_string: `FileTable.identity` of all parts, concatenated."""
     return pc.binary_join_element_wise(*names(parts), pa.scalar("\x00", pa.large_string()))
 
 
 def names(parts: Sequence[FileTable]) -> list[pa.Array]:
-    """path and version_key of all parts, large_string each, one after the other."""
+    """path and version_key of all parts, large_string each, concatenated."""
     columns = ([part.path for part in parts], [part.version_key for part in parts])
     whole = (pa.chunked_array(column, None if column else pa.string()) for column in columns)
     return [column.cast(pa.large_string()).combine_chunks() for column in whole]
@@ -200,12 +200,12 @@ def names(parts: Sequence[FileTable]) -> list[pa.Array]:
 class TableState:
     """One observation of one table.
 
-    table: the dotted name; location: where it lives; table_id: the format's own uuid; version: Delta's version or
-    Iceberg's snapshot id, -1 for a table that has no snapshot yet. schema_digest changes whenever the schema does.
-    partition_fields and spec_id: how new files are partitioned. features: the format's names of what is switched
-    on (Delta table features, Iceberg `format-version=2`). refusals: why zlayout must not rewrite it, by name.
-    notes: what in the observation is less than exact (row counts that had to be estimated). ordering: of a table of
-    which zlayout laid out nothing, how others ordered it; None where nothing says so.
+    table: the dotted name; location: its storage location; table_id: the format's uuid; version: Delta's version or
+    Iceberg's snapshot id, -1 for a table without a snapshot. schema_digest changes whenever the schema does.
+    partition_fields and spec_id: how new files are partitioned. features: names of the format for enabled features
+    (Delta table features, Iceberg `format-version=2`). refusals: why zlayout must not rewrite the table. notes: what
+    in the observation is not exact (estimated row counts). ordering: the external ordering of a table without laid-out
+    files; None if the table reports none.
     """
 
     table: str

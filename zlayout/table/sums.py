@@ -12,17 +12,17 @@ Int64 = NDArray[np.int64]
 
 
 def counts(of: NDArray[np.integer[Any]], number: int) -> Int64:
-    """int64[number]: how many there are of each. of: below `number`."""
+    """int64[number]: the number of items per class. of: the class of each item, below `number`."""
     if number == 1:
         return np.array([len(of)])
     return np.bincount(of, minlength=number)
 
 
 def sums(of: NDArray[np.integer[Any]], number: int, values: NDArray[Any]) -> Float64:
-    """float64[number]: the sum of each one's `values`. of: below `number`, as long as `values`.
+    """float64[number]: the sum of `values` per class. of: the class of each value, below `number`.
 
-    That of a single one is ten times as fast as `bincount`, where each addition waits for the one before.
+    For a single class `sum` is ten times as fast as `bincount`, in which each addition waits for the one before.
     """
     if number == 1:
         return np.array([values.sum()], np.float64)
-    return np.bincount(of, values, number).astype(np.float64, copy=False)  # without any value it answers in integers
+    return np.bincount(of, values, number).astype(np.float64, copy=False)  # without values it returns integers

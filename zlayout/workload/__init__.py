@@ -1,4 +1,4 @@
-"""What is asked of the tables: predicates per table, with weights, from `.sql` and `.csv` files."""
+"""Workloads: the scans of queries with predicates and weights, from `.sql` and `.csv` files and Spark event logs."""
 
 from zlayout.workload.files import read_workload
 from zlayout.workload.model import Query, Scan, Unused, Workload

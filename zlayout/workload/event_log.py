@@ -1,4 +1,4 @@
-"""Spark event logs as a workload: what the scans of each executed query were given to skip by.
+"""Spark event logs as a workload: the filters that the scans of each executed query could skip files by.
 
 Each `SparkListenerSQLExecutionStart` carries the physical plan as a tree (`sparkPlanInfo`). A Delta scan has its
 filters in the node's metadata (PushedFilters, PartitionFilters) and its table as a location; an Iceberg scan has both
@@ -23,13 +23,13 @@ from zlayout.reading import open_file
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import Query, Scan, Unused
 
-# A plan with its description is some kilobytes; more than this in one line is no plan that can be followed.
-LONGEST_LINE = 16 * 1024 * 1024
-MOST_NODES = 10_000
+# A plan with its description has some kilobytes; longer lines are ignored.
+MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_NODES = 10_000
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
 _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
-# The beginnings of what an Iceberg scan prints, each looked for once behind the one before it.
+# Parts of the description of an Iceberg scan, each searched once after the one before it.
 _TABLE = re.compile(r"IcebergScan\(table=([^\s,]+),|^BatchScan ([^\s\[]+)\[")
 _FILTERS = re.compile(r"\bfilters=")
 _END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
@@ -38,7 +38,7 @@ Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
 
 
 def is_event_log(path: Path) -> bool:
-    """Whether the file, or a folder of a rolling log, begins as Spark begins its event logs."""
+    """Whether the file, or the folder of a rolling log, begins like an event log of Spark."""
     try:
         parts = _parts(path)
         with _open(parts[0]) as stream:
@@ -48,9 +48,9 @@ def is_event_log(path: Path) -> bool:
 
 
 def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
-    """The scans, what could not be used, and the number of different queries.
+    """The scans, the unused conditions, and the number of distinct queries.
 
-    A log that is still written, or was cut off, is read as far as it goes. Raises SpecError ZL002.
+    A log that is incomplete is read as far as it goes. Raises SpecError ZL002.
     """
     runs: dict[tuple[Found, ...], list[str]] = {}
     for number, event in _events(path):
@@ -59,8 +59,8 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
             runs.setdefault(tuple(scans), []).append(f"{path}:{number}")
     used: list[Scan] = []
     unused: list[Unused] = []
-    for run, places in runs.items():
-        query = Query("", places[0], float(len(places)))
+    for run, locations in runs.items():
+        query = Query("", locations[0], float(len(locations)))
         for table, predicate, left in run:
             used.append(Scan(query, table, predicate))
             unused += [Unused(query, text[:200], reason) for text, reason in left]
@@ -68,7 +68,7 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a rolling log in order, else the file itself."""
+    """The files of a rolling log in order; the file itself for another log."""
     if not path.is_dir():
         return [path]
     files = [p for p in path.iterdir() if p.name.startswith("events_")]
@@ -86,12 +86,12 @@ def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, event) of each execution's start."""
+    """(line number, event) of the start of each execution."""
     number = 0
     try:
         for part in _parts(path):
             with _open(part) as stream:
-                while line := stream.readline(LONGEST_LINE):
+                while line := stream.readline(MAX_LINE_BYTES):
                     number += 1
                     if START.encode() not in line[:200] or not line.endswith(b"\n"):
                         continue
@@ -110,7 +110,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _nodes(root: Any) -> Iterator[dict[str, Any]]:
     stack = [root]
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not stack:
             return
         node = stack.pop()
@@ -140,7 +140,7 @@ def _scan(node: dict[str, Any]) -> Found | None:
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:
-    """Their conjunction, without the IS NOT NULL that Spark adds for each column that it compares or joins by."""
+    """The conjunction, without the IS NOT NULL that Spark adds for each column in a comparison or join."""
     whole = conjunction(predicates)
     kept = dict.fromkeys(whole.operands if isinstance(whole, And) else predicates)
     return conjunction(p for p in kept if not (isinstance(p, Not) and isinstance(p.operand, IsNull)))

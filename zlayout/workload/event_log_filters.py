@@ -1,7 +1,7 @@
-"""The filters of scans as Spark and Iceberg print them in plans, back to predicates.
+"""The filters of scans as Spark and Iceberg print them in plans, converted back to predicates.
 
-Spark prints values bare (`EqualTo(l_shipmode,AIR)`), so all literals stay text, to be read as the column's type. A text
-with a comma inside IN, or with a bracket that is not closed, cannot be told from the print: the latter is not used.
+Spark prints values without quotes (`EqualTo(l_shipmode,AIR)`), so that all literals stay strings, which are read as the
+type of the column. A string with a comma inside IN is ambiguous, and so is an unclosed bracket; the latter is not used.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or, Predicate, starts_with
 from zlayout.workload.model import Query
 
-NOT_READ = "a pushed filter that cannot be read back"
-NO_BOUNDS = "a pushed filter that min and max do not answer"
-DEEPEST = 60
+NOT_READ = "a pushed filter that cannot be parsed"
+NO_BOUNDS = "a pushed filter that min and max cannot decide"
+MAX_DEPTH = 60
 _OPERATORS: dict[str, Operator] = {
     "EqualTo": "=",
     "GreaterThan": ">",
@@ -41,7 +41,7 @@ class _UnreadableError(Exception):
 
 
 def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`[IsNotNull(a), EqualTo(a,5)]` of a file scan: predicates, and (text, reason) of what is not used."""
+    """`[IsNotNull(a), EqualTo(a,5)]` of a file scan: predicates, and (SQL, reason) of unused conditions."""
     found, left = [], []
     for item in _split(text.strip()[1:-1], ", "):
         try:
@@ -54,7 +54,7 @@ def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
 def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
     """`[isnotnull(region#12), (region#12 = east)]`: simple comparisons only.
 
-    Texts stand there as they are. What could be read in two ways is left out.
+    Strings are printed without quotes; ambiguous conditions are not used.
     """
     found: list[Predicate] = []
     left = []
@@ -62,7 +62,7 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
         if null := _PARTITION_NULL.fullmatch(item):
             test = IsNull(null[2])
             found.append(test if null[1] == "isnull" else Not(test))
-        elif len(_ID.findall(item)) > 1:  # another column, or a subquery whose answer the log does not have
+        elif len(_ID.findall(item)) > 1:  # another column, or a subquery whose result is not in the log
             left.append((item, NOT_READ))
         elif listed := _PARTITION_IN.fullmatch(item):
             found.append(In(listed[1], tuple(listed[2].split(","))))
@@ -75,7 +75,7 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 
 def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`a IS NOT NULL, a >= 5` of an Iceberg scan, which prints SQL with dates as days and instants as microseconds."""
+    """`a IS NOT NULL, a >= 5` of an Iceberg scan, which prints SQL with dates as days, timestamps as microseconds."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
@@ -99,7 +99,7 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 def _pushed(text: str, depth: int) -> Predicate:
     call = _CALL.match(text)
-    if call is None or not text.endswith(")") or depth > DEEPEST:
+    if call is None or not text.endswith(")") or depth > MAX_DEPTH:
         raise _UnreadableError(NOT_READ)
     name, inner = call[1], text[call.end() : -1]
     if name in _OTHERS:
@@ -140,13 +140,13 @@ def _leaf(name: str, inner: str) -> Predicate:
     if value == "null":
         return IsNull(at)
     if name == "EqualNullSafe":
-        # false for a null, not null, so that its negation is true there
+        # for a null it is false and not null, so that its negation is true
         return And((Compare(at, "=", value), Not(IsNull(at))))
     return Compare(at, _OPERATORS[name], value)
 
 
 def _split(text: str, separator: str) -> Sequence[str]:
-    """The filters of a list: parts at a separator that a filter follows, where all brackets are closed."""
+    """The filters of a list, split at separators that are outside brackets and followed by a filter."""
     if not text:
         return []
     parts, depth, begin = [], 0, 0

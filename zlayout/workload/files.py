@@ -20,15 +20,20 @@ MAX_QUERIES = 10_000
 def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | None = None) -> Workload:
     """The scans of all queries in the files.
 
-    columns: the column names of tables, by name as written in the queries or by its last part; needed where a query
-    of several tables does not say whose a column is. Raises SpecError: ZL002 a file that cannot be read, ZL003 not
-    UTF-8, ZL070 too large or too many queries (those of logs do not count), ZL071 a bad weight, ZL072 a CSV without
-    query and count.
+    Args:
+        paths: `.sql` and `.csv` files and Spark event logs.
+        columns: the column names of tables, by table name as in the queries or by its last part. They are needed if a
+            query of several tables has unqualified columns.
+
+    Raises:
+        SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
+            large or too many queries (those of logs do not count), ZL071 for an invalid weight, ZL072 for a CSV file
+            without the columns query and count.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     scans: list[Scan] = []
     unused: list[Unused] = []
-    written = ran = 0  # queries in files that somebody wrote, and different ones in logs, which may be any number
+    written = ran = 0  # queries in SQL and CSV files, and distinct ones in logs, whose number is not limited
     for path in paths:
         if is_event_log(path):
             logged, unread, different = read_event_log(path)
@@ -45,41 +50,41 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
 
 
 def read_queries(path: Path) -> Iterator[Query]:
-    """The statements of one file, with places and weights. Raises as `read_workload`."""
+    """The statements of one file with locations and weights. Raises as `read_workload`."""
     text = _text(path)
     return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path))
 
 
 def _text(path: Path) -> str:
-    place = Location(str(path))
+    location = Location(str(path))
     try:
         data = read_at_most(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=place) from None
+        raise SpecError.of("ZL002", f"cannot read the file: {reason}", location=location) from None
     if len(data) > MAX_BYTES:
-        raise SpecError.of("ZL070", f"expected at most {MAX_BYTES} bytes", hint="split the file", location=place)
+        raise SpecError.of("ZL070", f"expected at most {MAX_BYTES} bytes", hint="split the file", location=location)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SpecError.of("ZL003", "expected UTF-8 text", location=place) from None
+        raise SpecError.of("ZL003", "expected UTF-8 text", location=location) from None
 
 
 def _rows(text: str, path: str) -> Iterator[Query]:
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
-        header = [cell.strip().lower() for cell in next(rows, [])]
+        header = [field.strip().lower() for field in next(rows, [])]
         if not {"query", "count"} <= set(header):
             raise SpecError.of("ZL072", "expected a header with query and count", location=Location(path, 1, 1))
         query, count = header.index("query"), header.index("count")
         line = rows.line_num + 1
         for row in rows:
-            place = Location(path, line, 1)
+            location = Location(path, line, 1)
             if row and len(row) <= max(query, count):
-                raise SpecError.of("ZL072", f"expected {len(header)} cells, found {len(row)}", location=place)
+                raise SpecError.of("ZL072", f"expected {len(header)} fields, found {len(row)}", location=location)
             if row:
-                yield Query(row[query].strip().rstrip(";"), f"{path}:{line}", weight_of(row[count], place))
+                yield Query(row[query].strip().rstrip(";"), f"{path}:{line}", weight_of(row[count], location))
             line = rows.line_num + 1
     except csv.Error as error:
-        message = f"not CSV, or a cell of more than {MAX_STATEMENT:,} characters: {error}"
+        message = f"not CSV, or a field of more than {MAX_STATEMENT:,} characters: {error}"
         raise SpecError.of("ZL072", message, location=Location(path, rows.line_num, 1)) from None

@@ -1,4 +1,4 @@
-"""A workload: which tables its queries read, with which predicates, how often, and what could not be used."""
+"""A workload: the tables that its queries read, with predicates and weights, and the unused conditions."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ MAX_TEXT = 200  # characters of an unused condition
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One statement as written, or without text where only its scans are known.
+    """One statement as written, or without text if only its scans are known. Each is equal only to itself.
 
-    place: `file:line`, which may be that of other queries too; each is equal only to itself. weight: how often it runs,
-    relative to the others, above 0.
+    location: `file:line`, which several queries may share. weight: how often it runs, relative to others, above 0.
     """
 
     text: str
-    place: str
+    location: str
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One query's reading of one table, once for each time that the table stands in the query.
+    """One query's read of one table; a query has one for each occurrence of the table.
 
-    table: the name as written, dotted, in lower case. predicate: what every row that the query needs from this table
-    fulfils, None if nothing is known and all files are read. Literals are typed as written: text compared with a date
-    column stays text.
+    table: the dotted name as written, in lower case. predicate: true for every row that the query needs from this
+    table; None if nothing is known and all files are read. Literals have the type in which they are written: a string
+    compared with a date column stays a string.
     """
 
     query: Query
@@ -39,7 +38,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A condition, or a whole statement, that says nothing about files. text: the SQL, cut at 200 characters."""
+    """A condition, or a whole statement, that cannot be used for pruning. text: SQL, at most MAX_TEXT characters."""
 
     query: Query
     text: str
@@ -48,12 +47,12 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """scans and unused in the order of the queries. queries: how many statements were read."""
+    """scans, unused: in the order of the queries. queries: the number of statements that were read."""
 
     scans: tuple[Scan, ...]
     unused: tuple[Unused, ...]
     queries: int
 
     def reasons(self) -> dict[str, int]:
-        """How many conditions or statements were not used for each reason, the most frequent first."""
+        """The number of unused conditions and statements for each reason, the most frequent first."""
         return dict(Counter(u.reason for u in self.unused).most_common())

@@ -41,7 +41,7 @@ class TooManyScansError(Exception):
 
 
 class Reader:
-    """The scans and unused conditions of one query."""
+    """Collects the scans and unused conditions of one query."""
 
     def __init__(self, query: Query, known: Mapping[str, Sequence[str]]) -> None:
         self.query = query
@@ -115,7 +115,7 @@ class Reader:
         given: Iterable[Predicate],
         found: dict[Source, list[Predicate]],
     ) -> None:
-        """Conditions on output columns that are columns of a source, or pass through `SELECT *` from one source."""
+        """Push down conditions on outputs that are columns of a source, or that `SELECT *` passes on from one."""
         inner = {e.alias_or_name.lower(): e.unalias() for e in node.selects if not is_star(e)}
         for predicate in given:
             owners = {}

@@ -1,4 +1,4 @@
-"""SQL text to statements with places and weights, and each statement to its scans. Hostile text ends in a reason."""
+"""SQL text to statements with locations and weights, and statements to scans. Hostile text only yields a reason."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from zlayout.workload.model import Query, Scan, Unused
 MAX_STATEMENT = 100_000
 MAX_WEIGHT = 1e12
 MAX_DEPTH = 60
-# What is not closed goes to the end of the text, and possessively, so that no text takes more than one pass.
+# What is not closed extends to the end of the text. Possessive quantifiers make one pass enough for any text.
 _PIECE = re.compile(
     r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
 )
-LONGEST_WEIGHT = 200
+MAX_WEIGHT_LENGTH = 200
 _WEIGHT = re.compile(r"(?:--|/\*)\s*weight\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
 _NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 
 
 def split(text: str, path: str) -> Iterator[Query]:
-    """The statements between semicolons. `-- weight: 20` in or before a statement is its weight, the last one counts.
+    """The statements between semicolons. `-- weight: 20` in or before a statement is its weight; the last one counts.
 
-    Raises SpecError ZL071 for a weight that is no number above 0.
+    Raises SpecError ZL071 for a weight that is not a number above 0.
     """
     begin, line, weight = 0, 1, 1.0
     parts: list[str] = []
@@ -45,7 +45,7 @@ def split(text: str, path: str) -> Iterator[Query]:
                 parts.append(part)
             line += part.count("\n")
         if is_comment:
-            if len(found) <= LONGEST_WEIGHT and (given := _WEIGHT.fullmatch(found)):
+            if len(found) <= MAX_WEIGHT_LENGTH and (given := _WEIGHT.fullmatch(found)):
                 weight = weight_of(given[1], Location(path, line, 1))
             line += found.count("\n")
         if found == ";":
@@ -54,8 +54,8 @@ def split(text: str, path: str) -> Iterator[Query]:
             parts, weight = [], 1.0
 
 
-def weight_of(text: str, place: Location) -> float:
-    """A number above 0, small enough that those of all queries can be summed. Raises SpecError ZL071."""
+def weight_of(text: str, location: Location) -> float:
+    """A weight above 0 and at most MAX_WEIGHT, so that weights can be summed. Raises SpecError ZL071."""
     try:
         weight = float(text)
     except ValueError:
@@ -63,12 +63,12 @@ def weight_of(text: str, place: Location) -> float:
     if not 0 < weight <= MAX_WEIGHT:
         shown = text.strip()[:40]
         message = f"expected a weight above 0, at most {MAX_WEIGHT:,.0f}, found {shown!r}"
-        raise SpecError.of("ZL071", message, location=place)
+        raise SpecError.of("ZL071", message, location=location)
     return weight
 
 
 def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[Scan], list[Unused]]:
-    """The scans and unused conditions of one statement; a statement that cannot be read is itself unused."""
+    """The scans and unused conditions of one statement; a statement that cannot be parsed is itself unused."""
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
@@ -98,7 +98,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
             reader = Reader(query, known)
             reader.read(tree, {})
     except TooManyScansError:
-        return refused("more tables than are followed")
+        return refused("too many tables")
     except RecursionError:
         return refused(f"nested deeper than {MAX_DEPTH} levels")
     except (SqlglotError, *PARSER_DEFECTS):
@@ -107,7 +107,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
 
 
 def _too_deep(tokens: Sequence[object]) -> bool:
-    """Depth by tokens, before the parser recurses into it."""
+    """Whether the nesting is too deep, from the tokens, before the parser recurses."""
     depth = prefixes = 0
     for token in tokens:
         name = token.token_type.name  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def _too_deep(tokens: Sequence[object]) -> bool:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """sqlglot logs what it falls back on; that is told in the result instead."""
+    """Switch off the log of sqlglot, whose warnings are part of the result."""
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:

@@ -43,7 +43,7 @@ def test_columns_are_spelled_as_in_the_table_and_shares_are_of_the_weight() -> N
         Scan(Query("", "q:4", 9.0), "elsewhere", Compare("part", "=", 7)),
     )
     queries, reading_all = table_queries(Workload(scans, (), 4), TABLE, table_state(DATA, FILE))
-    assert [q.place for q in queries] == ["q:1", "q:2"]
+    assert [q.location for q in queries] == ["q:1", "q:2"]
     assert reading_all == 1
     assert column_shares(queries) == {"part": 1.0, "ship": 0.75}
 
@@ -62,7 +62,7 @@ def test_statements_of_one_line_and_of_a_file_given_twice_are_queries_of_their_o
     queries, _ = table_queries(read_workload([path, path]), TABLE, table_state(DATA, FILE))
     point, some = Compare("part", "=", 5), And((Compare("part", ">=", 1), Compare("part", "<=", 79)))
     assert [(q.weight, q.predicates) for q in queries] == [(1000.0, (point,)), (1.0, (some,))] * 2
-    assert {q.place for q in queries} == {f"{path}:1"}
+    assert {q.location for q in queries} == {f"{path}:1"}
 
 
 def test_partitions_are_ruled_out_by_their_values() -> None:

@@ -39,7 +39,7 @@ def make(*columns: str) -> Study:
     state = replace(table_state(data, rng.integers(0, 10, ROWS)), table=f"lake.db.{columns[0]}")
     sample = KeySample(data, np.zeros(ROWS, np.int32), 9)
     found = study(state, tuple(queries), sample, rewrite_target(state, 4_000), {}, Question((), None, BASE, True))
-    unused = tuple((queries[0].place, f"upper({name}) = 'X'", "a reason") for name in columns)
+    unused = tuple((queries[0].location, f"upper({name}) = 'X'", "a reason") for name in columns)
     return with_workload(found, ("some/folder/q.sql",), len(queries) + 1, 1, unused)
 
 

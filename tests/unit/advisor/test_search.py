@@ -124,7 +124,7 @@ def test_a_query_that_gets_slower_is_reported_with_its_factor() -> None:
     file[order] = np.arange(ROWS) * 40 // ROWS
     found = studied(points("part", 10, weight=10.0) + points("ship", 1), file)
     assert found.best is not None
-    reported = {c.place: c for c in changes(found, found.best.costs)}
+    reported = {c.location: c for c in changes(found, found.best.costs)}
     slow = reported["ship.sql:0"]
     assert slow.verdict == "slower"
     assert slow.files[0] <= 2 < slow.files[1]
@@ -134,7 +134,7 @@ def test_a_query_that_gets_slower_is_reported_with_its_factor() -> None:
 
 def test_a_time_limit_ends_the_search_with_a_result() -> None:
     found = studied(points("part", 5) + points("ship", 5), seconds=0.0)
-    assert found.hurried
+    assert found.interrupted
     assert found.tried == 1
     assert found.choices
 
@@ -174,7 +174,7 @@ def test_a_time_limit_ends_the_last_measuring_too(
     found = studied(points("part", 3) + points("ship", 3), seconds=10.0)
     # 8 of 10 ticks are for the search
     assert [n for n, _ in simulated].count(ROWS) in (1, 2)
-    assert found.hurried
+    assert found.interrupted
     assert len(found.steps) >= 1
     assert found.choices
 

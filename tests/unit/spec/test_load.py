@@ -147,8 +147,8 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, monkeypatch: 
     with pytest.raises(SpecError) as caught:
         load_project(inside, {})
     assert str(caught.value) == (
-        "inside/layouts/a.yaml: ZL026 the link leads out of the project "
-        "(a layout and what it links to must be in the project's folder)"
+        "inside/layouts/a.yaml: ZL026 the link points outside the project "
+        "(a layout and the target of its link must be in the folder of the project)"
     )
 
 
@@ -163,7 +163,7 @@ def test_find_project_walks_up(load: Load, tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "ZL001"
     with pytest.raises(SpecError) as caught:
         load_project(tmp_path, {})
-    assert str(caught.value) == "ZL001 no file zlayout.yaml (run zlayout init to make one)"
+    assert str(caught.value) == "ZL001 no file zlayout.yaml (run zlayout init to create one)"
 
 
 def test_places_are_as_the_user_would_type_them(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

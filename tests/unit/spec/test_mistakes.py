@@ -9,7 +9,7 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-ONLY_IN = "it works in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+ONLY_IN = "it is allowed in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
 KEYS = "known keys: version, table, description, tags, partition_by, zorder, files, where, tolerance, engine"
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 
@@ -30,9 +30,9 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("[a, b]", "[]", "a.yaml:4:3: ZL013 expected a list of 1 to 32 columns for zorder.columns, found an empty one"),
         ("[a, b]", "a", "a.yaml:4:3: ZL013 expected a list of 1 to 32 columns for zorder.columns, found 'a'"),
         ("[a, b]", "[a, {name: b, weight: 0}]", "a.yaml:4:26: ZL013 expected a number above 0, at most 1000 for zorder.columns[1].weight, found the number 0"),
-        ("[a, b]", "[a, b, {name: a}]", "a.yaml:4:19: ZL016 column 'a' is twice in zorder.columns (keep the first one)"),
+        ("[a, b]", "[a, b, {name: a}]", "a.yaml:4:19: ZL016 duplicate column 'a' in zorder.columns (keep the first one)"),
         ("[a, b]", "[a]\n  curve: zorde", "a.yaml:5:3: ZL014 expected kd, zorder, hilbert or linear for zorder.curve, found 'zorde' (did you mean 'zorder'?)"),
-        ("[a, b]", "[a]\n  curve: kd\nengine: native", "a.yaml:5:3: ZL025 engine native of iceberg cannot do curve kd (use curve zorder or hilbert or linear, or engine zlayout)"),
+        ("[a, b]", "[a]\n  curve: kd\nengine: native", "a.yaml:5:3: ZL025 engine native of iceberg does not support curve kd (use curve zorder or hilbert or linear, or engine zlayout)"),
         ("[a, b]", "[a]\n  noise: yes", "a.yaml:5:3: ZL013 expected true or false for zorder.noise, found 'yes'"),
         ("[a, b]", "[a]\n  range_ids: 1", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found the number 1"),
         ("[a, b]", "[a]\n  range_ids: 1_000", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found '1_000'"),
@@ -45,7 +45,7 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("[a, b]", "[a]\nfiles: 3", "a.yaml:5:1: ZL013 expected a map with target_size, sort_within, max_group_size for files, found the number 3"),
         ("[a, b]", "[a]\ntolerance: {small_files: 101%}", "a.yaml:5:13: ZL013 expected a share such as 10% or 0.1 for tolerance.small_files, found '101%'"),
         ("[a, b]", "[a]\ntolerance: {touched: 0.5}", "a.yaml:5:13: ZL013 expected a factor of at least 1 such as 1.5x or 1.5 for tolerance.touched, found the number 0.5"),
-        ("[a, b]", "[a]\ntags: [x, x]", "a.yaml:5:1: ZL013 expected a list of tags for tags, found one with repetitions"),
+        ("[a, b]", "[a]\ntags: [x, x]", "a.yaml:5:1: ZL013 expected a list of tags for tags, found one with duplicates"),
         ("[a, b]", "[a]\nwhere: year(d) = 1", "a.yaml:5:1: ZL031 the function year() is not allowed in where (allowed: AND OR NOT, = != < <= > >=, IN, BETWEEN, IS NULL, columns and literals)"),
         ("[a, b]", "[a]\nwhere: ${W}", f"a.yaml:5:1: ZL017 {ONE_LINE} 'where' ({ONLY_IN})"),
         ("[a, b]", "['${A}']", f"a.yaml:4:13: ZL017 {ONE_LINE} '[0]' ({ONLY_IN})"),
@@ -54,15 +54,15 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("[a, b]", "[a]\npartition_by: ['bucket(0, d)']", f"a.yaml:5:16: ZL023 {TRANSFORMS}, found 'bucket(0, d)' (write bucket(16, column))"),
         ("[a, b]", "[a]\npartition_by: ['day(1, d)']", f"a.yaml:5:16: ZL023 {TRANSFORMS}, found 'day(1, d)' (write day(column))"),
         ("[a, b]", "[a]\npartition_by: ['day(f(d))']", f"a.yaml:5:16: ZL023 {TRANSFORMS}, found 'day(f(d))'"),
-        ("[a, b]", "[a]\npartition_by: [d, identity(d)]", "a.yaml:5:19: ZL023 'identity(d)' is twice in partition_by"),
+        ("[a, b]", "[a]\npartition_by: [d, identity(d)]", "a.yaml:5:19: ZL023 duplicate partition key 'identity(d)' in partition_by"),
         ("ice.db.t", "ice", "a.yaml:2:1: ZL020 expected catalog.namespace.table, found 'ice' (the first part is a catalog of zlayout.yaml)"),
         ("ice.db.t", "ice.t", "a.yaml:2:1: ZL020 expected catalog.namespace.table for Iceberg, found 'ice.t'"),
-        ("ice.db.t", "ice..t", "a.yaml:2:1: ZL020 expected a table name such as lake.sales.orders, found 'ice..t' (put a part that holds a dot in backticks, and double a backtick inside it)"),
-        ("ice.db.t", "lake.`..`.t", "a.yaml:2:1: ZL020 a table name cannot have the part '..' (no '/', '\\', '.', '..', outer blanks or characters that do not print)"),
-        ("ice.db.t", '"lake.a\\e.t"', "a.yaml:2:1: ZL020 a table name cannot have the part 'a\\x1b' (no '/', '\\', '.', '..', outer blanks or characters that do not print)"),
+        ("ice.db.t", "ice..t", "a.yaml:2:1: ZL020 expected a table name such as lake.sales.orders, found 'ice..t' (put a part with a dot in backticks, and double a backtick inside it)"),
+        ("ice.db.t", "lake.`..`.t", "a.yaml:2:1: ZL020 invalid part '..' in a table name (remove '/', '\\\\', '.', '..', outer blanks and characters that do not print)"),
+        ("ice.db.t", '"lake.a\\e.t"', "a.yaml:2:1: ZL020 invalid part 'a\\x1b' in a table name (remove '/', '\\\\', '.', '..', outer blanks and characters that do not print)"),
         ("ice.db.t", "icy.db.t", "a.yaml:2:1: ZL021 unknown catalog 'icy' (did you mean 'ice'?)"),
         ("ice.db.t", "x.db.t", "a.yaml:2:1: ZL021 unknown catalog 'x' (catalogs of zlayout.yaml: lake, ice)"),
-        ("ice.db.t", "lake.db.t\npartition_by: [day(d)]", "a.yaml:3:16: ZL024 Delta partitions by plain columns, found 'day(d)' (use a generated column, or z-order by the column itself)"),
+        ("ice.db.t", "lake.db.t\npartition_by: [day(d)]", "a.yaml:3:16: ZL024 expected a column in partition_by of a Delta table, found 'day(d)' (use a generated column, or z-order by the column itself)"),
         ("ice.db.t", "lake.db.t\nengine: native", ""),
     ],
 )  # fmt: skip
@@ -93,16 +93,16 @@ PROPERTY = (
         (PROJECT + "layouts: [../*.yaml]\n", "5:11: ZL027 expected a pattern below zlayout.yaml, found '../*.yaml' (use a relative pattern without '..')"),
         (PROJECT + "layouts: [/x.yaml]\n", "5:11: ZL027 expected a pattern below zlayout.yaml, found '/x.yaml' (use a relative pattern without '..')"),
         (PROJECT + "layouts: [x**]\n", "5:11: ZL027 expected a file pattern, found 'x**': Invalid pattern: '**' can only be an entire path component"),
-        (PROJECT + "layouts: [x.yaml]\n", "5:11: ZL002 there is no file 'x.yaml'"),
+        (PROJECT + "layouts: [x.yaml]\n", "5:11: ZL002 file 'x.yaml' does not exist"),
         (PROJECT + "  x-y: {format: delta, warehouse: w}\n", "5:3: ZL013 expected a catalog name of letters, digits and '_', other than spark_catalog and system for catalogs.x-y, found 'x-y'"),
         (PROJECT + "  spark_catalog: {format: delta, warehouse: w}\n", "5:3: ZL013 expected a catalog name of letters, digits and '_', other than spark_catalog and system for catalogs.spark_catalog, found 'spark_catalog'"),
         (PROJECT + "  x: {format: hudi}\n", "5:7: ZL014 expected delta or iceberg for catalogs.x.format, found 'hudi'"),
-        (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (it is where tables are looked for)"),
+        (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (tables are searched there)"),
         (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path for format delta, found 'sql'"),
-        (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 type path takes no 'uri' (remove it)"),
+        (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 key 'uri' is not allowed for type path (remove it)"),
         (PROJECT + "  x: {format: iceberg}\n", "5:3: ZL029 expected type sql or rest or hive or glue for format iceberg, found none"),
-        (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (type rest needs it)"),
-        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read too, found one in memory (use a file, for example sqlite:///catalog.db)"),
+        (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (type rest requires it)"),
+        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read, found one in memory (use a file, for example sqlite:///catalog.db)"),
         (PROJECT + "  x: {format: delta, warehouse: w, properties: {cache-enabled: true}}\n", f"5:49: ZL029 {PROPERTY} for catalogs.x.properties.cache-enabled, found 'cache-enabled'"),
         (PROJECT + "spark: {conf: {spark.sql.extensions: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.extensions, found 'spark.sql.extensions' {SPARK_HINT}"),
         (PROJECT + "spark: {conf: {spark.sql.catalog.spark_catalog: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.catalog.spark_catalog, found 'spark.sql.catalog.spark_catalog' {SPARK_HINT}"),
@@ -112,7 +112,7 @@ PROPERTY = (
         (PROJECT + "spark: {master: '${M}'}\n", "5:9: ZL018 the environment variable M is not set (set it, or write ${M:-default})"),
         (PROJECT + "spark: {master: '${M:?ask the team}'}\n", "5:9: ZL018 the environment variable M is not set: ask the team (set it, or write ${M:-default})"),
         (PROJECT + "spark: {master: '${M-x}'}\n", "5:9: ZL019 expected ${NAME}, ${NAME:-default} or ${NAME:?message}, found another '${'"),
-        (PROJECT + "spark: {master: '${EMPTY}'}\n", "5:9: ZL018 expected a value, found nothing after replacing ${...}"),
+        (PROJECT + "spark: {master: '${EMPTY}'}\n", "5:9: ZL018 expected a value, found an empty string after replacing ${...}"),
         (PROJECT + "spark: {master: '${LINES}'}\n", "5:9: ZL018 expected one line of text, found a line break or NUL from ${...}"),
         (PROJECT + "defaults: {engine: '${E}'}\n", f"5:12: ZL014 expected zlayout or native for defaults.engine, found '${{E}}'\nzlayout.yaml:5:12: ZL017 {ONE_LINE} 'engine' ({ONLY_IN})"),
         (PROJECT + "defaults: {zorder: {columns: [a]}}\n", "5:21: ZL010 unknown key 'columns' in defaults.zorder (known keys: curve, range_ids, noise)"),
@@ -133,7 +133,7 @@ def test_a_curve_from_the_defaults_is_blamed_there(load: Load) -> None:
     with pytest.raises(SpecError) as caught:
         load(files | {"layouts/a.yaml": LAYOUT.replace("ice.", "lake.")})
     assert str(caught.value) == (
-        "zlayout.yaml:5:21: ZL025 engine native of delta cannot do curve hilbert (use curve zorder, or engine zlayout)"
+        "zlayout.yaml:5:21: ZL025 engine native of delta does not support curve hilbert (use curve zorder, or engine zlayout)"
     )
 
 
@@ -167,7 +167,7 @@ def test_a_table_has_one_layout(load: Load) -> None:
             }
         )
     assert str(caught.value) == (
-        "layouts/b.yaml:2:1: ZL022 table 'ice.db.t' already has a layout in layouts/a.yaml:2:1 (keep one of the two)"
+        "layouts/b.yaml:2:1: ZL022 duplicate layout for table 'ice.db.t' (first defined in layouts/a.yaml:2:1) (keep one of the two)"
     )
 
 

@@ -56,7 +56,7 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
             ("l_partkey", "region"),
             "",
             [
-                "f.yaml:6:1: ZL035 column 'region' in zorder.columns is a partition column, where it has one value in "
+                "f.yaml:6:1: ZL035 column 'region' in zorder.columns is a partition column, and has one value in "
                 "each file (remove it from zorder.columns)"
             ],
         ),
@@ -64,8 +64,8 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
             ("l_partkey", "blob"),
             "",
             [
-                "f.yaml:6:1: ZL034 expected columns with an order in zorder.columns, found 'blob' of type binary "
-                "(use a column of numbers, text, dates, timestamps or booleans)"
+                "f.yaml:6:1: ZL034 expected an orderable column in zorder.columns, found 'blob' (type binary) "
+                "(use a column of numbers, strings, dates, timestamps or booleans)"
             ],
         ),
         (
@@ -88,9 +88,9 @@ def test_what_is_found(columns: tuple[str, ...], where: str, expected: list[str]
 
 def test_missing_statistics_are_a_note() -> None:
     (note,) = check(spec("late"), state())
-    assert (note.code, note.severity, note.hint) == ("ZL405", "note", "zlayout apply turns them on")
+    assert (note.code, note.severity, note.hint) == ("ZL405", "note", "run zlayout apply, which enables them")
     no_way = replace(state(), columns=(Column("late", pa.int64(), True, False),))
-    assert check(spec("late"), no_way)[0].hint == "the format keeps none for int64; use another column"
+    assert check(spec("late"), no_way)[0].hint == "use another column: the format stores none for int64"
 
 
 def test_the_declared_partitioning_counts_for_keys_and_must_exist() -> None:
@@ -148,7 +148,7 @@ def test_a_partition_key_takes_only_some_types(transform: str, of: str) -> None:
 def test_a_wrong_partition_key_is_reported_with_its_type() -> None:
     (wrong,) = check(spec("late", partition_by=(PartitionField("region", "day"),)), state())[:1]
     assert str(wrong).startswith(
-        "f.yaml:7:1: ZL036 'region' in partition_by is no column for day: it is of type string ("
+        "f.yaml:7:1: ZL036 cannot apply transform day to column 'region' (type string) in partition_by ("
     )
 
 

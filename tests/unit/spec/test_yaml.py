@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
-from zlayout.message_text import quoted
+from zlayout.message_text import quote_value
 from zlayout.spec.yaml import MAX_BYTES, dump, parse, plain_value, read
 
 
@@ -70,15 +70,15 @@ def test_marks_name_every_key_and_list_item() -> None:
 
 TAGS = "f.yaml:1:4: ZL006 YAML tags (!) are not supported (quote the value if it is text)"
 UNCLOSED = "while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"
-ESCAPED = "f.yaml:3:1: ZL007 key '\\x1b[31mb' is there twice (first in line 2) (keep one of them)"
+ESCAPED = "f.yaml:3:1: ZL007 duplicate key '\\x1b[31mb' (first defined on line 2) (keep one of them)"
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: ZL007 key 'a' is there twice (first in line 1) (keep one of them)"),
-        ("a: {b: 1, b: 2}", "f.yaml:1:11: ZL007 key 'b' is there twice (first in line 1) (keep one of them)"),
-        ("1: a\n'1': b\n", "f.yaml:2:1: ZL007 key '1' is there twice (first in line 1) (keep one of them)"),
+        ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: ZL007 duplicate key 'a' (first defined on line 1) (keep one of them)"),
+        ("a: {b: 1, b: 2}", "f.yaml:1:11: ZL007 duplicate key 'b' (first defined on line 1) (keep one of them)"),
+        ("1: a\n'1': b\n", "f.yaml:2:1: ZL007 duplicate key '1' (first defined on line 1) (keep one of them)"),
         (
             "a: &x 1\nb: *x\n",
             "f.yaml:1:4: ZL006 YAML anchors (&) are not supported (write the value out where it is needed)\n"
@@ -95,7 +95,7 @@ ESCAPED = "f.yaml:3:1: ZL007 key '\\x1b[31mb' is there twice (first in line 2) (
         ("- a\n", "f.yaml:1:1: ZL008 expected keys and values, found a list"),
         ("", "f.yaml:1:1: ZL008 expected keys and values, found nothing"),
         ("# only a comment\n", "f.yaml:1:1: ZL008 expected keys and values, found nothing"),
-        ("a:\n\tb: 1\n", "f.yaml:2:1: ZL005 found a tab where YAML needs spaces (indent with spaces)"),
+        ("a:\n\tb: 1\n", "f.yaml:2:1: ZL005 expected spaces as indentation, found a tab (indent with spaces)"),
         ("a: [1, 2\n", f"f.yaml:2:1: ZL005 not YAML: {UNCLOSED}"),
         ("a: 1\n b: 2\n", "f.yaml:2:3: ZL005 not YAML: mapping values are not allowed here"),
         ("a: é\nb: \x00\n", "f.yaml:2:4: ZL003 expected text, found the character U+0000"),
@@ -140,8 +140,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_text_for_messages_is_short_and_has_no_terminal_escapes() -> None:
-    assert quoted("a\x1b[0m\u202eb") == "'a\\x1b[0m\\u202eb'"
-    assert quoted("x" * 100) == "'" + "x" * 57 + "...'"
+    assert quote_value("a\x1b[0m\u202eb") == "'a\\x1b[0m\\u202eb'"
+    assert quote_value("x" * 100) == "'" + "x" * 57 + "...'"
 
 
 # PyYAML knows three more line breaks.

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from zlayout.table.cells import cut_cells
 from zlayout.table.density import estimate_rows
 from zlayout.table.metrics import touched
 from zlayout.table.ranks import Ranked, rank_bounds
+from zlayout.table.segments import segments_of
 from zlayout.table.state import ColumnBounds
 
 FILES, ROWS = 128, 1000
@@ -136,12 +136,12 @@ def test_rows_stay_inside_their_files_and_touched_is_their_coverage(
     lower, upper = [min(a, b) for a, b, _ in files], [max(a, b) for a, b, _ in files]
     none = np.zeros(len(files), np.int64)
     column = rank_bounds(ColumnBounds(pa.array(lower), pa.array(upper), none, none > 0), np.full(len(files), 100))
-    cells = cut_cells(column)
-    weights = np.array([float(n) for _, _, n in files])[cells.file]
-    rows = np.stack(estimate_rows(cells, weights, steps), axis=1).ravel()  # each point and the gap behind it
-    spans = [(2 * lo, 2 * hi) for lo, hi in zip(cells.lo.tolist(), cells.hi.tolist(), strict=True)]
+    segments = segments_of(column)
+    weights = np.array([float(n) for _, _, n in files])[segments.file]
+    rows = np.stack(estimate_rows(segments, weights, steps), axis=1).ravel()  # each point and the gap behind it
+    spans = [(2 * lo, 2 * hi) for lo, hi in zip(segments.lo.tolist(), segments.hi.tolist(), strict=True)]
     coverage = [sum(1 for lo, hi in spans if lo <= cell <= hi) for cell in range(len(rows))]
-    assert np.stack(cells.coverage, axis=1).ravel().tolist() == coverage
+    assert np.stack(segments.coverage, axis=1).ravel().tolist() == coverage
     assert (rows >= 0).all()
     assert (rows[np.array(coverage) == 0] == 0).all()
     within = [float(rows[lo : hi + 1].sum()) for lo, hi in spans]
@@ -157,9 +157,9 @@ def test_rows_stay_inside_their_files_and_touched_is_their_coverage(
 def test_a_wide_file_beside_dense_narrow_ones_gets_no_rows_from_rounding() -> None:
     low, high = [*(3 * i for i in range(100)), 0], [*(3 * i + 5 + i % 7 for i in range(100)), 10**18]
     none = np.zeros(101, np.int64)
-    cells = cut_cells(rank_bounds(ColumnBounds(pa.array(low), pa.array(high), none, none > 0), np.full(101, 9)))
-    weights = np.where(cells.span > 10**6, 10.0, 1e12 / (7 + cells.lo))
-    assert sum(map(np.sum, estimate_rows(cells, weights, 0))) == pytest.approx(weights.sum(), rel=1e-9)
+    segments = segments_of(rank_bounds(ColumnBounds(pa.array(low), pa.array(high), none, none > 0), np.full(101, 9)))
+    weights = np.where(segments.span > 10**6, 10.0, 1e12 / (7 + segments.lo))
+    assert sum(map(np.sum, estimate_rows(segments, weights, 0))) == pytest.approx(weights.sum(), rel=1e-9)
 
 
 def test_floats_that_are_next_to_each_other() -> None:

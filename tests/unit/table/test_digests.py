@@ -51,9 +51,9 @@ def test_the_digest_is_of_lengths_and_texts_in_order(
 def test_a_part_has_the_same_digest_alone_and_among_others(
     files: FileTable, cores: int, few: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "AT_ONCE", cores)
+    monkeypatch.setattr(digests, "MAX_THREADS", cores)
     monkeypatch.setattr(digests, "BLOCK", block)
-    monkeypatch.setattr(side_by_side, "FEW_FILES", few)
+    monkeypatch.setattr(side_by_side, "MIN_FILES_FOR_THREADS", few)
     parts = [files.take(np.array(places, np.int64)) for places in ((3, 1), (), (5, 0, 2, 4), (1,), (0, 1, 2, 3, 4, 5))]
     assert digests_of(parts)[0] == tuple(map(digest, parts))
     assert len(set(map(digest, parts))) == len(parts)

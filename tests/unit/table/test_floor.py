@@ -32,7 +32,7 @@ def test_weights_move_bits() -> None:
 def test_used_up_column_gives_its_bits_away() -> None:
     assert floor(64, [1, 1], [4, np.inf]) == pytest.approx([16.0, 4.0])
     assert floor(64, [1, 1, 1], [2, np.inf, 2]) == pytest.approx([32.0, 4.0, 32.0])
-    assert floor(64, [1, 1], [2, 4]) == pytest.approx([32.0, 16.0])  # eight cells for 64 files
+    assert floor(64, [1, 1], [2, 4]) == pytest.approx([32.0, 16.0])  # eight segments for 64 files
     assert floor(64, [1, 1], [1, 1]) == pytest.approx([64.0, 64.0])
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zlayout.table import cells, side_by_side
+from zlayout.table import segments, side_by_side
 from zlayout.table.metrics import column_metrics, depth, distinct_estimate, layout_metrics, overlaps, touched
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable
@@ -134,7 +134,7 @@ def test_many_partitions_are_measured_in_blocks(files: Any, size: int) -> None:
     ranked, owners = column(lower, upper, nulls), np.array([f[2] for f in files], np.int32)
     weights = np.array([1.0 + (f[0] or 0) for f in files])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "BLOCK", size)
+        patch.setattr(segments, "BLOCK", size)
         deepest, met = depth(ranked, owners, 7).tolist(), touched(ranked, weights, owners, 7)
     assert deepest == depth(ranked, owners, 7).tolist()
     assert met == pytest.approx(touched(ranked, weights, owners, 7), rel=1e-9)
@@ -244,7 +244,7 @@ def test_threads_measure_what_one_would(
     files = make_files({"a": (low.tolist(), (low + 50).tolist()), "b": (low.tolist(), [2000] * 200)})
     weights = dict.fromkeys(columns, 1.0)
     plain = repr(layout_metrics(files, weights))
-    monkeypatch.setattr(side_by_side, "FEW_FILES", 0)
+    monkeypatch.setattr(side_by_side, "MIN_FILES_FOR_THREADS", 0)
     assert repr(layout_metrics(files, weights)) == plain
 
 

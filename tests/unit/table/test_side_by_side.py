@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.table.order import order_of
-from zlayout.table.side_by_side import FEW_FILES, both, side_by_side
+from zlayout.table.side_by_side import MIN_FILES_FOR_THREADS, both, side_by_side
 
 
 def test_many_files_are_measured_side_by_side() -> None:
@@ -20,14 +20,14 @@ def test_many_files_are_measured_side_by_side() -> None:
         met.wait(timeout=30)
         return column.upper()
 
-    assert side_by_side(measure, ("a", "b"), FEW_FILES) == ["A", "B"]
-    assert both(lambda: measure("a"), lambda: len(measure("b")), FEW_FILES) == ("A", 1)
+    assert side_by_side(measure, ("a", "b"), MIN_FILES_FOR_THREADS) == ["A", "B"]
+    assert both(lambda: measure("a"), lambda: len(measure("b")), MIN_FILES_FOR_THREADS) == ("A", 1)
 
 
 def test_few_files_are_not_worth_a_thread() -> None:
-    threads = side_by_side(lambda _: threading.get_ident(), ("a", "b"), FEW_FILES - 1)
+    threads = side_by_side(lambda _: threading.get_ident(), ("a", "b"), MIN_FILES_FOR_THREADS - 1)
     assert set(threads) == {threading.get_ident()}
-    assert both(threading.get_ident, threading.get_ident, FEW_FILES - 1) == (*threads,)
+    assert both(threading.get_ident, threading.get_ident, MIN_FILES_FOR_THREADS - 1) == (*threads,)
 
 
 @pytest.mark.parametrize("limit", [3, 2**40, 2**63 - 1])

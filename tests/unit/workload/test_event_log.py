@@ -171,7 +171,7 @@ def test_equal_executions_are_one_query_by_its_number_of_runs(tmp_path: Path) ->
     one, other = start(delta("[IsNotNull(a), EqualTo(a,1)]")), start(delta("[EqualTo(a,2)]", "[(region#1 = east)]"))
     log.write_text(HEAD + one + other + one)
     workload = read_workload([log])
-    assert [(s.query.place, s.table, s.predicate, s.query.weight) for s in workload.scans] == [
+    assert [(s.query.location, s.table, s.predicate, s.query.weight) for s in workload.scans] == [
         (f"{log}:2", "s3://b/a b/t", Compare("a", "=", "1"), 2.0),
         (f"{log}:3", "s3://b/a b/t", And((Compare("a", "=", "2"), Compare("region", "=", "east"))), 1.0),
     ]

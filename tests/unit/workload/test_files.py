@@ -20,7 +20,7 @@ def read(tmp_path: Path, content: str | bytes, name: str = "q.sql") -> Workload:
 
 def test_weights_and_places_of_statements() -> None:
     text = "-- weight: 20\nSELECT 1;\n/* weight: 2 */ SELECT ';-- weight: 9' -- x;\n;;\n\nSELECT 3"
-    found = [(q.place, q.weight, q.text) for q in split(text, "q.sql")]
+    found = [(q.location, q.weight, q.text) for q in split(text, "q.sql")]
     assert found == [
         ("q.sql:2", 20.0, "SELECT 1"),
         ("q.sql:3", 2.0, "SELECT ';-- weight: 9'"),
@@ -36,7 +36,7 @@ def test_a_bad_weight_is_an_error_at_its_line(weight: str, tmp_path: Path) -> No
 
 def test_a_csv_of_query_and_count(tmp_path: Path) -> None:
     workload = read(tmp_path, 'count,query\n20,"SELECT *\nFROM t WHERE a = 1;"\n3,SELECT * FROM u\n', "q.csv")
-    assert [(s.table, s.query.weight, Path(s.query.place).name) for s in workload.scans] == [
+    assert [(s.table, s.query.weight, Path(s.query.location).name) for s in workload.scans] == [
         ("t", 20.0, "q.csv:2"),
         ("u", 3.0, "q.csv:4"),
     ]
@@ -86,8 +86,8 @@ DOUBLING = "WITH " + ", ".join(f"c{i + 1} AS (SELECT * FROM c{i} a, c{i} b)" for
         ("\x00\x01 ☃", ""),
         ("WITH RECURSIVE c AS (SELECT a FROM t UNION ALL SELECT a FROM c) SELECT * FROM c", "a recursive query"),
         ("DELETE FROM t WHERE a = 1", "not a query"),
-        ("SELECT * FROM " + ", ".join(f"t{i}" for i in range(3000)) + " WHERE a = 1", "more tables"),
-        (DOUBLING.replace("FROM c1 a, c1 b", "FROM t a, t b") + " SELECT * FROM c30", "more tables"),
+        ("SELECT * FROM " + ", ".join(f"t{i}" for i in range(3000)) + " WHERE a = 1", "too many tables"),
+        (DOUBLING.replace("FROM c1 a, c1 b", "FROM t a, t b") + " SELECT * FROM c30", "too many tables"),
     ],
 )
 def test_hostile_statements_end_in_a_reason(statement: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""A column of many partitions cut into points and gaps, so that one pass of numpy measures all partitions at once."""
+"""The axis of one column in each partition as segments (points and gaps), so that numpy measures all at once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
 Float64 = NDArray[np.float64]
-PerCell = tuple[Float64, Float64]  # R points, R gaps behind them
-BLOCK = 1 << 17  # files: what is computed of so many, and dropped again, is taken from a cache and not from memory
+PerSegment = tuple[Float64, Float64]  # R points, and the R gaps after them
+BLOCK = 1 << 17  # files: temporary arrays for so many fit into the CPU cache
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class Segments:
     """The M files that hold a value, as intervals of points; no two partitions share a point.
 
-    Points are the distinct bounds of each partition, in order of (partition, value); R in all, at least 1 (0 where
-    `among` leaves no file). A cell is a point, or the open gap behind it (empty behind a partition's last point).
-    lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read in order,
-    which is several times faster for a million files). file: int64[M], its row in the ranked column.
-    partition: int64[M]. start: int64[P + 1], where the points of each partition begin.
-    begun, ended: int32[R], how many files begin and how many end at a point or before it.
-    bounded: bool[2, M], whether the lower and the upper end are bounds that the metadata gave.
-    point: how many values (or how much width) a point holds. gap: float64[R], how many the gap behind each point holds.
-    span: float64[M], how many each file's interval holds.
+    Points are the distinct bounds of each partition, ordered by (partition, value); R in all, at least 1 (0 where
+    `among` leaves no file). A segment is a point, or the open gap after it (empty after a partition's last point).
+    lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read sequentially,
+    which is several times as fast for a million files). file: int64[M], its row in the ranked column.
+    partition: int64[M]. start: int64[P + 1], the first point of each partition.
+    begun, ended: int32[R], the number of files that begin, and that end, at a point or before it.
+    bounded: bool[2, M], whether the lower and the upper end are bounds in the metadata.
+    point: the number of values (or the width) of a point. gap: float64[R], of the gap after each point.
+    span: float64[M], of each file's interval.
     """
 
     lo: Int64
@@ -48,29 +48,29 @@ class Cells:
 
     @property
     def depth(self) -> Int32:
-        """int32[R]: how many files hold each point."""
+        """int32[R]: the number of files whose interval contains each point."""
         depth = self.begun.copy()
         depth[1:] -= self.ended[:-1]
         return depth
 
     @property
     def coverage(self) -> tuple[Int32, Int32]:
-        """How many files hold each point, and each gap behind one."""
+        """The number of files whose interval contains each point, and each gap."""
         return self.depth, self.begun - self.ended
 
-    def cover(self, amount: Float64) -> PerCell:
-        """float64: the sum of `amount`, float64[M], over the files whose interval holds the cell."""
-        # without any file bincount answers in integers
+    def cover(self, amount: Float64) -> PerSegment:
+        """The sum of `amount`, float64[M], over the files whose interval contains each segment."""
+        # without any file bincount returns integers
         behind, here = (
             np.bincount(ends, amount, len(self.begun)).astype(np.float64, copy=False) for ends in (self.lo, self.hi)
         )
         behind -= here
         np.cumsum(behind, out=behind)
-        here += behind  # a file that ends at a point holds it, and not the gap behind it
+        here += behind  # a file that ends at a point contains it, but not the gap after it
         return here, behind
 
-    def among(self, member: NDArray[np.bool_]) -> Cells:
-        """The cells of some of the files alone, of which no others' bounds are points.
+    def among(self, member: NDArray[np.bool_]) -> Segments:
+        """The segments of some files alone: bounds of other files are no points.
 
         member: bool[N], by a file's row in the ranked column.
         """
@@ -89,21 +89,21 @@ class Cells:
             gap -= self.point
             gap[_last_points(start)] = 0.0
         file, partition, span, bounded = self.file[kept], self.partition[kept], self.span[kept], self.bounded[:, kept]
-        return Cells(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
+        return Segments(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
 
-    def blocks(self) -> Iterator[tuple[slice, slice, Cells]]:
-        """Whole partitions, as many as hold about BLOCK files, in order: which files, which points, and their cells."""
+    def blocks(self) -> Iterator[tuple[slice, slice, Segments]]:
+        """Runs of partitions that hold about BLOCK files, in order: the files, the points, and their segments."""
         first_file = np.searchsorted(self.lo, self.start)
         _, first = np.unique(first_file[:-1] // BLOCK, return_index=True)
         for one, end in zip(first, [*first[1:], len(self.start) - 1], strict=True):
             files, points = slice(first_file[one], first_file[end]), slice(self.start[one], self.start[end])
             yield files, points, self._block(one, end, files, points)
 
-    def _block(self, one: int, end: int, files: slice, points: slice) -> Cells:
+    def _block(self, one: int, end: int, files: slice, points: slice) -> Segments:
         if end - one == len(self.start) - 1:
             return self
         begun, ended = (self.begun[points.start - 1], self.ended[points.start - 1]) if points.start else (0, 0)
-        return Cells(
+        return Segments(
             self.lo[files] - points.start,
             self.hi[files] - points.start,
             self.file[files],
@@ -126,8 +126,8 @@ class Cells:
         return out
 
 
-def before(values: PerCell) -> Float64:
-    """float64[R]: the sum of `values` over all cells before each point."""
+def before(values: PerSegment) -> Float64:
+    """float64[R]: the sum of `values` over all segments before each point."""
     points, gaps = values
     sums = np.empty_like(points)
     sums[:1] = 0.0
@@ -136,8 +136,8 @@ def before(values: PerCell) -> Float64:
     return sums
 
 
-def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Cells:
-    """Cut a ranked column into cells; `partition` int32[N] < `partitions` (None: all files are in one)."""
+def segments_of(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Segments:
+    """The segments of a ranked column. partition: int32[N] below `partitions`; None if all files are in one."""
     file = np.flatnonzero(~ranked.empty)
     lo, hi, axis = ranked.lo[file], ranked.hi[file], ranked.axis
     start, files = np.full(partitions + 1, max(len(axis), 1)), np.array([len(file)])
@@ -152,8 +152,8 @@ def cut_cells(ranked: Ranked, partition: Int32 | None = None, partitions: int = 
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
     gap, span = _measures(axis, start, lo, hi)
-    owner = np.repeat(np.arange(len(files)), files)  # points, and so lo, rise from partition to partition
-    return Cells(lo, hi, file, owner, start, begun, ended, bounded, axis.point, gap, span)
+    owner = np.repeat(np.arange(len(files)), files)  # points, and so lo, ascend from partition to partition
+    return Segments(lo, hi, file, owner, start, begun, ended, bounded, axis.point, gap, span)
 
 
 def _last_points(start: Int64) -> Int64:
@@ -162,13 +162,13 @@ def _last_points(start: Int64) -> Int64:
 
 
 def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
-    """`begun` and `ended` of `Cells`."""
+    """`begun` and `ended` of `Segments`."""
     begun, ended = (np.cumsum(np.bincount(ends, minlength=points), dtype=np.int32) for ends in (lo, hi))
     return begun, ended
 
 
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
-    """lo and hi as points that no two partitions share, the values of the points, and where each partition's begin.
+    """lo and hi as points that no two partitions share, the values of the points, and each partition's first point.
 
     A point is a distinct key owner * width + rank. A partition without any bound has its first key as its only point.
     """
@@ -178,7 +178,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
         bound = np.zeros(partitions, np.int64)
         bound[owner[~open_lo]] = lo[~open_lo]
         bound[owner[~open_hi]] = hi[~open_hi]
-        # there anyway: an open side adds no point
+        # an open side adds no point
         lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]
     width = max(len(ranked.axis), 1)
     first_of_owner = owner * width
@@ -195,7 +195,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
-    """gap and span of `Cells`; `axis` holds the values of the points."""
+    """gap and span of `Segments`; `axis` holds the values of the points."""
     gap = np.zeros(start[-1])
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-Outcome = bool | None
-Outcomes = frozenset[Outcome]
+TruthValue = bool | None
+TruthValues = frozenset[TruthValue]
 
-ANY: Outcomes = frozenset((True, False, None))
-EITHER: Outcomes = frozenset((True, False))
-TRUE: Outcomes = frozenset((True,))
-FALSE: Outcomes = frozenset((False,))
-NULL: Outcomes = frozenset((None,))
+ANY: TruthValues = frozenset((True, False, None))
+EITHER: TruthValues = frozenset((True, False))
+TRUE: TruthValues = frozenset((True,))
+FALSE: TruthValues = frozenset((False,))
+NULL: TruthValues = frozenset((None,))
 
 
-def all_of(operands: Iterable[Outcomes]) -> Outcomes:
+def all_of(operands: Iterable[TruthValues]) -> TruthValues:
     """AND. Operands after one that is certainly false are not evaluated."""
     found = TRUE
     for operand in operands:
@@ -29,16 +29,16 @@ def all_of(operands: Iterable[Outcomes]) -> Outcomes:
     return found
 
 
-def any_of(operands: Iterable[Outcomes]) -> Outcomes:
+def any_of(operands: Iterable[TruthValues]) -> TruthValues:
     """OR. Operands after one that is certainly true are not evaluated."""
     return negated(all_of(map(negated, operands)))
 
 
-def negated(outcomes: Outcomes) -> Outcomes:
+def negated(outcomes: TruthValues) -> TruthValues:
     """NOT."""
     return frozenset(None if o is None else not o for o in outcomes)
 
 
-def meet(outcomes: Iterable[Outcomes]) -> Outcomes:
+def meet(outcomes: Iterable[TruthValues]) -> TruthValues:
     """The outcomes of one condition that all of several facts leave possible."""
     return reduce(frozenset.intersection, outcomes, ANY)

@@ -7,14 +7,14 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from zlayout.predicate.outcomes import ANY, EITHER, FALSE, NULL, TRUE, Outcomes, all_of, any_of, meet, negated
+from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
 
 SETS = [frozenset(c) for c in chain.from_iterable(combinations((True, False, None), n) for n in (1, 2, 3))]
 
 
 @pytest.mark.parametrize("left", SETS)
 @pytest.mark.parametrize("right", SETS)
-def test_each_pair_of_values(left: Outcomes, right: Outcomes) -> None:
+def test_each_pair_of_values(left: TruthValues, right: TruthValues) -> None:
     pairs = [{a, b} for a, b in product(left, right)]
     assert all_of([left, right]) == {False if False in p else None if None in p else True for p in pairs}
     assert any_of([left, right]) == {True if True in p else None if None in p else False for p in pairs}
@@ -26,7 +26,7 @@ def test_of_none() -> None:
     assert meet([EITHER, TRUE]) == TRUE
 
 
-def until(last: Outcomes) -> Iterator[Outcomes]:
+def until(last: TruthValues) -> Iterator[TruthValues]:
     yield NULL
     yield last
     raise AssertionError
