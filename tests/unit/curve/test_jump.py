@@ -104,3 +104,9 @@ def test_no_files_and_empty_intervals() -> None:
 def test_what_is_no_box_or_position_is_refused(zmin, zmax, z, schedule, message) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=message):
         next_jump_in(zmin, zmax, z, schedule)
+
+
+def test_unsigned_positions_are_positions_too() -> None:
+    assert is_relevant(11, 37, np.array([14, 16], np.uint8)).tolist() == [True, False]
+    with pytest.raises(ValueError, match="at most 63 bits"):
+        is_relevant(11, 37, np.array([2**63], np.uint64))

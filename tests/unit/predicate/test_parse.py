@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ Y2 = Compare("y", "=", 2)
         ("x = 1 or y = 2 and x = 1", Or((X1, And((Y2, X1))))),
         ("x = 1 and (y = 2 and (x = 1))", And((X1, Y2, X1))),
         (" AND ".join(["x = 1"] * 800), And((X1,) * 800)),
+        ("not " * 50 + "x = 1", reduce(lambda inner, _: Not(inner), range(50), X1)),
     ],
 )
 def test_what_is_allowed(text: str, expected: Predicate) -> None:

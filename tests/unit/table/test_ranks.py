@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import TableError
+from zlayout.table.axis import axis_and_ranks
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds
 
@@ -147,3 +148,11 @@ def test_dates_and_times_before_1970() -> None:
     assert ranked([date(1960, 1, 1)], [date(1970, 1, 2)], pa.date64()).hi.tolist() == [1]
     assert ranked([datetime(1900, 1, 1)], [datetime(1899, 1, 1)], pa.timestamp("ns")).unbounded == 1
     assert ranked([time(1)], [time(2)], pa.time32("s")).hi.tolist() == [1]
+
+
+def test_widths_of_long_decimals_count_both_words() -> None:
+    values = [Decimal(0), Decimal(2**63), Decimal(2**64), Decimal(2**65)]
+    axis, ranks = axis_and_ranks(pa.array(values, pa.decimal128(38, 0)))
+    assert ranks.tolist() == [0, 1, 2, 3]
+    assert axis.width(slice(0, 3), slice(1, 4)).tolist() == [0.5, 0.5, 1.0]
+    assert axis.point == 2.0**-64

@@ -1,0 +1,84 @@
+"""Conditions of workloads: constant expressions, and the reasons for what cannot be used."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import pytest
+from sqlglot import exp, parse_one
+
+from zlayout.predicate.conditions import MAX_VALUES, Reason, UnusableError, condition
+from zlayout.predicate.model import And, Compare, In, Predicate, Value, columns, conjunction, rejects_null
+
+ONE, TWO, THREE = (Compare("a", "=", n) for n in (1, 2, 3))
+
+
+def read(sql: str) -> Predicate:
+    return condition(parse_one(sql, read="spark", into=exp.Condition), lambda column: str(column.sql()))
+
+
+def why(sql: str) -> Reason:
+    with pytest.raises(UnusableError) as caught:
+        read(sql)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"),
+    [
+        ("DATE '2026-01-31' + INTERVAL 1 MONTH", date(2026, 2, 28)),
+        ("DATE '2026-11-30' + INTERVAL 1 QUARTER", date(2027, 2, 28)),
+        ("DATE '2026-05-15' + INTERVAL 1 YEAR", date(2027, 5, 15)),
+        ("DATE '2026-03-01' - INTERVAL 3 DAYS", date(2026, 2, 26)),
+        ("DATE '2026-03-01' + INTERVAL 2 WEEK", date(2026, 3, 15)),
+        ("TIMESTAMP '2026-03-01 00:00:00' - INTERVAL 2 HOURS", datetime(2026, 2, 28, 22)),
+        ("date_add('2026-02-27', 2)", date(2026, 3, 1)),
+        ("add_months('2026-10-31', 4)", date(2027, 2, 28)),
+        ("2 * 3 - 1", 5),
+        ("-(1.5 + 1)", Decimal("-2.5")),
+        ("CAST('7' AS BIGINT)", 7),
+        ("CAST(2.0 AS INT)", 2),
+    ],
+)
+def test_constant_expressions_are_computed(constant: str, value: Value) -> None:
+    found = read(f"a < {constant}")
+    assert found == Compare("a", "<", value)
+    assert isinstance(found, Compare)
+    assert type(found.value) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("a = b", Reason.TWO_COLUMNS),
+        ("a = rand()", Reason.NOT_CONSTANT),
+        ("length(a) = 1", Reason.EXPRESSION),
+        ("1 = length(a)", Reason.NOT_CONSTANT),
+        ("a BETWEEN SYMMETRIC 5 AND 1", Reason.NOT_CONSTANT),
+        ("a = CAST(2.5 AS INT)", Reason.NOT_CONSTANT),
+        ("a = NULL", Reason.NOT_CONSTANT),
+        ("a IN (1, NULL)", Reason.NOT_CONSTANT),
+        (f"a IN ({', '.join(map(str, range(MAX_VALUES + 1)))})", Reason.NOT_CONSTANT),
+        ("a NOT LIKE 'x%'", Reason.NEGATED),
+        ("a LIKE '_x'", Reason.NO_PREFIX),
+        ("a RLIKE 'x'", Reason.NOT_SUPPORTED),
+        ("a = (SELECT 1)", Reason.SUBQUERY),
+    ],
+)
+def test_what_cannot_be_used_has_a_reason(sql: str, reason: Reason) -> None:
+    assert why(sql) == reason
+
+
+def test_as_many_values_as_allowed_are_used() -> None:
+    found = read(f"a IN ({', '.join(map(str, range(MAX_VALUES)))})")
+    assert isinstance(found, In)
+    assert len(found.values) == MAX_VALUES
+
+
+def test_a_conjunction_is_flat_and_one_part_stays_as_it_is() -> None:
+    assert conjunction([]) is None
+    assert conjunction([ONE]) == ONE
+    assert conjunction([ONE, And((TWO, THREE))]) == And((ONE, TWO, THREE))
+    assert columns(And((ONE, Compare("b", "=", 1)))) == {"a", "b"}
+    assert rejects_null(And((ONE, TWO)))
