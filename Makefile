@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability engines apart test test-long bench schemas lock clean
+.PHONY: setup demo check reliability engines apart test test-long bench mutation schemas lock clean
 
 setup: $(INSTALLED)
 
@@ -50,6 +50,10 @@ test-long: setup  ## an hour: the cases that make test leaves out
 
 bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py
+
+mutation: setup  ## an hour: a sample of mutants of the core against its unit tests (docs/mutation.md)
+	$(BIN)/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
+	$(BIN)/python benchmarks/mutation.py
 
 schemas: setup  ## the schema of the plan document, from the code
 	$(BIN)/python -c 'import json; from zlayout.planner.document import schema; print(json.dumps(schema(), indent=2))' \

@@ -18,7 +18,7 @@ from zlayout.formats.iceberg.write.settings import change_settings
 from zlayout.planner.work import Group, Work
 from zlayout.spec.model import Layout
 from zlayout.spec.names import parse_partition_key
-from zlayout.table.digests import digest_of
+from zlayout.table.digests import digests_of
 from zlayout.table.state import PartitionField, TableState
 
 HERE = Location("t.yaml")
@@ -126,7 +126,7 @@ def test_copy_on_write_files_are_not_laid_out_and_rollback_is_followed(table: Ic
     table.sql(f"{call} {laid_out.version})")
     assert set(table.observe().files.layout) == {0}
     before = table.observe(version=first.version).files
-    assert digest_of([before]) == digest_of([first.files])
+    assert digests_of([before])[1] == digests_of([first.files])[1]
 
 
 def test_snapshot_summary_counts_when_the_property_was_never_written(table: IcebergSubject) -> None:

@@ -21,13 +21,8 @@ from zlayout.table.state import FileTable, Int64, names
 BLOCK = 1 << 16
 
 
-def digest_of(parts: Iterable[FileTable]) -> str:
-    """SHA-256 (hex) of the digests of the parts, independent of the order of parts and files; see `digests_of`."""
-    return digests_of(tuple(parts))[1]
-
-
 def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
-    """SHA-256 (hex) of the set of (path, version_key) of each part; and `digest_of` all parts."""
+    """SHA-256 (hex) of the set of (path, version_key) of each part; and of the sorted digests of all parts."""
     if len(parts) == 1:
         digests = [_digest_alone(parts[0])]
     else:

@@ -11,30 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.table.floor import floor
-from zlayout.table.histogram import DepthBucket, SizeBucket, depth_histogram, size_histogram
-from zlayout.table.ranks import Ranked, rank_bounds
+from zlayout.table.histogram import DepthBucket, depth_histogram
+from zlayout.table.ranks import rank_bounds
 from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
 from zlayout.table.segments import Float64, PerSegment, Segments, segments_of
 from zlayout.table.side_by_side import both, side_by_side
-from zlayout.table.state import FileTable, Int32, Int64
+from zlayout.table.state import FileTable, Int64
 from zlayout.table.sums import counts
 
-__all__ = [
-    "ByPartition",
-    "ColumnMetrics",
-    "DepthBucket",
-    "SizeBucket",
-    "column_metrics",
-    "depth",
-    "depth_histogram",
-    "distinct_estimate",
-    "floor",
-    "layout_metrics",
-    "overlaps",
-    "rows_with_value",
-    "size_histogram",
-    "touched",
-]
 MIN_FILES_PER_BOUND = 4  # files per distinct bound from which on bounds show the number of distinct values
 
 
@@ -70,54 +54,6 @@ class ColumnMetrics:
     truncated: int
     by_partition: ByPartition
     reach: Reach | None = None
-
-
-def touched(ranked: Ranked, weights: Float64, partition: Int32 | None = None, partitions: int = 1) -> float:
-    """The expected number of files that an equality query opens, its value drawn from the rows; summed over partitions.
-
-    weights: float64[N], rows with a value in each file. partition: int32[N] below `partitions`, None for one.
-    """
-    segments = segments_of(ranked, partition, partitions)
-    return float(touched_in_partitions(segments, estimate_in_partitions(segments, weights)).sum())
-
-
-def depth(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
-    """int64[N]: the largest number of files of its partition that share one point of a file's interval; 0 if empty.
-
-    A file counts itself. The maximum is found in windows of doubling size (one level of a sparse table at a time).
-    """
-    segments = segments_of(ranked, partition, partitions)
-    return _by_file(ranked, segments, _depth(segments))
-
-
-def overlaps(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Int64:
-    """int64[N]: the number of other files of its partition whose interval intersects a file's interval; 0 if empty."""
-    segments = segments_of(ranked, partition, partitions)
-    return _by_file(ranked, segments, _overlaps(segments))
-
-
-def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Float64:
-    """float64[P]: an upper estimate of the distinct values of each partition, from bounds alone; infinity if unknown.
-
-    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The number
-    of distinct bounds is used if there are at least 4 files per bound and at least half of the files have a single
-    value: only then is a value that is not a bound unlikely. If every file has a single value, the bounds are the
-    values. Files that all span [min, max] have two distinct bounds, which do not show what lies between. A partition
-    with an unbounded file is unknown.
-    """
-    return _distinct(segments_of(ranked, partition, partitions), ranked.axis.countable)
-
-
-def column_metrics(files: FileTable, column: str, lowest: float | None = None) -> ColumnMetrics:
-    """Metrics of one column, per partition and then added (touched, floor) or averaged over files (depth, overlaps).
-
-    lowest: the floor, where the caller knows it; None for that of a layout by this column alone.
-    Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
-    """
-    measured, distinct = _measure(files, column)
-    if lowest is None:
-        lowest = float(floor(_files_by_partition(files), (1.0,), distinct[:, None]).sum())
-    return replace(measured, floor=lowest)
 
 
 def layout_metrics(
@@ -158,8 +94,8 @@ def _measure(
     del ranked  # an eighth of the peak memory that follows
 
     def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64]:
-        depths = _depth(segments)
-        return _mean(depths), depth_histogram(depths), _mean(_overlaps(segments)), _distinct(segments, countable)
+        depths = depth(segments)
+        return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct_estimate(segments, countable)
 
     def from_rows() -> tuple[PerSegment, Float64]:
         estimate = estimate_in_partitions(segments, rows_with_value(files, column))
@@ -200,21 +136,20 @@ def _mean(values: Int64) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _by_file(ranked: Ranked, segments: Segments, values: Int64) -> Int64:
-    whole = np.zeros(len(ranked), np.int64)
-    whole[segments.file] = values
-    return whole
-
-
-def _overlaps(segments: Segments) -> Int64:
+def overlaps(segments: Segments) -> Int64:
+    """int64[M]: the number of other files of its partition whose interval intersects a file's interval."""
     ended_before = np.concatenate((np.zeros(1, np.int32), segments.ended))
     others = segments.begun[segments.hi] - ended_before[segments.lo]
     others -= 1
     return others.astype(np.int64)
 
 
-def _depth(segments: Segments) -> Int64:
-    """The maximum coverage over each file's points; with closed intervals it is always reached at a point."""
+def depth(segments: Segments) -> Int64:
+    """int64[M]: the largest number of files of its partition that share one point of a file's interval.
+
+    A file counts itself. With closed intervals the maximum is reached at a point, found in windows of doubling size
+    (one level of a sparse table at a time).
+    """
     depths = np.empty(len(segments.lo), np.int64)
     for files, _, block in segments.blocks():
         depths[files] = _highest(block)
@@ -236,7 +171,15 @@ def _highest(segments: Segments) -> Int64:
     return depths
 
 
-def _distinct(segments: Segments, countable: bool) -> Float64:
+def distinct_estimate(segments: Segments, countable: bool) -> Float64:
+    """float64[P]: an upper estimate of the distinct values of each partition, from bounds alone; infinity if unknown.
+
+    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The number
+    of distinct bounds is used if there are at least 4 files per bound and at least half of the files have a single
+    value: only then is a value that is not a bound unlikely. If every file has a single value, the bounds are the
+    values. Files that all span [min, max] have two distinct bounds, which do not show what lies between. A partition
+    with an unbounded file is unknown.
+    """
     points = np.diff(segments.start)
     files = counts(segments.partition, len(points))
     most = np.where(files > 0, np.inf, 0.0)

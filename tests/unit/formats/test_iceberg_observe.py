@@ -22,7 +22,7 @@ from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table import state as core
-from zlayout.table.digests import digest_of
+from zlayout.table.digests import digests_of
 
 NAME = TableName("ice", ("db",), "t")
 SCHEMA = Schema(
@@ -106,7 +106,7 @@ def test_time_travel_schema_changes_and_a_rename(catalog: Catalog, config: Catal
     assert "city" not in renamed.files.bounds
     table.append(rows(20, 5, "Rome").rename_columns(["id", "town", "at", "tags"]))
     back = observe(config, NAME, ["city"], first.version)
-    assert digest_of([back.files]) == digest_of([first.files])
+    assert digests_of([back.files])[1] == digests_of([first.files])[1]
     assert back.schema_digest == first.schema_digest
     with pytest.raises(TableError, match="ZL124"):
         observe(config, NAME, [], 12345)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import permutations
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.unit.table.conftest import MakeFiles
 from zlayout.table import digests, side_by_side
-from zlayout.table.digests import digest_of, digests_of
+from zlayout.table.digests import digests_of
 from zlayout.table.state import FileTable
 
 PATHS = ["d", "b", "é", "a", "cc", "c"]
@@ -65,6 +66,10 @@ def test_paths_that_are_there_twice_are_in_the_order_of_their_version_keys(files
     assert len(found) == 1
     other = replace(twice, version_key=pa.array(["1", "", "2", "", "3", ""]))
     assert digest(other) not in found
+
+
+def digest_of(parts: Iterable[FileTable]) -> str:
+    return digests_of(tuple(parts))[1]
 
 
 def test_the_digest_of_several_parts_is_that_of_the_sets(files: FileTable) -> None:

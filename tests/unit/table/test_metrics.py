@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.metrics import column_metrics, depth, distinct_estimate, overlaps, touched
 
 from zlayout.table import segments, side_by_side
-from zlayout.table.metrics import column_metrics, depth, distinct_estimate, layout_metrics, overlaps, touched
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.ranks import Ranked, rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.metrics import column_metrics
 from unit.planner.plans import File, state
 
-from zlayout.table.metrics import column_metrics, rows_with_value
+from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import NOWHERE, Reach, reach
 from zlayout.table.state import ColumnBounds, FileTable
 
