@@ -142,7 +142,7 @@ def test_invalid_columns_are_reported_before_spark_starts(
 UNFIT = [
     ("[day, prat]", "orders.yaml:4:18: ZL012 unknown column 'prat' in zorder.columns (did you mean 'part'?)"),
     ("[Part]", "ZL012 unknown column 'Part' in zorder.columns (did you mean 'part'?)"),
-    ("[part, tags]", "orders.yaml:4:19: ZL034 expected columns with an order"),
+    ("[part, tags]", "orders.yaml:4:19: ZL034 expected an orderable column"),
 ]
 
 
