@@ -57,4 +57,4 @@ def test_scaling_keeps_order_and_fits(count: int, width: int) -> None:
 
 def test_a_cut_goes_to_the_nearest_start() -> None:
     # wanted at 10, 20 and 30 of 40 rows: 4 is nearer to 10 than 21, 21 to 20, 22 to 30 than 39
-    assert snap_cuts(np.array([0, 4, 21, 22, 39], np.int64), 40, 4).tolist() == [0, 1, 2, 3]
+    assert snap_cuts(ints(0, 4, 21, 22, 39), 40, 4).tolist() == [0, 1, 2, 3]

@@ -163,7 +163,7 @@ def test_find_project_walks_up(load: Load, tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "ZL001"
     with pytest.raises(SpecError) as caught:
         load_project(tmp_path, {})
-    assert str(caught.value) == "ZL001 no file zlayout.yaml (run zlayout init to create one)"
+    assert str(caught.value) == "ZL001 file zlayout.yaml does not exist (run zlayout init to create one)"
 
 
 def test_places_are_as_the_user_would_type_them(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
