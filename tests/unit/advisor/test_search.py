@@ -157,7 +157,7 @@ def test_no_layout_is_simulated_twice_on_the_same_rows(
     rows: int, simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS", rows)
-    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_A_FILE", 1)
+    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_PER_FILE", 1)
     found = studied(points("part", 3) + points("ship", 3))
     assert len(simulated) == len(set(simulated))
     assert {n for n, _ in simulated} == {rows, ROWS}
@@ -168,7 +168,7 @@ def test_a_time_limit_ends_the_last_measuring_too(
     simulated: list[tuple[int, Layout]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS", 2_000)
-    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_A_FILE", 1)
+    monkeypatch.setattr("zlayout.advisor.study.SEARCH_ROWS_PER_FILE", 1)
     clock = iter(range(10_000))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     found = studied(points("part", 3) + points("ship", 3), seconds=10.0)
