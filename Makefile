@@ -19,7 +19,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: setup  ## two TPC-H tables, planned, applied and queried
 	$(BIN)/python examples/demo.py
 
-check: setup  ## seconds: style, types, unit tests without a JVM
+check: setup  ## a minute: style, types, unit tests without a JVM
 	rm -f build/reliability.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -43,7 +43,7 @@ engines: setup  # each process has a Spark session; one alone leaves a core idle
 	$(BIN)/pytest -n 2 --dist worksteal tests/spark $(RELIABILITY:%=--ignore=%)
 
 apart: setup  # without a JVM, beside the engines
-	$(BIN)/pytest tests/browser tests/editor tests/sequences
+	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/packaging
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests
@@ -63,6 +63,14 @@ lock:  ## new versions into requirements.lock
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --extra spark --extra report --group dev --upgrade pyproject.toml -o requirements.lock
+
+.PHONY: docs dist
+docs: setup  ## the documentation site in build/docs/site, built strictly, with its links checked
+	$(BIN)/python docs/build_site.py
+
+dist: setup  ## wheel and sdist in dist/
+	rm -rf dist
+	$(BIN)/hatchling build
 
 clean:
 	rm -rf .venv .demo build dist

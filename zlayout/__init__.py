@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from zlayout.planner.run_report import RunReport
     from zlayout.spec.model import Layout, LayoutSpec, Project
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     "zlayout.advisor.model": ("Study",),

@@ -1,0 +1,73 @@
+"""The documentation site builds strictly, has no broken link, and its tutorial works."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support.environments import BIN, ROOT, run
+
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_site", ROOT / "docs/build_site.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_site_builds_strictly_with_every_page_and_key(builder: ModuleType) -> None:
+    output = run([BIN / "python", "docs/build_site.py"], ROOT)
+    assert re.search(r"^\d+ pages in build/docs/site$", output, re.M)
+    pages = {path.relative_to(builder.SITE).parent for path in builder.SITE.rglob("index.html")}
+    assert {Path("tutorial"), Path("cli"), Path("api"), Path("errors"), Path("glossary"), Path("contributing")} <= pages
+    keys = (builder.SITE / "layout-keys/index.html").read_text()
+    assert "zorder.columns" in keys
+    assert "tolerance.unclustered" in keys
+    assert "zlayout apply" in (builder.SITE / "cli/index.html").read_text()
+
+
+def test_a_link_to_a_missing_file_is_an_error(builder: ModuleType) -> None:
+    source = ROOT / "docs/spec.md"
+    with pytest.raises(builder.BrokenLink, match=r"docs/spec.md: broken link missing.md"):
+        builder.with_site_links(source, "[x](missing.md)", "spec.md", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](../SECURITY.md#what)", "[a](../security.md#what)"),
+        ("[b](../Makefile)", "b"),
+        ("[c](https://example.org) [d](#here)", "[c](https://example.org) [d](#here)"),
+        ("```\n[e](missing.md)\n```\n", "```\n[e](missing.md)\n```\n"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site(builder: ModuleType, text: str, expected: str) -> None:
+    staged = {ROOT / "SECURITY.md": "security.md"}
+    assert builder.with_site_links(ROOT / "docs/spec.md", text, "adr/x.md", staged) == expected
+
+
+def test_missing_files_and_anchors_of_built_pages_are_found(builder: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<p id="x"><a href="b.html#y">1</a><a href="#x">2</a><a href="#z">3</a></p>')
+    (tmp_path / "b.html").write_text('<p id="y"><img src="none.png"><a href="https://example.org/gone">4</a></p>')
+    assert sorted(builder.broken_links(tmp_path)) == [("a.html", "#z"), ("b.html", "none.png")]
+
+
+def test_the_tutorial_leads_to_the_plan_that_it_describes(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```python\n(# make_table.py.*?)```", TUTORIAL, re.S)
+    (tmp_path / "make_table.py").write_text(script)
+    run([BIN / "python", "make_table.py"], tmp_path)
+    (init,) = re.findall(r"^zlayout init .*$", TUTORIAL, re.M)
+    run([BIN / "zlayout", *shlex.split(init)[1:]], tmp_path)
+    layout = tmp_path / "layouts/events.yaml"
+    layout.write_text(layout.read_text().replace("128MiB", "1MiB"))
+    run([BIN / "zlayout", "validate"], tmp_path)
+    assert "not laid out yet" in run([BIN / "zlayout", "plan"], tmp_path)
