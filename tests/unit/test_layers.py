@@ -1,0 +1,156 @@
+"""What may import what: every module has a layer, imports lead downwards, and no cycle is left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "zlayout"
+MAX_LINES = 300
+# From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
+# its own layer and of lower ones. ARCHITECTURE.md says what the packages hold.
+LAYERS = (
+    ("zlayout", "secrets", "tuning", "reading", "sql_text", "message_text", "errors"),
+    ("spark.versions", "formats.format", "formats.registry", "formats.delta.format", "formats.iceberg.format"),
+    ("table",),
+    ("predicate",),
+    ("spec",),
+    ("curve", "workload"),
+    ("planner",),
+    ("report",),
+    ("spark",),
+    ("rewrite",),
+    ("formats", "formats.iceberg.catalog_conf"),
+    ("formats.delta.read", "formats.iceberg.read"),
+    ("formats.kernel",),
+    ("formats.delta.write", "formats.iceberg.write"),
+    ("formats.delta", "formats.iceberg"),
+    ("advisor",),
+    ("app",),
+    ("cli", "__main__"),
+)
+# Modules that name others to be imported when they are first used: the public API, and the registry of formats, which
+# is asked by the specification and creates backends. Their imports inside functions and for type checks do not count.
+LATE = {"zlayout", *LAYERS[1]}
+# What is left to change. Both lists must only shrink.
+KNOWN_UPWARD = {
+    "spark.live imports formats.catalogs",
+    "spark.live imports formats.kernel.engine_check",
+    "spark.session imports formats.catalogs",
+    "spark.session imports formats.kernel.engine_check",
+    "formats.orphans imports formats.delta.read.orphans",
+    "formats.orphans imports formats.iceberg.read.orphans",
+    "formats.registry imports formats.base",
+    "formats.registry imports spec.model",
+    "formats.registry imports spark.session",
+}
+KNOWN_LONG = {"planner.diff", "planner.merge"}
+ENGINES = ("pyspark", "py4j", "delta", "deltalake", "pyiceberg")
+SHELL = ("typer", "rich")
+
+
+def test_imports_lead_to_lower_layers() -> None:
+    upward = {
+        f"{module} imports {imported}"
+        for module, names in graph().items()
+        for imported in names
+        if layer(imported) > layer(module)
+    }
+    assert upward - KNOWN_UPWARD == set()
+
+
+def test_the_formats_do_not_know_each_other() -> None:
+    for one, other in (("delta", "iceberg"), ("iceberg", "delta")):
+        names = {name for module in graph() if module.startswith(f"formats.{one}") for name in graph()[module]}
+        assert {name for name in names if name.startswith(f"formats.{other}")} == set()
+
+
+def test_no_modules_import_each_other_in_a_cycle() -> None:
+    edges = {m: {n for n in names if f"{m} imports {n}" not in KNOWN_UPWARD} for m, names in graph().items()}
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("package", ["spec", "predicate", "table", "curve", "workload", "planner", "report"])
+def test_nothing_that_the_core_reaches_imports_an_engine_or_the_shell(package: str) -> None:
+    """Through any number of modules, and also inside functions."""
+    reached = set().union(*(reachable(module) for module in graph() if module.split(".")[0] == package))
+    outside = {(module, name) for module in reached for name in third_party(module) if name in (*ENGINES, *SHELL)}
+    assert outside == set()
+
+
+@pytest.mark.parametrize("package", ["rewrite", "spark", "formats", "advisor", "app"])
+def test_only_the_command_line_imports_the_shell(package: str) -> None:
+    modules = [module for module in graph() if module.split(".")[0] == package]
+    assert {(m, name) for m in modules for name in third_party(m) if name in SHELL} == set()
+
+
+def test_no_file_is_longer_than_its_limit() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
+    assert {name for name, lines in lengths.items() if lines > MAX_LINES} - KNOWN_LONG == set()
+
+
+@cache
+def sources() -> dict[str, Path]:
+    """Each module's file, by its name below the package; the package itself is `zlayout`."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "zlayout"] = path
+    return found
+
+
+@cache
+def graph() -> dict[str, frozenset[str]]:
+    """The modules of the package that each module imports, anywhere in its file; see LATE."""
+    found = {}
+    for module, path in sources().items():
+        names = (name for name in _imports(path, late=module not in LATE) if name.partition(".")[0] == "zlayout")
+        found[module] = frozenset(map(_module, names)) - {module}
+    return found
+
+
+def layer(module: str) -> int:
+    """The number of a module's layer; every module must have one."""
+    number = {name: n for n, names in enumerate(LAYERS) for name in names}
+    parts = module.split(".")
+    return next(number[name] for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in number)
+
+
+def reachable(module: str) -> set[str]:
+    """The module and all that it imports, directly or through others."""
+    found, todo = {module}, [module]
+    while todo:
+        new = graph()[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def third_party(module: str) -> set[str]:
+    return {name.partition(".")[0] for name in _imports(sources()[module], late=True)} - {"zlayout"}
+
+
+def _module(name: str) -> str:
+    """The module of a dotted import, which may name something inside it."""
+    name = name.partition(".")[2]
+    while name and name not in sources():
+        name = name.rpartition(".")[0]
+    return name or "zlayout"
+
+
+def _imports(path: Path, *, late: bool) -> Iterator[str]:
+    """Dotted names that a file imports. late: also inside functions and under `if TYPE_CHECKING`."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree) if late else tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
