@@ -155,7 +155,7 @@ def command_line_page() -> str:
 
 def api_page() -> str:
     """The public names of the package, documented by mkdocstrings."""
-    names = [name for name in getattr(zlayout, "__all__", ()) if not name.startswith("_")]
+    names = [name for name in zlayout.__all__ if not name.startswith("_")]
     introduction = "# Python API\n\nEverything that `import zlayout` offers. Other modules may change at any time.\n\n"
     return introduction + "\n".join(f"::: zlayout.{name}\n" for name in names)
 
