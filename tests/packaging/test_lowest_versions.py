@@ -23,7 +23,7 @@ def test_unit_tests_pass_on_the_lowest_versions(tmp_path: Path) -> None:
     lowest = tmp_path / "lowest.txt"
     compile_command = [BIN / "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--extra", "report"]
     run([*compile_command, "--python", BIN / "python", ROOT / "pyproject.toml", "-o", lowest], tmp_path)
-    for name, version in re.findall(r'^  "([a-z0-9]+)[^">]*>=([0-9.]+)', (ROOT / "pyproject.toml").read_text(), re.M):
+    for name, version in re.findall(r'^  "([a-z0-9-]+)[^">]*>=([0-9.]+)', (ROOT / "pyproject.toml").read_text(), re.M):
         assert re.search(rf"^{name}=={re.escape(version)}(\.0)*$", lowest.read_text(), re.M), f"{name} {version}"
     python = environment(tmp_path / "env", "-r", lowest, *map(locked, TOOLS))
     packages = next((tmp_path / "env/lib").iterdir()) / "site-packages"
