@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 from support.environments import BIN, ROOT, run
 
+import zlayout
+
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
 
 
@@ -33,6 +35,8 @@ def test_the_site_builds_strictly_with_every_page_and_key(builder: ModuleType) -
     assert "zorder.columns" in keys
     assert "tolerance.unclustered" in keys
     assert "zlayout apply" in (builder.SITE / "cli/index.html").read_text()
+    api = (builder.SITE / "api/index.html").read_text()
+    assert {name for name in zlayout.__all__ if f'id="zlayout.{name}"' not in api} == {"__version__"}
 
 
 def test_a_link_to_a_missing_file_is_an_error(builder: ModuleType) -> None:
