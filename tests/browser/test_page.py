@@ -48,7 +48,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     trouble: list[str] = []
     pages = []
 
-    def opened(plan: Plan = PLAN, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
+    def opened(plan: RunReport = PLAN, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
         file = tmp_path / "report.html"
         file.write_text(render(plan), encoding="utf-8")
         page = browser.new_page(
@@ -104,11 +104,11 @@ def test_one_table_is_shown_and_others_are_a_key_away(show: Callable[..., Page])
     assert page.locator("section:visible h2").inner_text().startswith("bronze.orders")
     assert page.evaluate("document.activeElement.id") == page.locator("section:visible").get_attribute("id")
     page.get_by_role("button", name="Show all").click()
-    assert page.locator("section:visible").count() == len(PLAN.tables)
+    assert page.locator("section:visible").count() == len(PLAN.plan.tables)
 
 
 def test_everything_can_be_reached_with_the_tab_key(show: Callable[..., Page]) -> None:
-    page = show(Plan("0.1.0", (DRAWN,)))
+    page = show(drawn(DRAWN))
     seen = set()
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -117,7 +117,7 @@ def test_everything_can_be_reached_with_the_tab_key(show: Callable[..., Page]) -
 
 
 def test_a_name_that_is_a_script_or_an_escape_does_nothing(show: Callable[..., Page]) -> None:
-    page = show(Plan("0.1.0", (EVIL,)))
+    page = show(drawn(EVIL))
     assert "<script>alert(1)</script>" in page.locator("h2:visible").last.inner_text()
     assert page.locator("script").count() == 1
     assert page.locator("body script").count() == 1
@@ -153,10 +153,10 @@ def test_the_page_never_scrolls_sideways(show: Callable[..., Page], width: int) 
 
 
 def test_without_scripts_and_on_paper_every_table_is_there(show: Callable[..., Page]) -> None:
-    assert show(scripts=False).locator("section:visible").count() == len(PLAN.tables)
+    assert show(scripts=False).locator("section:visible").count() == len(PLAN.plan.tables)
     page = show()
     page.emulate_media(media="print")
-    assert page.locator("section:visible").count() == len(PLAN.tables)
+    assert page.locator("section:visible").count() == len(PLAN.plan.tables)
     assert page.locator("#all").is_hidden()
 
 
