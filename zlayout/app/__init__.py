@@ -1,1 +1,1 @@
-"""Use cases, one per file: what the command line and the Python API call."""
+"""Use cases, one per module, for the command line and the Python API. They print nothing."""

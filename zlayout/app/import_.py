@@ -135,9 +135,9 @@ def _file_name(table: TableName) -> str:
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
-    """The settings that zlayout recorded for most of the table's bytes; None where it laid out none of them.
+    """The layout settings that zlayout recorded for most of the table's bytes; None if it laid out none of them.
 
-    Others may have written the record anew: one that lacks what every layout has does not count.
+    Other programs may have changed a record: one without the settings that every layout has is ignored.
     """
     known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings)]
     if not known:
@@ -152,16 +152,15 @@ def _whole(settings: Mapping[str, Any]) -> bool:
 
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
-    """Settings for a table that others laid out: its order, and the file size that it has or asks for."""
+    """Settings for a table that zlayout did not lay out: its order, and its file size."""
     curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
     return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state)}
 
 
 def target_size(state: TableState) -> int:
-    """Bytes: what the table's properties ask for, else the size of the file that the middle byte lies in.
+    """The target size in bytes: that of the table's properties, or the size of the file that holds the middle byte.
 
-    The latter is rounded to a power of two from 1 MiB to 1 GiB; a table of fewer than 4 files says too little and gets
-    the default.
+    The latter is rounded to a power of two from 1 MiB to 1 GiB; with fewer than 4 files it is the default.
     """
     text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
     if re.fullmatch("[0-9]{1,18}", text) and int(text) > 0:
@@ -174,7 +173,7 @@ def target_size(state: TableState) -> int:
 
 
 def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:
-    """The YAML of a layout with these settings (under their dotted names), as a person would write it."""
+    """Write a layout with these settings (by dotted name) as YAML."""
     zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
     files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
     files["target_size"] = _size_text(files["target_size"])
@@ -189,7 +188,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
 
 
 def table_text(table: TableName) -> str:
-    """The name as a spec has it: parts with dots or backticks in backticks."""
+    """The table name in the notation of a spec: parts with dots or backticks are put in backticks."""
     parts = (table.catalog, *table.identifier)
     return ".".join(quoted(part) if set(part) & set(".`") else part for part in parts)
 

@@ -1,4 +1,4 @@
-"""Pictures in the plan document: drawn for reports, not for planning, from what planning has read."""
+"""Draw pictures for reports from the tables that planning has observed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Boxes, Picture, StripCell
 from zlayout.planner.run_report import RunReport
 
-# A page with more pictures than this is heavy to load; the tables with most to rewrite come first.
+# A page with more pictures is slow to load; the tables with most bytes to rewrite come first.
 MOST_PICTURES = 50
 
 
-# Drawing larger tables takes about as long as planning them: done for a report, not for every plan file.
+# Drawing larger tables takes about as long as planning them; plan files have no pictures of these.
 CHEAP_FILES = 200_000
 
 
 def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> RunReport:
-    """The plan with a picture for each of the MOST_PICTURES tables that have most to rewrite, then most files.
+    """Draw the MOST_PICTURES tables that have most bytes to rewrite, then most files.
 
-    most_files: leave out tables of more files than that.
+    most_files: do not draw tables with more files.
     """
     readable = {p.decision.plan.table: p for p in planned if p.state is not None and len(p.state.files)}
     if most_files is not None:
@@ -38,9 +38,9 @@ def _drawn(table: TablePlan, planned: Planned) -> Picture:
 
 
 def looked_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripCell, ...]]:
-    """The boxes and the strip of a table after its run, of the partition that was drawn before; none if none was.
+    """The boxes and the strip of a table after its run, for the partition that was drawn before; none if none was.
 
-    None either where the spec does not fit the table any more, as when a column was dropped meanwhile.
+    None either if the spec no longer fits the table, for example because a column was dropped.
     """
     if before is None or again.decision.plan.status is Status.ERROR:
         return None, ()

@@ -50,7 +50,7 @@ class Applied:
 
 
 def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
-    """The report with a result for each table that apply got to, drawn again where it had been drawn."""
+    """Add a result for each table that apply began with; tables that were drawn before are drawn again."""
     report = RunReport.of(shown)
     results = {applied.table: _drawn(report.pictures.get(applied.table), applied) for applied in done}
     return replace(report, results=results)
@@ -65,7 +65,7 @@ def _drawn(before: Picture | None, applied: Applied) -> TableResult:
 
 
 def result_of(applied: Applied) -> TableResult:
-    """What one table's run left."""
+    """Summarise what was done to one table, with its metrics afterwards."""
     rewrites = [c for c in applied.commits if c.kind == "rewrite"]
     after = applied.after
     return TableResult(
@@ -101,9 +101,9 @@ def _outcome(applied: Applied) -> Outcome:
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
-    """Errors, and dropped groups unless planning again took care of them."""
+    """Errors, and dropped groups unless a later attempt succeeded."""
     if applied.interrupted and not isinstance(applied.error, CommitUnknown):
-        # What a cancelled job throws says nothing that the person who stopped it does not know.
+        # The error of a cancelled job adds nothing for the person who cancelled it.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
     if applied.after is None or _outcome(applied) not in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET):

@@ -23,7 +23,7 @@ _DELTA_STATE = "Delta Table State"
 
 
 class LiveRuntime(SparkRuntime):
-    """A runtime on a session that the caller started and goes on to use.
+    """A runtime on a session that belongs to the caller.
 
     The work is done in a clone of the session, which has its settings and catalogs and shares its SparkContext.
     Whatever zlayout sets is set in the clone, so that the caller's session has the same settings at every moment.
@@ -52,7 +52,7 @@ class LiveRuntime(SparkRuntime):
         self._changed.add(table)
 
     def stop(self) -> None:
-        """Take the clone out of the caller's SparkContext; the caller's session goes on."""
+        """Remove the clone from the SparkContext. The caller's session is not stopped."""
         if self._session is None:
             return
         from py4j.protocol import Py4JError

@@ -170,7 +170,7 @@ def check_java() -> None:
 
 @contextmanager
 def _jvm_log() -> Iterator[Path]:
-    """Redirect stderr to a file while the JVM starts; the JVM inherits it and goes on writing there."""
+    """Redirect stderr to a file while the JVM starts; the JVM inherits it and keeps writing there."""
     handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
     sys.stderr.flush()
     kept = os.dup(2)
