@@ -153,10 +153,10 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
         return
     prefix = f"{_CATALOG}.{catalog.name}"
     if session.conf.get(prefix, None) is None:
-        settings = ", ".join(f"{key}={value}" for key, value in wanted.items() if "password" not in key)
-        yield _missing(prefix, wanted[prefix], f"set {settings}")
+        yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} as zlayout.yaml has them")
         return
-    compared = ("warehouse", "uri") if f"{prefix}.catalog-impl" in _keys(session) else ("type", "warehouse", "uri")
+    has_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # in place of a type
+    compared = ("warehouse", "uri") if has_class else ("type", "warehouse", "uri")
     for key in (f"{prefix}.{part}" for part in compared):
         found = session.conf.get(key, None)
         if key in wanted and (found is None or _location(found) != _location(wanted[key])):
@@ -172,10 +172,6 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
 
 def _catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
     return FORMATS[catalog.format].catalog_conf(catalog)
-
-
-def _keys(session: SparkSession) -> Iterable[str]:
-    return session.conf.getAll
 
 
 def _missing(key: str, value: str, hint: str) -> Diagnostic:
