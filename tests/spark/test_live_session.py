@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.builders import make_layout, make_spec
 
 import zlayout
-from zlayout.errors import Location, Refused
+from zlayout.errors import Refused
 from zlayout.spark.session import TIME_ZONE
-from zlayout.spec.model import Layout, LayoutSpec, Project, TableName, ZorderColumn
+from zlayout.spec.model import Project, TableName
 
-LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 64 * 1024, True, "zlayout")
+LAYOUT = make_layout("a", "b", target_size=64 * 1024)
 ROWS = 20_000
 
 
@@ -82,7 +83,7 @@ def tables(live: SparkSession, project: Project, delta_table: TableName, iceberg
     rows = live.range(0, ROWS, 1, 4).selectExpr("id", "hash(id) AS a", "hash(id, 1) AS b", "uuid() AS padding")
     rows.write.format("delta").save(path_of(project, delta_table))
     rows.writeTo(str(iceberg_table)).using("iceberg").create()
-    specs = (LayoutSpec(name, LAYOUT, Location("layouts/x.yaml")) for name in (delta_table, iceberg_table))
+    specs = (make_spec(LAYOUT, name) for name in (delta_table, iceberg_table))
     return replace(project, layouts=tuple(sorted(specs, key=lambda s: str(s.table))))
 
 
