@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from support.builders import make_file_table, make_layout, make_state
+from support.builders import make_file_table, make_layout, make_state, make_work
 
 from zlayout.formats.base import Group, Work
 from zlayout.spec.model import TableName
@@ -54,4 +54,4 @@ def work_of(state: TableState) -> Work:
         for number, part in enumerate((wanted[:half], wanted[half:]))
         if part
     )
-    return Work(NAME, LAYOUT, "", state.version, (), None, groups, covers_table=False)
+    return make_work(LAYOUT, NAME, groups=groups, version=state.version)

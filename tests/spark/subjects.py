@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
-from support.builders import make_layout
+from support.builders import make_layout, make_work
 
 from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notify, Work
 from zlayout.formats.delta.backend import DeltaBackend
@@ -74,7 +74,7 @@ class SparkSubject:
     ) -> Work:
         """All files of the state (default: the present one) or of some of its partitions, one group for each.
 
-        files: that each group becomes, `self.files` by default. changes: any other fields of `Work`.
+        files: that each group becomes, `self.files` by default. changes: any other arguments of `make_work`.
         """
         state = self.observe() if state is None else state
         chosen = np.unique(state.files.partition).tolist() if partitions is None else sorted(partitions)
@@ -84,12 +84,11 @@ class SparkSubject:
         )
         settings: dict[str, Any] = {
             "run_id": f"run-{self.name.name}-{state.version}",
-            "properties": (),
-            "partition_by": None,
+            "version": state.version,
             "groups": groups,
             "covers_table": sum(len(g.files) for g in groups) == len(state.files),
         }
-        return Work(self.name, layout or self.layout, version=state.version, **(settings | changes))
+        return make_work(layout or self.layout, self.name, **(settings | changes))
 
     def execute(self, work: Work, notify: Notify = lambda _: None) -> Iterator[Commit | GroupFailed]:
         return self.backend.execute(work, notify)

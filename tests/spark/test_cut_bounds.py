@@ -98,7 +98,8 @@ def test_a_laid_out_table_is_rewritten_once_for_its_bounds(arena: SparkArena) ->
     arena.create(ROWS, FILES)
     spec = contract.spec(arena, ("url",))
     first = contract.plan(arena, spec)
-    short = replace(first, decision=replace(first.decision, plan=replace(first.decision.plan, properties=())))
+    plan = first.decision.plan
+    short = replace(first, decision=replace(first.decision, plan=replace(plan, actions=plan.groups)))
     contract.apply(arena, short)
     cut = contract.plan(arena, spec)
     assert cut.state is not None

@@ -161,8 +161,8 @@ def test_a_table_that_became_clustered_after_the_check_is_left_alone(
 def test_a_table_that_took_the_place_of_the_planned_one_is_left_alone(table: DeltaSubject) -> None:
     append_delta(table, 0, 100)
     state = table.observe()
-    work = table.work(state, properties=(("note", "zlayout"),), groups=(), requirements=(TableIs("another"),))
-    work = replace(work, version=0)
+    another = (TableIs("another"),)
+    work = table.work(state, properties=(("note", "zlayout"),), groups=(), requirements=another, version=0)
     with pytest.raises(CommitConflict, match=f"ZL320 .* expected the table another, found {state.table_id}"):
         list(table.execute(work))
     assert table.observe().version == state.version

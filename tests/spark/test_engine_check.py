@@ -135,7 +135,7 @@ def test_work_on_part_of_a_partition_is_refused_not_widened(arena: SparkArena, o
     planned = contract.plan(arena, contract.spec(arena))
     work = planned.decision.work(planned.spec, "run")
     group = work.groups[0]
-    some = replace(work, groups=(replace(group, files=group.files.take([0, 1, 2])),), covers_table=False)
+    some = replace(work, pinned={group.id: group.files.take([0, 1, 2])}, covers_table=False)
     version = arena.backend.observe(arena.table, ()).version
     with pytest.raises(Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run here"):
         list(arena.backend.execute(some, lambda _: None))

@@ -139,7 +139,7 @@ def test_a_key_larger_than_two_files_is_reported(table: IcebergSubject) -> None:
     table.sql(f"update {table} set a = 1, b = 1 where id < 500")
     wanted = table.work()
     (group,) = wanted.groups
-    done = list(table.execute(replace(wanted, groups=(replace(group, target_files=10),))))
+    done = list(table.run(groups=(replace(group, target_files=10),)))
     assert [d.diagnostic.code for d in done if isinstance(d, Notice)] == ["ZL402"]
     assert str(table) in str(done)
 

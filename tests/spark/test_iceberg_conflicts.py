@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,17 +68,19 @@ def test_a_partitioning_that_somebody_else_changed_stays(table: IcebergSubject) 
     create_iceberg(table)
     state = table.observe()
     table.sql(f"alter table {table} add partition field b")
-    wanted = table.work(state, partition_by=(PartitionField("p"),), requirements=(PartitioningIs(()),))
+    by_p = (PartitionField("p"),)
+    wanted = table.work(state, partition_by=by_p, requirements=(PartitioningIs(()),))
     with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by b since the plan"):
         list(table.execute(wanted))
     assert table.observe().partition_fields == (PartitionField("b"),)
     table.sql(f"alter table {table} set tblproperties ('team' = 'b')")
     by_b, no_team, team_b = PartitioningIs(("b",)), PropertyIs("team", None), PropertyIs("team", "b")
-    wanted = replace(wanted, properties=(("team", "x"),), requirements=(by_b, no_team))
+    team_x = (("team", "x"),)
+    wanted = table.work(state, partition_by=by_p, properties=team_x, requirements=(by_b, no_team))
     with pytest.raises(CommitConflict, match=r"ZL320 .* has team = b since the plan"):
         list(table.execute(wanted))
     assert table.observe().partition_fields == (PartitionField("b"),)
-    (settings, done) = table.execute(replace(wanted, requirements=(by_b, team_b)))
+    (settings, done) = table.run(state, partition_by=by_p, properties=team_x, requirements=(by_b, team_b))
     assert (settings.kind, done.kind) == ("settings", "rewrite")
 
 

@@ -1,17 +1,27 @@
-"""Builders of layouts, layout specs and observed tables: a test gives only the values that it is about."""
+"""Builders of layouts, specs, observed tables and work: a test gives only the values that it is about."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from zlayout.errors import Location
+from zlayout.planner.actions import (
+    Action,
+    ChangePartitioning,
+    PropertyChange,
+    PropertyReason,
+    Reason,
+    SetProperties,
+)
+from zlayout.planner.requirements import Requirement, VersionIs
+from zlayout.planner.work import Group, Work, rewrite_group
 from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
-from zlayout.table.partition import Partition
+from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, TableState
 
 UNPARTITIONED = Partition(0, (), ())
@@ -114,3 +124,40 @@ def make_state(files: FileTable, **settings: Any) -> TableState:
         "refusals": (),
     }
     return TableState(files=files, **(defaults | settings))
+
+
+def make_work(
+    layout: Layout,
+    table: TableName = TableName("lake", ("db",), "t"),  # noqa: B008 - frozen
+    *,
+    properties: Sequence[tuple[str, str]] = (),
+    partition_by: tuple[PartitionField, ...] | None = None,
+    groups: Sequence[Group] = (),
+    requirements: Sequence[Requirement] = (),
+    version: int = 7,
+    covers_table: bool = False,
+    run_id: str = "run",
+    verify: Literal["gate", "full"] = "gate",
+) -> Work:
+    """Return a work with the actions that do this. requirements: besides the version that was planned from."""
+    actions: list[Action] = []
+    if properties:
+        reason = PropertyReason.NO_STATISTICS
+        actions.append(
+            SetProperties(tuple(PropertyChange(name, None, value, reason, "") for name, value in properties))
+        )
+    if partition_by is not None:
+        after = tuple(map(str, partition_by))
+        actions.append(ChangePartitioning(before=(), after=after, full_rewrite=False, location=None))
+    actions += [rewrite_group(g.id, g.files, g.target_files, Reason.NOT_LAID_OUT) for g in groups]
+    return Work(
+        table=table,
+        layout=layout,
+        run_id=run_id,
+        actions=tuple(actions),
+        requirements=(VersionIs(version), *requirements),
+        pinned={group.id: group.files for group in groups},
+        declared=partition_by or (),
+        covers_table=covers_table,
+        verify=verify,
+    )

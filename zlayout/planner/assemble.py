@@ -24,7 +24,7 @@ from zlayout.planner.requirements import (
     TableIs,
     VersionIs,
 )
-from zlayout.planner.settings import compare_layout, partitioning
+from zlayout.planner.settings import compare_layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.histogram import size_histogram
@@ -51,9 +51,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         columns=_columns(proposal, choice, left_over),
         diagnostics=_diagnostics(proposal, choice, lengthens=lengthens),
     )
-    if status is not Status.CHANGES:
-        return Decision(plan)
-    return Decision(plan, tuple(c.group for c in kept), partitioning(spec, state) if change else None)
+    return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {})
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:

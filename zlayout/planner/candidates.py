@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from zlayout.planner import cut_bounds, ordered
-from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup
+from zlayout.planner.actions import ChangePartitioning, RewriteGroup
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import LeftOver
-from zlayout.planner.partition_text import partition_text
 from zlayout.planner.partitions import target_files
 from zlayout.planner.select import Selection, moved
 from zlayout.planner.settings import partitioning
-from zlayout.planner.work import Group
+from zlayout.planner.work import rewrite_group
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.digests import digests_of
-from zlayout.table.state import FileTable, Partition, TableState
+from zlayout.table.state import FileTable, TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +32,6 @@ class Candidate:
     def partition(self) -> int:
         """The number of the partition that the files are in (of the first file, where they move to another one)."""
         return int(self.files.partition[0])
-
-    @property
-    def group(self) -> Group:
-        """The group as a backend takes it."""
-        return Group(self.action.id, self.files, self.action.target_files)
 
 
 def select_files(
@@ -87,26 +80,15 @@ def _whole(spec: LayoutSpec, state: TableState, selection: Selection, budget: in
 def pin(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[Candidate, ...]:
     """The selected groups with their files, digests and ids. Equal files and an equal layout give an equal id."""
     pinned = state.files.split([chosen.files for chosen in selection.groups])
-    digests, _ = digests_of(pinned)
     return tuple(
-        Candidate(_action(spec, state.files.partitions, files, digest, chosen.reason), files, digest)
-        for files, digest, chosen in zip(pinned, digests, selection.groups, strict=True)
+        Candidate(
+            rewrite_group(_id(spec, digest), files, target_files(files, spec.layout.target_size), chosen.reason),
+            files,
+            digest,
+        )
+        for files, digest, chosen in zip(pinned, digests_of(pinned), selection.groups, strict=True)
     )
 
 
-def _action(
-    spec: LayoutSpec, partitions: Sequence[Partition], files: FileTable, digest: str, reason: Reason
-) -> RewriteGroup:
-    owner = files.partition
-    inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
-    more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-    return RewriteGroup(
-        id=hashlib.sha256(f"{spec.layout.layout_id}\0{digest}".encode()).hexdigest()[:12],
-        partition=f"{partition_text(partitions[inside[0]])}{more}",
-        files=len(files),
-        bytes=int(files.bytes.sum()),
-        rows=int(files.live_rows.sum()),
-        target_files=target_files(files, spec.layout.target_size),
-        reason=reason,
-        partitions=len(inside),
-    )
+def _id(spec: LayoutSpec, digest: str) -> str:
+    return hashlib.sha256(f"{spec.layout.layout_id}\0{digest}".encode()).hexdigest()[:12]

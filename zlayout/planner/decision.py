@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from zlayout.planner.model import TablePlan
-from zlayout.planner.work import Group, Work
+from zlayout.planner.work import Group, Work, pinned_groups
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import PartitionField
+from zlayout.table.state import FileTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +26,30 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the plan says about a table, and the pinned groups behind it (none unless the status is `changes`).
+    """What the plan says about a table.
 
-    partition_by: the partitioning to change to, None where it stays.
+    pinned: the files behind each `RewriteGroup` of the plan, by its id; none unless the status is `changes`.
     """
 
     plan: TablePlan
-    groups: tuple[Group, ...] = ()
-    partition_by: tuple[PartitionField, ...] | None = None
+    pinned: Mapping[str, FileTable] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups to rewrite with their pinned files."""
+        return pinned_groups(self.plan.groups, self.pinned)
 
     def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
         """The decision as a work order."""
-        plan = self.plan
         return Work(
             table=spec.table,
             layout=spec.layout,
             run_id=run_id,
-            version=-1 if plan.version is None else plan.version,
-            properties=tuple((p.name, p.after) for p in plan.properties),
-            partition_by=self.partition_by,
-            groups=self.groups,
+            actions=self.plan.actions,
+            requirements=self.plan.requirements,
+            pinned=self.pinned,
+            declared=spec.partition_by or (),
             # Files that arrive outside `where` before the rewrite must stay outside it.
-            covers_table=spec.where is None and sum(len(g.files) for g in self.groups) == plan.files,
+            covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
-            requirements=plan.requirements,
         )

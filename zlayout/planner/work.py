@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from zlayout.errors import CommitConflict
+from zlayout.planner.actions import Action, ChangePartitioning, Reason, RewriteGroup, SetProperties
+from zlayout.planner.partition_text import partition_text
 from zlayout.planner.requirements import (
     Observed,
     PartitioningIs,
     PropertyIs,
     Requirement,
     TableIs,
+    VersionIs,
     same_subject,
     violated,
 )
@@ -22,9 +27,9 @@ from zlayout.table.state import FileTable, PartitionField
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The pinned files that one rewrite replaces, of one partition (or of older partition specs).
+    """A `RewriteGroup` with its pinned files: those that the rewrite replaces, of one partition or of older specs.
 
-    id: of the `RewriteGroup`. target_files: how many files to write.
+    id, target_files: of the action.
     """
 
     id: str
@@ -32,30 +37,80 @@ class Group:
     target_files: int
 
 
+def rewrite_group(id: str, files: FileTable, target_files: int, reason: Reason) -> RewriteGroup:
+    """Return the action that rewrites these files, at least one."""
+    owner = files.partition
+    inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
+    more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+    return RewriteGroup(
+        id=id,
+        partition=f"{partition_text(files.partitions[inside[0]])}{more}",
+        files=len(files),
+        bytes=int(files.bytes.sum()),
+        rows=int(files.live_rows.sum()),
+        target_files=target_files,
+        reason=reason,
+        partitions=len(inside),
+    )
+
+
+def pinned_groups(rewrites: Iterable[RewriteGroup], pinned: Mapping[str, FileTable]) -> tuple[Group, ...]:
+    """Return the groups whose files are pinned, in the same order."""
+    return tuple(Group(r.id, pinned[r.id], r.target_files) for r in rewrites if r.id in pinned)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to do to one table, in this order: set properties, change the partitioning, rewrite the groups.
+    """The actions of a plan to carry out on one table, in their order, with what the plan file does not hold.
 
-    run_id: stored with each commit. version: from which the groups were chosen. partition_by: None where it stays.
-    covers_table: the groups are all files of the table. verify: `full` reads the written files back before the commit.
-    requirements: those of the plan.
+    run_id: stored with each commit. actions, requirements: of the plan. pinned: the files behind each `RewriteGroup`,
+    by its id. declared: the partition fields behind `ChangePartitioning`. covers_table: the groups are all files of the
+    table. verify: `full` reads the written files back before the commit.
     """
 
     table: TableName
     layout: Layout
     run_id: str
-    version: int
-    properties: tuple[tuple[str, str], ...]
-    partition_by: tuple[PartitionField, ...] | None
-    groups: tuple[Group, ...]
+    actions: tuple[Action, ...]
+    requirements: tuple[Requirement, ...]
+    pinned: Mapping[str, FileTable]
+    declared: tuple[PartitionField, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
-    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def properties(self) -> tuple[tuple[str, str], ...]:
+        """Names and values of the table properties to set."""
+        return tuple((p.name, p.after) for a in self.actions if isinstance(a, SetProperties) for p in a.changes)
+
+    @property
+    def partition_by(self) -> tuple[PartitionField, ...] | None:
+        """The partitioning to change to, None where it stays."""
+        return self.declared if any(isinstance(a, ChangePartitioning) for a in self.actions) else None
+
+    @property
+    def rewrites(self) -> tuple[RewriteGroup, ...]:
+        """The actions that rewrite groups."""
+        return tuple(action for action in self.actions if isinstance(action, RewriteGroup))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups to rewrite with their files. They are made anew at each call."""
+        return pinned_groups(self.rewrites, self.pinned)
+
+    @property
+    def version(self) -> int:
+        """The version from which the groups were chosen, -1 for a table without one."""
+        return next((r.version for r in self.requirements if isinstance(r, VersionIs)), -1)
 
     @property
     def table_id(self) -> str | None:
         """The id of the table that was planned, None where any table of the name will do."""
         return next((r.table_id for r in self.requirements if isinstance(r, TableIs)), None)
+
+    def with_rewrites(self, rewrites: Iterable[RewriteGroup]) -> Work:
+        """Return the work with these groups to rewrite, and with its other actions."""
+        return replace(self, actions=(*(a for a in self.actions if not isinstance(a, RewriteGroup)), *rewrites))
 
     def require_planned(self, properties: Mapping[str, str], partition_by: Sequence[PartitionField]) -> None:
         """Raise CommitConflict ZL320 where another writer changed a setting that this work changes.
@@ -76,26 +131,21 @@ class Work:
 
         What the first parts committed stays when a later one fails. A change of the partitioning is not divided.
         """
-        if most_bytes is None or self.partition_by is not None or len(self.groups) < 2:
+        if most_bytes is None or self.partition_by is not None or len(self.rewrites) < 2:
             return (self,)
-        parts: list[list[Group]] = []
+        parts: list[list[RewriteGroup]] = []
         room = 0
-        for group in self.groups:
-            size = int(group.files.bytes.sum())
-            if not parts or size > room:
+        for rewrite in self.rewrites:
+            if not parts or rewrite.bytes > room:
                 parts.append([])
                 room = most_bytes
-            parts[-1].append(group)
-            room -= size
-        return tuple(
-            replace(
-                self,
-                groups=tuple(part),
-                properties=self.properties if number == 0 else (),
-                covers_table=self.covers_table and len(parts) == 1,
-            )
-            for number, part in enumerate(parts)
-        )
+            parts[-1].append(rewrite)
+            room -= rewrite.bytes
+        if len(parts) == 1:
+            return (self,)
+        first, *others = parts
+        whole = replace(self, covers_table=False)
+        return (whole.with_rewrites(first), *(replace(whole, actions=tuple(part)) for part in others))
 
 
 def _concerns(requirement: Requirement, reached: Iterable[Requirement]) -> bool:

@@ -21,16 +21,15 @@ from zlayout.table.state import FileTable, Int64, names
 BLOCK = 1 << 16
 
 
-def digests_of(parts: Sequence[FileTable]) -> tuple[tuple[str, ...], str]:
-    """SHA-256 (hex) of the set of (path, version_key) of each part; and of the sorted digests of all parts."""
+def digests_of(parts: Sequence[FileTable]) -> list[str]:
+    """SHA-256 (hex) of the set of (path, version_key) of each part."""
     if len(parts) == 1:
-        digests = [_digest_alone(parts[0])]
-    else:
-        shares = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
-        digests = [""] * len(parts)
-        for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
-            digests[at::MAX_THREADS] = found
-    return tuple(digests), hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+        return [_digest_alone(parts[0])]
+    shares = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
+    digests = [""] * len(parts)
+    for at, found in enumerate(side_by_side(_digests, shares, sum(map(len, parts)))):
+        digests[at::MAX_THREADS] = found
+    return digests
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:

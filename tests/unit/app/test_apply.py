@@ -102,7 +102,7 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
     saved = replace(plan, actions=(change, *plan.actions), requirements=(*plan.requirements, PropertyIs("p", None)))
     with pytest.raises(Refused, match="settings to change are not the ones"):
         check_saved(saved, planned, backend, OPTIONS, "compatible")
-    again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.groups))
+    again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.pinned))
     assert check_saved(saved, again, backend, OPTIONS, "compatible") is again
     assert planned.state is not None
     elsewhere = replace(again, state=replace(planned.state, properties={"p": "counts"}))
@@ -186,7 +186,7 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     now = plan_table(SPEC, backend, OPTIONS)
     assert now.state is not None
     plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_CUT) for g in first.plan.groups))
-    blind = replace(first, plan=plan, groups=(replace(first.groups[0], files=now.state.files),))
+    blind = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
     applied = apply_planned(replace(now, decision=blind), backend)
     assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
     assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")

@@ -106,7 +106,7 @@ def test_time_travel_schema_changes_and_a_rename(catalog: Catalog, config: Catal
     assert "city" not in renamed.files.bounds
     table.append(rows(20, 5, "Rome").rename_columns(["id", "town", "at", "tags"]))
     back = observe(config, NAME, ["city"], first.version)
-    assert digests_of([back.files])[1] == digests_of([first.files])[1]
+    assert digests_of([back.files]) == digests_of([first.files])
     assert back.schema_digest == first.schema_digest
     with pytest.raises(TableError, match="ZL124"):
         observe(config, NAME, [], 12345)

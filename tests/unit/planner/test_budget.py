@@ -79,11 +79,11 @@ def test_a_full_rewrite_that_another_table_leaves_no_budget_for_is_left_over_who
     anew = propose(spec, state(*EAST[:2], *WEST[:2]), DELTA, options=options)
     left, done = settle([anew, proposed(5 * TARGET, state(*WEST))], 5 * TARGET)
     assert partitions(done) == ["region=west"]
-    assert (left.groups, left.partition_by, left.plan.partitioning) == ((), None, None)
+    assert (left.groups, left.work(spec, "run").partition_by, left.plan.partitioning) == ((), None, None)
     assert left.plan.left_over is not None
     assert left.plan.left_over.files == 4
     (alone,) = settle([anew], 5 * TARGET)
-    assert (alone.partition_by, len(alone.groups)) == ((), 1)
+    assert (alone.work(spec, "run").partition_by, len(alone.groups)) == ((), 1)
 
 
 def test_new_files_too_many_for_the_budget_are_laid_out_in_part_neighbours_together() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.builders import make_work
 from unit.planner.plans import DELTA, SPEC, File, state
 
 from zlayout.errors import CommitConflict
@@ -22,7 +23,6 @@ from zlayout.planner.requirements import (
     violated,
 )
 from zlayout.planner.stale import staleness
-from zlayout.planner.work import Work
 from zlayout.table.state import PartitionField
 
 FACTS = Observed("t", 7, "s", "l", ("a", "b"), {"p": "1"}, {"g": "d"})
@@ -110,15 +110,11 @@ def test_a_saved_plan_with_a_violated_requirement_is_refused(changed: Requiremen
     assert (refusal.code, refusal.severity) == ("ZL203", "refused")
 
 
-def work(**changes: object) -> Work:
-    return Work(SPEC.table, SPEC.layout, "run", 7, (), None, (), covers_table=False, **changes)  # type: ignore[arg-type]
-
-
 def test_settings_that_another_writer_changed_are_a_conflict() -> None:
     """Only of settings that the work changes, and not where they are as the work leaves them."""
     required = (PropertyIs("p", None), PartitioningIs(("a",)))
-    sets = replace(work(requirements=required), properties=(("p", "2"),))
-    moves = replace(work(requirements=required), partition_by=(PartitionField("b"),))
+    sets = make_work(SPEC.layout, requirements=required, properties=(("p", "2"),))
+    moves = make_work(SPEC.layout, requirements=required, partition_by=(PartitionField("b"),))
     with pytest.raises(CommitConflict, match=r"ZL320 .* has p = 1 since the plan"):
         sets.require_planned({"p": "1"}, (PartitionField("c"),))
     with pytest.raises(CommitConflict, match=r"ZL320 .* is partitioned by c since the plan"):
@@ -132,9 +128,8 @@ def test_the_parts_of_a_work_after_the_first_change_no_settings() -> None:
     files = THEN.files
     groups = decide(replace(SPEC, max_group_size=1000), THEN, DELTA).groups
     assert len(groups) == 2
-    whole = replace(
-        work(requirements=(PropertyIs("p", None),)), properties=(("p", "2"),), groups=groups, covers_table=True
-    )
+    requirements, properties = (PropertyIs("p", None),), (("p", "2"),)
+    whole = make_work(SPEC.layout, requirements=requirements, properties=properties, groups=groups, covers_table=True)
     first, second = whole.in_parts(int(files.bytes.sum()) // 2)
     with pytest.raises(CommitConflict):
         first.require_planned({"p": "1"}, ())

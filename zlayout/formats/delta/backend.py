@@ -11,7 +11,7 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Group, Notify, Outcome, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Notify, Outcome, Progress, SampleSource, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
 from zlayout.formats.delta.read.location import delta_location
@@ -19,6 +19,8 @@ from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.storage import storage_options
+from zlayout.planner.actions import Reason
+from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.table.state import PartitionField, TableState
@@ -126,7 +128,7 @@ class DeltaBackend:
         if work.properties or work.partition_by is not None:
             state = self.observe(work.table, _columns(work))
         if work.partition_by is not None:
-            work = replace(work, groups=_regrouped(work, state), covers_table=True)
+            work = _regrouped(work, state)
         if work.groups and native:
             from zlayout.formats.delta.write.native import run_native
 
@@ -165,11 +167,14 @@ def _columns(work: Work) -> tuple[str, ...]:
     return tuple(column.name for column in work.layout.columns)
 
 
-def _regrouped(work: Work, state: TableState) -> tuple[Group, ...]:
-    """One group for each new partition, since a full rewrite has replaced the planned files; ids are kept."""
-    groups = []
+def _regrouped(work: Work, state: TableState) -> Work:
+    """The work with a group for each new partition, since a full rewrite has replaced the planned files; keeps ids."""
+    planned = [group.id for group in work.groups]
+    pinned, rewrites = {}, []
     for at in range(len(state.files.partitions)):
         files = state.files.take(np.flatnonzero(state.files.partition == at))
         target = max(1, round(int(files.bytes.sum()) / work.layout.target_size))
-        groups.append(Group(work.groups[at].id if at < len(work.groups) else f"partition-{at}", files, target))
-    return tuple(groups)
+        id = planned[at] if at < len(planned) else f"partition-{at}"
+        pinned[id] = files
+        rewrites.append(rewrite_group(id, files, target, Reason.PARTITIONING_CHANGED))
+    return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,9 +46,10 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     table = jvm.load(work.table)
     groups, lost = still_live(jvm, table, work)
     yield from lost
-    work = replace(work, groups=tuple(groups))
-    if not work.groups:
+    if not groups:
         return
+    kept = {group.id for group in groups}
+    work = work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept)
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), "rewriting"))
         rewritten, notes = write_groups(pinned, work)
@@ -64,21 +64,22 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
     Returns:
         The groups with their new files, and what the user should know.
     """
+    groups = work.groups
     with java_errors(f"rewriting {work.table}"), settings(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
-        targets = _targets(pinned, work.groups)
+        targets = _targets(pinned, groups)
         placed = place(source, work.layout, targets)
         pinned.write(placed.frame)
         placed.gate.check()
         files: dict[str, list[NewFile]] = defaultdict(list)
         for number, file in pinned.new_files():
-            files[work.groups[placed.group_of[number]].id].append(file)
+            files[groups[placed.group_of[number]].id].append(file)
         require_rows({t.id: (t.rows, sum(file.rows for file in files[t.id])) for t in targets})
         if work.verify == "full":
-            with pinned.written([f for group in files.values() for f in group]) as written:
+            with pinned.written([f for new in files.values() for f in new]) as written:
                 placed.gate.verify(written)
-    return [Rewritten(group, tuple(files[group.id])) for group in work.groups], placed.notes(work.table)
+    return [Rewritten(group, tuple(files[group.id])) for group in groups], placed.notes(work.table)
 
 
 class Committer:
