@@ -41,11 +41,11 @@ MIN_FILES_FOR_EXTRA_LEVEL = 256
 class _Part:
     """Rows to be split. pieces: the number of files to make of them, or of leaves if `file` is known.
 
-    levels: how many levels the tree may still grow here. parent: the node that links here (-1: none), from its right
-    or left.
+    columns: int64[d, n]. levels: how many levels the tree may still grow here. parent: the node that links here (-1:
+    none), from its right or left.
     """
 
-    columns: tuple[Int64, ...]
+    columns: Int64
     pieces: int
     levels: int
     parent: int
@@ -80,7 +80,7 @@ class _Growth:
             self.nodes[part.parent][3 if part.is_right else 2] = child
 
     def add_files(self, part: _Part, spread: int) -> int:
-        first, rows = len(self.rows), len(part.columns[0])
+        first, rows = len(self.rows), part.columns.shape[1]
         low, high = _box(part.columns)
         self.rows += [rows / spread] * spread
         self.low += [low] * spread
@@ -122,9 +122,10 @@ def build_kd(
         depth_within: levels by which each file is split further into leaves, so that rows sorted by leaf follow the
             curve inside the file.
     """
-    columns = tuple(np.ascontiguousarray(c, np.int64) for c in ordinals)
-    n_files = max(1, min(n_files, len(columns[0])))
-    large = 2 * len(columns[0]) / n_files
+    columns = np.array(ordinals, np.int64)
+    n_rows = columns.shape[1]
+    n_files = max(1, min(n_files, n_rows))
+    large = 2 * n_rows / n_files
     cumulative = [_cumulative(c) for c in columns]
     levels = _levels(n_files) + (n_files > MIN_FILES_FOR_EXTRA_LEVEL)
     tree = _Growth()
@@ -140,7 +141,7 @@ def build_kd(
                 part.is_right,
                 tree.add_files(part, 1),
             )
-        split = _choose(part, cumulative, weights) if part.pieces > 1 and len(part.columns[0]) else None
+        split = _choose(part, cumulative, weights) if part.pieces > 1 and part.columns.size else None
         if split is None:
             _end(tree, part, noise, large)
             continue
@@ -155,7 +156,7 @@ def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
     if part.file >= 0:
         tree.add_leaf(part, part.file, 1)
         return
-    is_large = len(part.columns[0]) > large
+    is_large = part.columns.shape[1] > large
     spread = part.pieces if is_large and noise else 1
     file = tree.add_files(part, spread)
     if is_large and not noise:
@@ -167,7 +168,7 @@ def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
     """Right, then left: the left one is then popped first from the stack, which numbers the leaves in order."""
     goes_left = part.columns[split.column] < split.threshold
     return [
-        _Part(tuple(c[side] for c in part.columns), pieces, part.levels - 1, node, is_right, part.file)
+        _Part(part.columns.compress(side, axis=1), pieces, part.levels - 1, node, is_right, part.file)
         for side, pieces, is_right in (
             (~goes_left, part.pieces - split.left_pieces, True),
             (goes_left, split.left_pieces, False),
@@ -177,7 +178,8 @@ def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
 
 def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) -> _Split | None:
     """The split of the column with the largest gain that is balanced, else the best balanced one; None for one key."""
-    extents = [(int(c.min()), int(c.max())) for c in part.columns]
+    lowest, highest = part.columns.min(axis=1).tolist(), part.columns.max(axis=1).tolist()
+    extents = [*zip(lowest, highest, strict=True)]
     costs = {
         i: log2(weights[i] * float(cumulative[i][high + 2] - cumulative[i][low + 1]) / float(cumulative[i][-1]))
         for i, (low, high) in enumerate(extents)
@@ -185,14 +187,19 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
     }
     if not costs:
         return None
-    # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
-    caps = [log2(extents[i][1] - extents[i][0] + 1) for i in costs]
-    filled = fill(np.array([log2(part.pieces)]), np.array(list(costs.values())), np.array([caps]))
-    bits = dict(zip(costs, filled[0].tolist(), strict=True))
+    # A column is cut in its middle or left of it. Where no fewer pieces may be left, any number of slices does.
+    least = _least_left(part)
+    if least >= round(part.pieces / 2):
+        wanted = dict.fromkeys(costs, least)
+    else:
+        # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
+        caps = [log2(extents[i][1] - extents[i][0] + 1) for i in costs]
+        bits = fill(np.array([log2(part.pieces)]), np.array([[*costs.values()]]), np.array([caps]))[0].tolist()
+        wanted = {i: max(least, _wanted_left(part.pieces, 2.0**b)) for i, b in zip(costs, bits, strict=True)}
     best: _Split | None = None
     # costs within a hundredth of a bit count as equal, so that sampling noise does not decide
     for i in sorted(costs, key=lambda i: (-round(costs[i], 2), i)):
-        split = _split(part, i, _wanted_left(part.pieces, part.levels, 2.0 ** bits[i]))
+        split = _split(part, i, wanted[i])
         if split.imbalance <= MAX_IMBALANCE:
             return split
         if best is None or split.imbalance < best.imbalance:
@@ -200,12 +207,15 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
     return best
 
 
-def _wanted_left(pieces: int, levels: int, slices: float) -> int:
+def _least_left(part: _Part) -> int:
+    """The least number of pieces for the left side: the right side can be divided in the levels that are left."""
+    return max(1, part.pieces - (1 << (max(part.levels, _levels(part.pieces)) - 1)))
+
+
+def _wanted_left(pieces: int, slices: float) -> int:
     """The number of pieces for the left side so that the column can be cut into `slices` equal slices."""
     whole = max(2, round(slices))
-    left = round(pieces * (whole // 2) / whole)
-    most = 1 << (max(levels, _levels(pieces)) - 1)
-    return min(max(left, 1, pieces - most), pieces - 1)
+    return round(pieces * (whole // 2) / whole)
 
 
 def _split(part: _Part, column: int, wanted: int) -> _Split:
@@ -234,11 +244,8 @@ def _cumulative(values: Int64) -> Int64:
     return np.concatenate(([0], np.cumsum(np.bincount(values + 1, minlength=1)))).astype(np.int64)
 
 
-def _box(columns: Sequence[Int64]) -> tuple[list[int], list[int]]:
+def _box(columns: Int64) -> tuple[list[int], list[int]]:
     """Lowest and highest ordinal of each column without nulls (low 0 and high -1 if there are only nulls)."""
-    low, high = [], []
-    for values in columns:
-        known = values[values >= 0] if len(values) and values.min() < 0 else values
-        low.append(int(known.min()) if len(known) else 0)
-        high.append(int(known.max()) if len(known) else -1)
-    return low, high
+    high = columns.max(axis=1, initial=-1)
+    low = columns.min(axis=1, where=columns >= 0, initial=np.iinfo(np.int64).max)
+    return np.where(high < 0, 0, low).tolist(), high.tolist()

@@ -22,7 +22,7 @@ def fill(total: Float64, importance: Float64, caps: Float64) -> Float64:
     Returns:
         float64[P, d].
     """
-    kinks = np.sort(np.concatenate((np.broadcast_to(-importance, caps.shape), caps - importance), axis=1), axis=1)
+    kinks = np.sort(np.concatenate((np.zeros_like(caps) - importance, caps - importance), axis=1), axis=1)
     filled = _filled(kinks, importance, caps)
     above = np.minimum(np.maximum((filled < total[:, None]).sum(axis=1), 1), kinks.shape[1] - 1)
     row = np.arange(len(total))
