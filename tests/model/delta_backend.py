@@ -25,7 +25,7 @@ from model.schedule import OK, learned, step
 from zlayout.errors import EngineError
 from zlayout.formats.base import Work
 from zlayout.formats.delta import backend as product
-from zlayout.formats.delta.read.run_history import MARK, RUN
+from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, outcome, source_files
 from zlayout.formats.kernel.commits import NewFile, Rewritten
@@ -51,7 +51,7 @@ class StandIn:
     def seq(self, items: Iterable[Any]) -> Seq:
         return Seq(items)
 
-    def whole(self, snapshot: Snapshot) -> Seq:
+    def live_files(self, snapshot: Snapshot) -> Seq:
         return Seq(snapshot.files.values())
 
     def changed(self, file: AddFile, tags: Mapping[str, str], **fields: Any) -> AddFile:
@@ -64,7 +64,7 @@ class StandIn:
         if any(file.name not in self.table.storage for file in files):
             raise EngineError.of("ZL316", "a new file is gone")
 
-    def rows_got_ids(self, transaction: Transaction) -> bool:  # noqa: ARG002
+    def row_tracking_enabled_since(self, transaction: Transaction) -> bool:  # noqa: ARG002
         return False
 
     def commit(self, transaction: Transaction, actions: Seq, operation: object, tags: Mapping[str, str]) -> int:
@@ -142,11 +142,11 @@ def write_groups(
     return result, ()
 
 
-def version_marked(storage: DeltaTable, mark: str, after: int) -> int | None:
+def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:
     if step("look", free=("the log cannot be read",), reads=False) != OK:
         raise OSError("the log cannot be read")
     versions = range(after + 1, len(storage.log))
-    found = next((v for v in versions if storage.log[v].tags.get(MARK) == mark), None)
+    found = next((v for v in versions if storage.log[v].tags.get(COMMIT_MARKER) == mark), None)
     learned(found)
     return found
 
@@ -173,7 +173,7 @@ def stand_in() -> Iterator[None]:
             (jvm, "DeltaJvm", StandIn),
             (commit, "write_groups", write_groups),
             (commit, "layout_tags", cache(commit.layout_tags)),
-            (outcome, "version_marked", version_marked),
+            (outcome, "version_with_marker", version_with_marker),
             (source_files, "_adds", chosen_adds),
         ):
             stack.enter_context(patch.object(module, name, value))

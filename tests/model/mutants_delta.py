@@ -210,14 +210,14 @@ MUTANTS = (
         "does not look into the log after an error",
         ANSWERS,
         {"false report"},
-        patched((outcome, "version_marked", never_found)),
+        patched((outcome, "version_with_marker", never_found)),
     ),
     Mutant(
         "one-run-id",
         "takes any commit with a run id for its own, as if run ids were used again",
         ANSWERS,
         {"false report"},
-        patched((outcome, "version_marked", by_run)),
+        patched((outcome, "version_with_marker", by_run)),
     ),
     Mutant(
         "outside-the-plan",

@@ -52,7 +52,7 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
     state = table.observe()
 
     monkeypatch.setattr(DeltaJvm, "write_files", vanish)
-    with pytest.raises(EngineError, match=r"ZL316 .*is gone"):
+    with pytest.raises(EngineError, match=r"ZL316 .*is missing"):
         table.run(state, files=2)
     assert table.observe().version == state.version
 
@@ -67,7 +67,7 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
     snapshot = delta.snapshot()
     table.sql(f"delete from {table} where id = 9")
     for few in (1000, 0):
-        monkeypatch.setattr(source_files, "_FEW", few)
+        monkeypatch.setattr(source_files, "_MAX_PATH_LITERALS", few)
         found = source_files.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
         assert set(found.by_path) == set(groups[1].files.path.to_pylist())
         whole = source_files.pinned_files(delta, snapshot, "t", groups, len(state.files))

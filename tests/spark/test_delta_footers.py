@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write import writing
-from zlayout.formats.delta.write.footers import in_footers, read_footer
+from zlayout.formats.delta.write.footers import footers_suffice, read_footer
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.spark.jvm import session_conf
 
@@ -85,7 +85,7 @@ def by_partition(files: list[Any]) -> dict[int, Any]:
 @pytest.fixture
 def by_delta_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where the footers would not do: a comparison of Delta with itself proves nothing."""
-    monkeypatch.setattr(writing, "in_footers", lambda *_: True)
+    monkeypatch.setattr(writing, "footers_suffice", lambda *_: True)
 
 
 @pytest.mark.usefixtures("by_delta_is_refused")
@@ -154,7 +154,7 @@ def test_arrays_are_left_to_delta_and_names_that_read_alike_are_not_mixed_up(
     columns = "array(cast(null as bigint), id) a, id b"
     written = Written(spark, delta_path, columns, PROPERTIES["plain"])
     stats = T.StructType.fromJson(json.loads(written.delta.stats_schema(written.snapshot)))
-    assert not in_footers(leaves(json.loads(written.delta.schema(written.snapshot))), stats)
+    assert not footers_suffice(leaves(json.loads(written.delta.schema(written.snapshot))), stats)
     assert written.by_footers() == written.by_delta()
 
     table = pa.table({"a": [[None, 1], [None]], "a.list.element": [1, 2]})

@@ -233,7 +233,7 @@ def test_an_empty_string_never_becomes_null_in_a_partition_column(
     table.sql(f"create table {table} using delta as select * from {values}")
     before, state = table.rows(), table.observe()
     if not known:
-        monkeypatch.setattr(repartition, "refuse_empty_text", lambda *_: None)
+        monkeypatch.setattr(repartition, "refuse_empty_strings", lambda *_: None)
     settings = (("note", "zlayout"),) if known else ()
     work = table.work(state, partition_by=(PartitionField("re.gion"),), properties=settings)
     expected = (Refused, r"ZL217 .*: 2 rows have an empty string in re\.gion") if known else (EngineError, "ZL310")

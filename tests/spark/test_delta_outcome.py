@@ -67,7 +67,7 @@ def test_a_rewrite_found_in_the_log_is_done_and_any_other_is_unknown(
             table.run(now)
     with monkeypatch.context() as patch:
         instead(patch, DeltaJvm, "commit", True, error)
-        patch.setattr(outcome, "version_marked", unreadable)
+        patch.setattr(outcome, "version_with_marker", unreadable)
         with pytest.raises(CommitUnknown, match=r"ZL331 .*run-.*the store is away"):
             table.run(now)
 

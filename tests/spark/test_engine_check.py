@@ -56,7 +56,7 @@ def test_the_versions_that_are_installed_are_the_tested_ones(spark: SparkSession
 @pytest.mark.parametrize(("format", "found"), [("delta", "4.4.0"), ("iceberg", "1.12.0")])
 def test_the_version_of_the_format_in_the_jvm_counts(spark: SparkSession, format: str, found: str) -> None:
     internals = replace(INTERNALS[format], tested=frozenset({"9.9"}))
-    assert fallback_reason(spark, internals) == f"it was tested with {internals.name} 9.9, this is {found}"
+    assert fallback_reason(spark, internals) == f"expected {internals.name} 9.9, found {found}"
 
 
 def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: SparkArena, older: None) -> None:  # noqa: ARG001
@@ -71,8 +71,8 @@ def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: Spark
     assert notices[0].code == "ZL407"
     assert notices[0].severity == "warning"
     assert notices[0].message == (
-        f"{arena.table} is rewritten by engine native, since engine zlayout cannot run here: "
-        "it was tested with Spark 4.0.1, 4.1.0, this is 4.1.4"
+        f"{arena.table} is rewritten by engine native, because engine zlayout cannot run in this session: "
+        "expected Spark 4.0.1, 4.1.0, found 4.1.4"
     )
     assert [(n.code, "kd" in n.message) for n in notices[1:]][:1] == [("ZL401", True)]
     # engine native records in a commit of its own, engine zlayout in the commit of the rewrite
@@ -137,7 +137,9 @@ def test_work_on_part_of_a_partition_is_refused_not_widened(arena: SparkArena, o
     group = work.groups[0]
     some = replace(work, pinned={group.id: group.files.take([0, 1, 2])}, covers_table=False)
     version = arena.backend.observe(arena.table, ()).version
-    with pytest.raises(Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run here"):
+    with pytest.raises(
+        Refused, match=r"ZL2(16|24).* 5 files in them are not part of this work.*cannot run in this session"
+    ):
         list(arena.backend.execute(some, lambda _: None))
     assert arena.backend.observe(arena.table, ()).version == version
 
@@ -190,5 +192,5 @@ def test_a_classic_session_is_not_refused_as_spark_connect() -> None:
 
 def test_a_session_of_spark_connect_is_refused() -> None:
     session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(Refused, match=r"ZL204 .*\(the session is one\)"):
+    with pytest.raises(Refused, match=r"ZL204 .*\(the session is a Spark Connect session\)"):
         fallback_reason(session, INTERNALS["iceberg"])

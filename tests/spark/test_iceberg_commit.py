@@ -129,7 +129,7 @@ def test_a_scan_is_split_so_that_all_cores_have_work(table: IcebergSubject, monk
     jvm, wanted = table.jvm, table.work()
     with staged(jvm, jvm.load(table.name), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() < 3  # small files share a task
-    monkeypatch.setattr(staging, "SMALLEST_SPLIT", 1)
+    monkeypatch.setattr(staging, "MIN_SPLIT_BYTES", 1)
     with staged(jvm, jvm.load(table.name), wanted) as pinned:
         assert pinned.frame.rdd.getNumPartitions() == 3
 
@@ -178,7 +178,7 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
     done = list(table.execute(replace(wanted, layout=replace(wanted.layout, engine=engine))))
     assert isinstance(done[0], Commit)
     assert by_row() == born
-    assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove mixes_row_ids"
+    assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove needs_row_reader"
 
 
 def test_files_whose_names_begin_with_something_else(table: IcebergSubject) -> None:

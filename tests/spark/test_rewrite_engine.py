@@ -13,7 +13,7 @@ from support.builders import make_layout
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
-from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import content_of
 from zlayout.rewrite.rows import (
     GROUP,
@@ -71,7 +71,7 @@ def _write(placed, out):
 
 
 def test_disjoint_files_of_equal_size_with_every_row(spark, table, tmp_path):
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
         files = _write(placed, str(tmp_path / "out"))
         content = placed.gate.check()
@@ -88,7 +88,7 @@ def test_disjoint_files_of_equal_size_with_every_row(spark, table, tmp_path):
 
 
 def test_rows_are_not_copied_between_the_sort_and_what_observes_them(spark, table):
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
         plan = placed.frame._jdf.queryExecution().executedPlan().toString()
     names = re.findall(r"^[ +:-]*(?:\*\(\d+\) )?(\w+)", plan, re.MULTILINE)
@@ -96,7 +96,7 @@ def test_rows_are_not_copied_between_the_sort_and_what_observes_them(spark, tabl
 
 
 def test_more_columns_than_a_generated_loop_takes(spark, table, tmp_path):
-    with session_conf(spark, {"spark.sql.codegen.maxFields": "3"}), settings(spark):
+    with session_conf(spark, {"spark.sql.codegen.maxFields": "3"}), rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 9))
         files = _write(placed, str(tmp_path / "out"))
         plan = placed.frame._jdf.queryExecution().executedPlan().toString()
@@ -122,14 +122,14 @@ def test_same_rows_in_the_same_order_at_any_parallelism(spark, table, tmp_path, 
     results = []
     for path, split, shuffle in ((table, "128m", "4"), (copy, "8k", "13")):
         conf = {"spark.sql.files.maxPartitionBytes": split, "spark.sql.shuffle.partitions": shuffle}
-        with session_conf(spark, conf), settings(spark):
+        with session_conf(spark, conf), rewrite_conf(spark):
             placed = place(_source(spark, path), layout("a", "b", curve=curve), _groups(spark, path, 5))
             results.append([f["id"] for f in _write(placed, str(tmp_path / "out"))])
     assert results[0] == results[1]
 
 
 def test_many_groups_in_one_job_stay_apart(spark, table, tmp_path):
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 4, by_part=True))
         files = _write(placed, str(tmp_path / "out"))
         placed.gate.check()
@@ -139,7 +139,7 @@ def test_many_groups_in_one_job_stay_apart(spark, table, tmp_path):
 
 def test_a_file_never_holds_two_output_partitions(spark, table, tmp_path):
     source = _source(spark, table, F.col("day"))
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(source, layout("a", "b"), _groups(spark, table, 6))
         files = _write(placed, str(tmp_path / "out"))
         placed.gate.check()
@@ -150,7 +150,7 @@ def test_a_file_never_holds_two_output_partitions(spark, table, tmp_path):
 def test_an_output_partition_that_the_sample_missed_still_finds_a_place(spark, table, tmp_path, monkeypatch):
     monkeypatch.setattr("zlayout.rewrite.sample.SAMPLE_ROWS_PER_FILE", 60)
     day = F.when(F.col("id") == 17, F.lit("rare")).when(F.col("id") == 18, F.lit(None)).otherwise(F.lit("usual"))
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table, day), layout("a"), _groups(spark, table, 3))
         placed.frame.withColumn("n", F.spark_partition_id()).write.parquet(str(tmp_path / "out"))
         placed.gate.check()
@@ -167,7 +167,7 @@ def test_a_heavy_key_is_noted_and_noise_spreads_it(spark, table, tmp_path):
     )
     largest = {}
     for noise in (False, True):
-        with settings(spark):
+        with rewrite_conf(spark):
             placed = place(source, layout("a", noise=noise), _groups(spark, table, 10))
             largest[noise] = max(len(f["id"]) for f in _write(placed, str(tmp_path / "out")))
         expected = "lake.orders: 1 of the new files hold one key that is larger than two files"
@@ -179,7 +179,7 @@ def test_a_heavy_key_is_noted_and_noise_spreads_it(spark, table, tmp_path):
 def test_a_row_of_an_unknown_file_fails_the_job(spark, table):
     groups = _groups(spark, table, 3)
     known = GroupTarget("g0", groups[0].paths.slice(1), groups[0].rows, 3)
-    with settings(spark), pytest.raises(Exception, match="ZL314"):
+    with rewrite_conf(spark), pytest.raises(Exception, match="ZL314"):
         place(_source(spark, table), layout("a"), [known])
 
 
@@ -192,7 +192,7 @@ def test_a_file_in_two_groups_is_an_error(spark, table):
 def test_the_gate_refuses_another_row_count_than_the_metadata_promised(spark, table, tmp_path):
     group = _groups(spark, table, 3)[0]
     wrong = GroupTarget("g0", group.paths, group.rows + 1, 3)
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a"), [wrong])
         _write(placed, str(tmp_path / "out"))
         with pytest.raises(EngineError, match="ZL311 expected 30001 live rows"):
@@ -201,7 +201,7 @@ def test_the_gate_refuses_another_row_count_than_the_metadata_promised(spark, ta
 
 def test_verify_full_reads_the_files_back(spark, table, tmp_path):
     out = str(tmp_path / "out")
-    with settings(spark):
+    with rewrite_conf(spark):
         placed = place(_source(spark, table), layout("a"), _groups(spark, table, 3))
         _write(placed, out)
         assert placed.gate.verify(spark.read.parquet(out)) == content_of(spark.read.parquet(table))
@@ -212,7 +212,7 @@ def test_verify_full_reads_the_files_back(spark, table, tmp_path):
 def test_settings_come_back(spark):
     spark.conf.set("spark.sql.files.maxRecordsPerFile", "77")
     adaptive = spark.conf.get("spark.sql.adaptive.enabled")
-    with settings(spark):
+    with rewrite_conf(spark):
         assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
         assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "0"
         assert int(spark.conf.get("spark.sql.files.minPartitionNum")) >= 4 * spark.sparkContext.defaultParallelism

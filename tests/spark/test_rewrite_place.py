@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from zlayout.curve.layout import build
 from zlayout.rewrite import forest as forest_module
 from zlayout.rewrite.constants import Constants
-from zlayout.rewrite.forest import plant
+from zlayout.rewrite.forest import build_forest
 from zlayout.rewrite.place import FILE_ID, forest_arrays, place_rows
-from zlayout.rewrite.rows import CELL, ORDINAL, POSITION
+from zlayout.rewrite.rows import ORDINAL, POSITION, SHARD
 
 ROWS = 1500
 BEFORE_1970 = datetime(1931, 3, 1, 12, 30, 0, 7)
@@ -71,7 +71,7 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
     """The file of every row: by numpy from all rows as the sample, and by Spark."""
     frame = frame.select(
         "*",
-        F.lit(0).alias(CELL),
+        F.lit(0).alias(SHARD),
         F.hash(F.col("_metadata.file_path")).alias(ORDINAL),
         F.col("_metadata.row_index").alias(POSITION),
         F.xxhash64(F.hash(F.col("_metadata.file_path")), F.col("_metadata.row_index")).alias("row_hash"),
@@ -79,7 +79,7 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
     names = {f"key{i}": F.col(c) for i, c in enumerate(columns)}
     keys = frame.select(*[c.alias(n) for n, c in names.items()], ORDINAL, POSITION, "row_hash").toArrow()
     mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise)
-    forest = plant([mapped])
+    forest = build_forest([mapped])
     constants = Constants(spark, forest_arrays(forest))
     placed = place_rows(frame, [c.replace("`", "") for c in columns], forest, constants)
     found = {(r[ORDINAL], r[POSITION]): r[FILE_ID] for r in placed.select(ORDINAL, POSITION, FILE_ID).collect()}
@@ -114,8 +114,8 @@ def test_noise_spreads_a_heavy_key_by_a_hash_of_the_row(spark, typed):
 
 def test_no_look_up_leaves_generated_code(spark, typed):
     keys = typed.select("int").toArrow()
-    forest = plant([build({"int": keys["int"]}, {}, "kd", 32, 6, False)])
-    frame = typed.select("int", F.lit(0).alias(CELL))
+    forest = build_forest([build({"int": keys["int"]}, {}, "kd", 32, 6, False)])
+    frame = typed.select("int", F.lit(0).alias(SHARD))
     placed = place_rows(frame, ["int"], forest, Constants(spark, forest_arrays(forest)))
     plan = placed.select(FILE_ID)._jdf.queryExecution().executedPlan().toString()
     assert "static_invoke(java.util.Arrays.binarySearch" in plan
@@ -126,10 +126,10 @@ def test_a_deep_walk_by_many_columns_is_code_that_hotspot_compiles(spark):
     columns = ["a", "b", "c", "d", "e"]
     random = np.random.default_rng(1)
     keys = {c: pa.array(random.integers(0, 10**9, 60_000)) for c in columns}
-    forest = plant([build(keys, {}, "kd", 1000, 500, False, 3)])
+    forest = build_forest([build(keys, {}, "kd", 1000, 500, False, 3)])
     assert forest.grid is None
     assert forest.depth > 11
-    frame = spark.range(1).select(F.lit(0).alias(CELL), *[F.col("id").alias(c) for c in columns])
+    frame = spark.range(1).select(F.lit(0).alias(SHARD), *[F.col("id").alias(c) for c in columns])
     placed = place_rows(frame, columns, forest, Constants(spark, forest_arrays(forest)))
     code = spark._jvm.PythonSQLUtils.explainString(placed._jdf.queryExecution(), "codegen")
     assert 1000 < max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code))) < 8000
@@ -142,9 +142,9 @@ def test_range_ids_in_one_long_or_in_several(spark, columns):
     names = [f"c{i}" for i in range(columns)]
     keys = {name: pa.array(random.integers(0, 10**6, 5000)) for name in names}
     mapped = build(keys, {}, "kd", 1000, 700, False)
-    forest = replace(plant([mapped]), grid=None)
-    assert (columns > forest.ids_in_a_word) == (columns == 9)
-    frame = spark.createDataFrame(pa.table(keys)).withColumn(CELL, F.lit(0))
+    forest = replace(build_forest([mapped]), grid=None)
+    assert (columns > forest.ids_per_word) == (columns == 9)
+    frame = spark.createDataFrame(pa.table(keys)).withColumn(SHARD, F.lit(0))
     placed = place_rows(frame, names, forest, Constants(spark, forest_arrays(forest)))
     found = placed.select(*names, FILE_ID).toArrow()
     assert found[FILE_ID].to_pylist() == mapped.locate({n: found[n].combine_chunks() for n in names}).tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.errors import EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Backend, Commit, Group, GroupFailed, Notice, Notify, Outcome, Progress
+from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # How often one run tries a group that meets concurrent changes; before each try it plans again.
 MAX_ATTEMPTS = 3
 
-Announce = Callable[[str, Outcome], None]
+Announce = Callable[[str, Event], None]
 Verify = Literal["gate", "full"]
 
 
@@ -43,7 +43,7 @@ class TableEvent:
     """Something happened to a table: a commit, a dropped group, or a notice."""
 
     table: str
-    event: Outcome
+    event: Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def carry_out(
             done.append(applied)
             on_event(TableStarted(applied.table, applied.run_id))
 
-            def announce(table: str, event: Outcome, name: TableName = planned.spec.table) -> None:
+            def announce(table: str, event: Event, name: TableName = planned.spec.table) -> None:
                 if isinstance(event, Commit):
                     runtime.committed(name)
                 on_event(TableEvent(table, event))

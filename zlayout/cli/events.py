@@ -11,7 +11,7 @@ import zlayout
 from zlayout.app.results import Applied, result_of
 from zlayout.cli.console import Console
 from zlayout.cli.views import HEARTBEAT, Moment, View
-from zlayout.formats.base import GroupFailed, Notice, Outcome
+from zlayout.formats.base import Event, GroupFailed, Notice
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 
@@ -62,14 +62,14 @@ class Events(View):
             seconds=round(moment.seconds, 1),
         )
 
-    def happened(self, table: str, outcome: Outcome) -> None:
-        if isinstance(outcome, Notice):
-            self.emit("notice", table=table, diagnostic=dataclasses.asdict(outcome.diagnostic))
-        elif isinstance(outcome, GroupFailed):
-            problems = [dataclasses.asdict(d) for d in outcome.error.diagnostics]
-            self.emit("group_dropped", table=table, groups=list(outcome.groups), problems=problems)
+    def happened(self, table: str, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.emit("notice", table=table, diagnostic=dataclasses.asdict(event.diagnostic))
+        elif isinstance(event, GroupFailed):
+            problems = [dataclasses.asdict(d) for d in event.error.diagnostics]
+            self.emit("group_dropped", table=table, groups=list(event.groups), problems=problems)
         else:
-            self.emit("commit", table=table, **dataclasses.asdict(outcome))
+            self.emit("commit", table=table, **dataclasses.asdict(event))
 
     def finished(self, applied: Applied, seconds: float) -> None:
         result = result_of(applied)

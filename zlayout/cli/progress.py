@@ -10,7 +10,7 @@ from types import TracebackType
 from zlayout.app.results import Applied
 from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.views import Moment, View
-from zlayout.formats.base import Outcome, Progress
+from zlayout.formats.base import Event, Progress
 from zlayout.spark.session import SparkRuntime
 
 REFRESH = 0.5
@@ -56,9 +56,9 @@ class ApplyProgress:
         self._interrupts.check()
         self._current = progress
 
-    def announce(self, table: str, outcome: Outcome) -> None:
+    def announce(self, table: str, event: Event) -> None:
         """An event happened; it is safe to end here. Raises KeyboardInterrupt if a stop was requested."""
-        self._view.happened(table, outcome)
+        self._view.happened(table, event)
         self._interrupts.check()
 
     def finish(self, applied: Applied) -> None:

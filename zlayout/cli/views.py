@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.app.results import Applied
 from zlayout.cli.console import Console
-from zlayout.formats.base import GroupFailed, Notice, Outcome
+from zlayout.formats.base import Event, GroupFailed, Notice
 from zlayout.report.text import wrapped
 from zlayout.report.words import plural, printable, size
 
@@ -42,7 +42,7 @@ class View:
     def moved(self, moment: Moment) -> None:
         """Called with the current progress."""
 
-    def happened(self, table: str, outcome: Outcome) -> None:
+    def happened(self, table: str, event: Event) -> None:
         """Called for a commit, a dropped group or a notice."""
 
     def finished(self, applied: Applied, seconds: float) -> None:
@@ -70,11 +70,11 @@ class Lines(View):
         tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
         self._console.say(f"      {printable(moment.table)}: {moment.stage}, {moment.seconds:.0f}s{tasks}")
 
-    def happened(self, table: str, outcome: Outcome) -> None:
-        if isinstance(outcome, Notice):
-            self._console.diagnose(outcome.diagnostic)
+    def happened(self, table: str, event: Event) -> None:
+        if isinstance(event, Notice):
+            self._console.diagnose(event.diagnostic)
         else:
-            self._console.say(f"      {printable(table)}: {describe(outcome)}")
+            self._console.say(f"      {printable(table)}: {describe(event)}")
 
     def finished(self, applied: Applied, seconds: float) -> None:
         self._console.say(f"      {printable(applied.table)}: {_state(applied)} in {seconds:.0f}s")
@@ -106,8 +106,8 @@ class Bars(View):
             if moment.total:
                 self._bars.update(self._task, completed=moment.done, total=moment.total)
 
-    def happened(self, table: str, outcome: Outcome) -> None:
-        line = f"      {printable(table)}: {describe(outcome)}"
+    def happened(self, table: str, event: Event) -> None:
+        line = f"      {printable(table)}: {describe(event)}"
         for piece in wrapped(line, self._bars.console.width, 8):
             self._bars.console.print(piece, markup=False, highlight=False)
 
@@ -132,16 +132,15 @@ def _state(applied: Applied) -> str:
     return "interrupted" if applied.interrupted else "failed" if applied.error else "done"
 
 
-def describe(outcome: Outcome) -> str:
+def describe(event: Event) -> str:
     """An event as a line of text."""
-    if isinstance(outcome, Notice):
-        return printable(f"{outcome.diagnostic.severity}: {outcome.diagnostic}")
-    if isinstance(outcome, GroupFailed):
-        return f"{plural(len(outcome.groups), 'group')} dropped: {printable(str(outcome.error))}"
-    if outcome.kind == "rewrite":
+    if isinstance(event, Notice):
+        return printable(f"{event.diagnostic.severity}: {event.diagnostic}")
+    if isinstance(event, GroupFailed):
+        return f"{plural(len(event.groups), 'group')} dropped: {printable(str(event.error))}"
+    if event.kind == "rewrite":
         return (
-            f"commit {outcome.version}: {outcome.files_removed:,} -> {outcome.files_added:,} files, "
-            f"{size(outcome.bytes_added)}"
+            f"commit {event.version}: {event.files_removed:,} -> {event.files_added:,} files, {size(event.bytes_added)}"
         )
-    what = "settings changed" if outcome.kind == "settings" else "layout recorded"
-    return f"commit {outcome.version}: {what}"
+    what = "settings changed" if event.kind == "settings" else "layout recorded"
+    return f"commit {event.version}: {what}"

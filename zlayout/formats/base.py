@@ -1,7 +1,7 @@
-"""The interface between the core and the tables of one catalog: `observe` reads, `execute` writes.
+"""The interface of a backend, which reads and changes the tables of one catalog.
 
-Everything that can be computed from a `TableState` is in the core. A backend only reads metadata and carries out a
-`Work` that the planner decided on.
+A backend observes tables and executes work orders. Everything that can be computed from a `TableState` is outside of
+the backends.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = [
     "Backend",
     "Capabilities",
     "Commit",
+    "Event",
     "Group",
     "GroupFailed",
     "Notice",
     "Notify",
-    "Outcome",
     "Progress",
     "SampleSource",
     "Work",
@@ -37,7 +37,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit that zlayout made. groups: ids of the groups that it finished. Bytes are those of files on storage."""
+    """One commit that zlayout made.
+
+    Attributes:
+        kind: What the commit changed: properties and partitioning ("settings"), files, or layout records.
+        version: The version of the table that the commit made.
+        groups: Ids of the groups that the commit completed.
+        files_removed: Number of data files that the commit removed.
+        files_added: Number of data files that the commit added.
+        bytes_removed: Size of the removed files on storage.
+        bytes_added: Size of the added files on storage.
+        rows: Number of rows in the added files.
+    """
 
     kind: Literal["settings", "rewrite", "record"]
     version: int
@@ -51,7 +62,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailed:
-    """Groups that were dropped because of a concurrent change or a failed gate; the concurrent change stands."""
+    """Groups that were not committed, and the error that is the reason. A concurrent change stays in the table."""
 
     groups: tuple[str, ...]
     error: ZlayoutError
@@ -59,17 +70,17 @@ class GroupFailed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know about how the work is done. It changes nothing."""
+    """A diagnostic that informs the user about the way in which the work is done."""
 
     diagnostic: Diagnostic
 
 
-Outcome = Commit | GroupFailed | Notice
+Event = Commit | GroupFailed | Notice
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The current stage in plain words, and how many of its tasks are done if Spark knows."""
+    """The current stage of the work on a table, with the number of finished tasks and of all tasks (0 if unknown)."""
 
     table: str
     stage: str
@@ -82,10 +93,13 @@ Notify = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class SampleSource:
-    """The rows to draw a sample from.
+    """The rows that a sample is drawn from.
 
-    frame: the live rows. file: the name of the column with a row's file. draw: a number from 0 to 1 for each row.
-    paths: returns string[files], the paths of the observed files as `file` has them.
+    Attributes:
+        frame: The live rows.
+        file: The name of the column that contains the path of a row's file.
+        draw: A pseudo-random number from 0 to 1 for each row.
+        paths: A function that returns string[files], the paths of the observed files in the form of `file`.
     """
 
     frame: DataFrame
@@ -95,40 +109,53 @@ class SampleSource:
 
 
 class Backend(Protocol):
-    """One table format in one catalog."""
+    """A table format connected to one catalog."""
 
     capabilities: Capabilities
 
     def orphans(self, table: TableName) -> Orphans:
-        """List the files in the table's folder that no retained version of the table names.
+        """Find the files below the table's location that no version of the table refers to. Deletes nothing.
 
-        A file that another writer has not committed yet is found too. Nothing is deleted. Raises TableError.
+        The result includes files that another writer has written and not yet committed.
+
+        Raises:
+            TableError: If the metadata of the table cannot be read.
         """
         ...
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
-        """Return the rows of the table at the version of `state`, for a sample that depends on the seed alone."""
+        """Return the rows of the table at the version of `state`, with random numbers that `seed` determines."""
         ...
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-        """Read the table's metadata without a JVM and without any data file.
+        """Read the table's metadata without a JVM and without opening a data file.
 
-        columns: those of which bounds are read, if they exist. version: an older version or snapshot id, None for the
-        current one. Raises TableError.
+        Args:
+            table: The name of the table.
+            columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
+            version: The version to observe, None for the current one.
+
+        Raises:
+            TableError: If the table or the version does not exist or cannot be read.
         """
         ...
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each setting that the format's own rewrite cannot honour."""
+        """Return ZL401 for each layout setting that engine native cannot honour."""
         ...
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
-        """Return why the table cannot change to this partitioning; empty if it can."""
+        """Return the reasons why the table cannot change to this partitioning, empty if it can."""
         ...
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
-        """Do the work. Yields each commit once it is known to be in the table, dropped groups, and notices.
+    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
+        """Carry out the work order.
 
-        Raises Refused before any write, EngineError if the rest cannot go on. What was yielded stays.
+        Yields:
+            Each commit as soon as it is known to be in the table, groups that were dropped, and notices.
+
+        Raises:
+            Refused: If the work is not allowed. Nothing has been written.
+            EngineError: If the work cannot be continued. The commits that were yielded stay in the table.
         """
         ...

@@ -1,7 +1,7 @@
-"""The seam between zlayout and a table format: everything that is known of a format is behind one `Format`.
+"""The interface of a table format: `Format` provides everything that is specific to one format.
 
-The specification, the reports and the command line ask the properties, so this module and the modules that implement
-it import nothing heavy: no catalog client, no Arrow, no Spark. The methods import what they need when they are called.
+The specification, the reports and the command line use `Format.traits`. Therefore this module and the modules that
+implement it import no catalog client, no Arrow and no Spark. Methods import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogKeys:
-    """The keys that a catalog of one type has.
+    """The keys that a catalog of one type accepts in the project.
 
-    required: keys that must be there. optional: keys that may be there. any_of: keys of which one must be there.
+    Attributes:
+        required: Keys that are mandatory.
+        optional: Keys that may be given.
+        any_of: Keys of which at least one is mandatory.
     """
 
     required: tuple[str, ...] = ()
@@ -30,23 +33,23 @@ class CatalogKeys:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of a format without reading any table.
+    """The properties of a format that do not depend on any table.
 
     Attributes:
-        name: The value of `catalogs.<name>.format`, which Spark's readers use too.
-        title: The name in messages.
-        version_word: What the format calls a state of a table.
+        name: The value of `catalogs.<name>.format` in the project, which is also the name of Spark's data source.
+        title: The name of the format in messages.
+        version_word: The format's own word for a version of a table.
         catalog_types: The keys of a catalog by its type. The first type is the default if `type_is_optional`.
-        type_is_optional: Whether a catalog may leave out its type.
-        needs_namespace: Whether a table name needs a namespace beside the catalog.
+        type_is_optional: Whether a catalog may omit its type.
+        needs_namespace: Whether a table name must have a namespace between catalog and table.
         partition_transforms: Whether a partition key may be a transform of a column.
-        native_curves: The curves that the format's own rewrite can order by.
-        local_warehouse_scheme: What stands before the absolute path of a local warehouse.
-        target_size_property: The table property with the size in bytes that new files should have.
+        native_curves: The curves that engine native supports.
+        local_warehouse_scheme: The prefix of the absolute path of a local warehouse.
+        target_size_property: The table property for the size of new files in bytes.
         spark_extension: The class of the Spark session extension, '' for none.
         spark_packages: Maven coordinates of the jars that Spark needs.
-        spark_conf: Spark settings of every session.
-        local_spark_conf: Further ones if Spark runs on this machine alone.
+        spark_conf: Spark configuration for every session.
+        local_spark_conf: Additional Spark configuration for a local master.
     """
 
     name: str
@@ -66,14 +69,14 @@ class Traits:
 
 
 class Format(Protocol):
-    """A table format. `zlayout.formats.registry` lists all of them."""
+    """A table format. `zlayout.formats.registry` lists all formats."""
 
     traits: Traits
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
-        """Return the backend of one catalog. Reads nothing yet."""
+        """Return the backend for one catalog, without connecting to the catalog."""
         ...
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:
-        """Return the Spark settings that define the catalog under its name; empty if tables go by path."""
+        """Return the Spark configuration that defines the catalog, empty if tables are addressed by location."""
         ...

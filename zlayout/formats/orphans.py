@@ -1,4 +1,7 @@
-"""Files in a table's folder that no retained version names, as a killed writer leaves them. They are never deleted."""
+"""Finds orphans: files below a table's location that no version refers to, for example those of a killed writer.
+
+zlayout lists orphans and never deletes them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ import pyarrow.fs as pa_fs
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """One file.
+    """One orphan.
 
-    path: below the table's folder. bytes: on storage. modified: the time of the last write in UTC, None if unknown.
+    Attributes:
+        path: The path relative to the table's location.
+        bytes: The size on storage.
+        modified: The time of the last write in UTC, None if unknown.
     """
 
     path: str
@@ -23,25 +29,25 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """The files, oldest first, and the statement by which the format itself removes such files."""
+    """The orphans of a table, oldest first, and the SQL statement (`remedy`) by which the format removes orphans."""
 
     files: tuple[Orphan, ...]
     remedy: str
 
 
-def unnamed(storage: pa_fs.FileSystem, folder: str, named: Collection[str], remedy: str) -> Orphans:
-    """Return the files below a folder that nothing names, oldest first, without hidden ones (`_` or `.`).
+def find_orphans(storage: pa_fs.FileSystem, folder: str, referenced: Collection[str], remedy: str) -> Orphans:
+    """Return the files below a folder that are not referenced, oldest first, without hidden files (`_` or `.`).
 
     Args:
         storage: The file system of `folder`.
-        folder: The table's folder.
-        named: Paths below `folder` that some version names.
-        remedy: The statement by which the format removes such files.
+        folder: The table's location in `storage`.
+        referenced: Paths relative to `folder` that some version refers to.
+        remedy: The SQL statement by which the format removes orphans.
     """
     found = [
         Orphan(path, info.size, info.mtime)
         for path, info in _listed(storage, folder)
-        if path not in named and not any(_hidden(part) for part in path.split("/"))
+        if path not in referenced and not any(_hidden(part) for part in path.split("/"))
     ]
     return Orphans(tuple(sorted(found, key=lambda o: (o.modified is None, o.modified, o.path))), remedy)
 
@@ -54,5 +60,8 @@ def _listed(storage: pa_fs.FileSystem, folder: str) -> Iterator[tuple[str, pa_fs
 
 
 def _hidden(part: str) -> bool:
-    """As in VACUUM: logs, markers and checksums are hidden; change data and partition columns with _ are not."""
+    """Return whether VACUUM would ignore a file or folder of this name.
+
+    Logs, markers and checksums are hidden. Folders of change data and of partition columns with a leading _ are not.
+    """
     return part.startswith(("_", ".")) and part != "_change_data" and "=" not in part

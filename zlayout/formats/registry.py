@@ -1,4 +1,4 @@
-"""The table formats that zlayout knows, by the value of `catalogs.<name>.format`: the only list of them."""
+"""The only list of table formats, by the value of `catalogs.<name>.format`."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ FORMATS: dict[str, Format] = {
 
 
 def backend_for(catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
-    """Return the backend of one catalog; imports no more than its format needs."""
+    """Return the backend for one catalog. Only modules of the catalog's format are imported."""
     return FORMATS[catalog.format].open(catalog, runtime)

@@ -1,4 +1,4 @@
-"""Settings of an object store, for readers that need no JVM."""
+"""Access options of an object store, for readers without a JVM."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from zlayout.spec.model import CatalogConfig
 
 
 def storage_options(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the object store settings as the user wrote them under `properties`."""
+    """Return the options that the user wrote under `properties` of a catalog, unchanged."""
     return {str(k): str(v) for k, v in catalog.options.get("properties", {}).items()}

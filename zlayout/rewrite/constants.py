@@ -31,7 +31,7 @@ class Constants:
         """Make constants of arrays of int32, int64, float64, string, binary or decimal128, without nulls."""
         self._jvm = jvm_of(session)
         self._types = {name: values.type for name, values in arrays.items()}
-        self._places = {name: i for i, name in enumerate(arrays)}
+        self._positions = {name: i for i, name in enumerate(arrays)}
         self._row = _one_row(session, arrays)
 
     def at(self, name: str, index: Column) -> Column:
@@ -39,7 +39,7 @@ class Constants:
         element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
-        literal = sql.catalyst.expressions.Literal(self._row.getArray(self._places[name]), kind)
+        literal = sql.catalyst.expressions.Literal(self._row.getArray(self._positions[name]), kind)
         return self.not_null(F.get(column_of(self._jvm, literal), index))
 
     def search(self, name: str, key: Column, *, once: bool = False) -> Column:
@@ -49,7 +49,7 @@ class Constants:
         `static_call`.
         """
         kind = self._types[name]
-        row = self._row.getArray(self._places[name])
+        row = self._row.getArray(self._positions[name])
         if pa.types.is_int32(kind):
             array, signature = row.toIntArray(), "[I"
         elif pa.types.is_int64(kind):

@@ -21,22 +21,22 @@ from pyspark.sql import functions as F
 from zlayout.curve.layout import FileMap, build
 from zlayout.errors import Diagnostic
 from zlayout.rewrite.constants import Constants
-from zlayout.rewrite.forest import Forest, plant
+from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.gate import Gate
 from zlayout.rewrite.place import FILE_ID, LEAF, forest_arrays, place_rows
 from zlayout.rewrite.rows import (
-    CELL,
     GROUP,
     ORDINAL,
     POSITION,
     PREFIX,
+    SHARD,
     FileIndex,
     GroupTarget,
     Source,
-    cell_key,
     index_arrays,
     index_files,
     partition_names,
+    shard_key,
     source_columns,
     with_origin,
 )
@@ -52,9 +52,9 @@ ROWS_PER_PAGE = 20_000
 MAX_DEPTH_WITHIN = 6
 LONG_BITS = 63
 POSITION_BITS = 40  # more than the rows of any file, whose number may be an estimate
-MISSED = f"{PREFIX}missed"
+NOT_SAMPLED = f"{PREFIX}not_sampled"
 
-SETTINGS = {
+SESSION_CONF = {
     # one Spark partition is one output file: nothing may merge, split or reorder them
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
@@ -83,8 +83,8 @@ def min_tasks(session: SparkSession) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """The rows of one group (its number) that go to one output partition. key: `zlayout.rewrite.rows.cell_key`."""
+class Shard:
+    """The rows of one group (its number) that go to one output partition. key: `zlayout.rewrite.rows.shard_key`."""
 
     group: int
     key: int
@@ -96,7 +96,7 @@ class _Job:
     source: Source
     columns: tuple[str, ...]
     index: FileIndex
-    cells: tuple[Cell, ...]
+    shards: tuple[Shard, ...]
     forest: Forest
     gate: Gate
     group_of: Int32
@@ -108,7 +108,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The rewrite, ready to be written within `settings(session)`.
+    """The rewrite, ready to be written within `rewrite_conf(session)`.
 
     Attributes:
         frame: The source's columns; each Spark partition is one output file. If the source has `partition`, the last
@@ -132,9 +132,9 @@ class Placed:
         return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to spread such a key over several files"),)
 
 
-def settings(session: SparkSession) -> AbstractContextManager[None]:
+def rewrite_conf(session: SparkSession) -> AbstractContextManager[None]:
     """Set what the placed frame must be planned, run and written under; the earlier settings are restored."""
-    return session_conf(session, SETTINGS | {"spark.sql.files.minPartitionNum": str(min_tasks(session))})
+    return session_conf(session, SESSION_CONF | {"spark.sql.files.minPartitionNum": str(min_tasks(session))})
 
 
 def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Placed:
@@ -154,66 +154,66 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     columns = tuple(c.name for c in layout.columns)
     index = index_files(source.frame.sparkSession, groups)
     sample = take_sample(source, columns, groups, index)
-    cells = tuple(_cells(sample, layout, groups))
-    forest = plant([c.map for c in cells])
+    shards = tuple(_shards(sample, layout, groups))
+    forest = build_forest([c.map for c in shards])
     gate = Gate(
         source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
     )
-    file_group = np.repeat([c.group for c in cells], [c.map.files for c in cells])
+    file_group = np.repeat([c.group for c in shards], [c.map.files for c in shards])
     missed = np.arange(len(groups) if source.partition else 0)
     group_of = np.concatenate((file_group, missed)).astype(np.int32)
     return Placed(
-        frame=_frame(_Job(source, columns, index, cells, forest, gate, group_of)),
+        frame=_frame(_Job(source, columns, index, shards, forest, gate, group_of)),
         gate=gate,
         group_of=group_of,
-        oversized=sum(len(c.map.tree.oversized) for c in cells),
+        oversized=sum(len(c.map.tree.oversized) for c in shards),
     )
 
 
-def _cells(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Cell]:
+def _shards(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Shard]:
     """A file map for each group and output partition in the sample; a group without sample rows gets one file."""
-    cells = []
+    shards = []
     weights = layout.weights
     for number, group in enumerate(groups):
         mine = sample.group == number
-        keys, counts = np.unique(sample.cell_key[mine], return_counts=True)
+        keys, counts = np.unique(sample.shard_key[mine], return_counts=True)
         if not len(keys):
             keys, counts = np.array([number]), np.ones(1, np.int64)
         shares = counts / counts.sum()
         for key, share in zip(keys.tolist(), shares.tolist(), strict=True):
             files = max(1, round(group.target_files * share))
             depth = _depth_within(group.rows * share / files) if layout.sort_within else 0
-            rows = sample.rows_of(mine & (sample.cell_key == key))
+            rows = sample.rows_of(mine & (sample.shard_key == key))
             built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
-            cells.append(Cell(number, key, built))
-    return cells
+            shards.append(Shard(number, key, built))
+    return shards
 
 
-def _depth_within(rows_a_file: float) -> int:
-    pages = rows_a_file / ROWS_PER_PAGE
+def _depth_within(rows_per_file: float) -> int:
+    pages = rows_per_file / ROWS_PER_PAGE
     return min(ceil(log2(pages)), MAX_DEPTH_WITHIN) if pages > 1 else 0
 
 
 def _frame(job: _Job) -> DataFrame:
     """The source's columns, each row in its file's Spark partition, in an order that depends only on the source."""
     source, forest = job.source, job.forest
-    by_key = np.argsort([c.key for c in job.cells])
-    cells = {
-        "cell_key": pa.array(np.array([c.key for c in job.cells], np.int64)[by_key]),
-        "cell": pa.array(by_key.astype(np.int32)),
+    by_key = np.argsort([c.key for c in job.shards])
+    shards = {
+        "shard_key": pa.array(np.array([c.key for c in job.shards], np.int64)[by_key]),
+        "shard": pa.array(by_key.astype(np.int32)),
     }
-    arrays = {**index_arrays(job.index), **forest_arrays(forest), **cells}
+    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shards}
     group_of_ordinal = np.empty(len(job.index), np.int32)
     group_of_ordinal[job.index.ordinal] = job.index.group
     groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
     constants = Constants(source.frame.sparkSession, arrays | groups)
     frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
-    frame = _with_cell(frame, source, constants)
+    frame = _with_shard(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
-        # for a cell that is not in the sample: correctness must not depend on the sample
+        # for a shard that is not in the sample: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
-        frame = frame.withColumn(FILE_ID, F.when(F.col(MISSED), overflow).otherwise(F.col(FILE_ID)))
+        frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), overflow).otherwise(F.col(FILE_ID)))
     names, order = partition_names(source), _order(job)
     several = len(np.unique(job.group_of)) > 1
     left = constants.at("group_of_ordinal", order.ordinal) if several else None
@@ -230,14 +230,14 @@ def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
-def _with_cell(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
-    """Add CELL (int), and MISSED for a row whose cell is not in the sample (CELL is arbitrary then)."""
+def _with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
+    """Add SHARD (int), and NOT_SAMPLED for a row whose shard is not in the sample (SHARD is arbitrary then)."""
     if not source.partition:
-        return frame.withColumn(CELL, F.col(GROUP))
+        return frame.withColumn(SHARD, F.col(GROUP))
     found = f"{PREFIX}found"
-    frame = frame.withColumn(found, constants.search("cell_key", cell_key(source)))
+    frame = frame.withColumn(found, constants.search("shard_key", shard_key(source)))
     at = F.greatest(F.col(found), F.lit(0))
-    return frame.withColumns({CELL: constants.at("cell", at), MISSED: F.col(found) < 0})
+    return frame.withColumns({SHARD: constants.at("shard", at), NOT_SAMPLED: F.col(found) < 0})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Many file maps as one set of arrays, so that one Spark job places the rows of all groups.
 
-A cell has a file map of its own: it consists of the rows of one group that go to one output partition. The trees of the
-cells are concatenated; their boundaries become one sorted list per column.
+Every shard has its own file map. The trees of the shards are concatenated, and the boundaries of each column are merged
+to one sorted list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zlayout.curve.order import rank
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-# Up to so many combinations (cell, range id, range id, ...) a table of all results (4 MB) replaces the walk.
+# Up to so many combinations (shard, range id, range id, ...) a table of all results (4 MB) replaces the walk.
 MAX_GRID_CELLS = 1 << 20
 
 
@@ -33,15 +33,15 @@ NEVER = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The trees of all cells. A node is an inner node or a leaf; a leaf is its own left child, and no row goes to its
+    """The trees of all shards. A node is an inner node or a leaf; a leaf is its own left child, and no row goes to its
     right, so that every walk of `depth` steps ends on its leaf.
 
     boundaries: for each column the sorted distinct values that some node compares with.
-    column, threshold, left, file, spread, leaf: int32[nodes]. The root of a cell is node 2 * cell. Left children are
+    column, threshold, left, file, spread, leaf: int32[nodes]. The root of a shard is node 2 * shard. Left children are
     even, and the right child follows the left one. A row goes left when its range id (the number of boundaries <= key,
     0 for null) is below the threshold.
-    file: numbered through over all cells. leaf: 0.. along the curve inside the file. spread as in `KdTree`.
-    grid: int32, the leaf node of each (cell, range id, range id, ...) in row-major order, None where too large.
+    file: numbered through over all shards. leaf: 0.. along the curve inside the file. spread as in `KdTree`.
+    grid: int32, the leaf node of each (shard, range id, range id, ...) in row-major order, None where too large.
     """
 
     boundaries: tuple[pa.Array, ...]
@@ -51,7 +51,7 @@ class Forest:
     file: Int32
     leaf: Int32
     spread: Int32
-    cells: int
+    shards: int
     files: int
     depth: int
     grid: Int32 | None
@@ -70,7 +70,7 @@ class Forest:
         return max(self.range_counts).bit_length()
 
     @property
-    def ids_in_a_word(self) -> int:
+    def ids_per_word(self) -> int:
         """Number of range ids in one long."""
         return 63 // self.id_bits
 
@@ -78,13 +78,13 @@ class Forest:
     def words(self) -> Int64:
         """int64[nodes]: each node as one long, with everything that a step of a walk needs."""
         never = (1 << self.id_bits) - 1
-        shift = self.column % self.ids_in_a_word * self.id_bits
+        shift = self.column % self.ids_per_word * self.id_bits
         word = self.left.astype(np.int64) << self.id_bits | np.minimum(self.threshold, never)
-        return (word << WORD_BITS | self.column // self.ids_in_a_word) << SHIFT_BITS | shift
+        return (word << WORD_BITS | self.column // self.ids_per_word) << SHIFT_BITS | shift
 
-    def walk(self, cell: Int64, range_ids: Sequence[Int64]) -> Int64:
+    def walk(self, shard: Int64, range_ids: Sequence[Int64]) -> Int64:
         """Return int64[n], the leaf node of each row: the reference for the expressions in Spark."""
-        node = 2 * cell
+        node = 2 * shard
         table = np.stack(range_ids)
         rows = np.arange(len(node))
         for _ in range(self.depth):
@@ -93,8 +93,8 @@ class Forest:
         return node
 
 
-def plant(maps: Sequence[FileMap]) -> Forest:
-    """Return one forest of the cells' file maps (at least one), in their order."""
+def build_forest(maps: Sequence[FileMap]) -> Forest:
+    """Return one forest of the shards' file maps (at least one), in their order."""
     columns = len(maps[0].columns)
     shared = [rank(pa.concat_arrays([m.boundaries[c] for m in maps])) for c in range(columns)]
     taken = [0] * columns
@@ -103,13 +103,13 @@ def plant(maps: Sequence[FileMap]) -> Forest:
     roots: list[int] = []
     parts: list[dict[str, Int64]] = []
     for m in maps:
-        # a cell's boundary as a threshold among all cells' boundaries
+        # a shard's boundary as a threshold among all shards' boundaries
         thresholds = []
         for c, s in enumerate(shared):
             mine = s.ordinals[taken[c] : taken[c] + len(m.boundaries[c])]
             thresholds.append(np.concatenate(([0], mine + 1)))
             taken[c] += len(m.boundaries[c])
-        part = _lay_out(m, thresholds, nodes, files)
+        part = _node_arrays(m, thresholds, nodes, files)
         roots.append(nodes)
         parts.append(part)
         nodes += len(part["column"])
@@ -117,16 +117,16 @@ def plant(maps: Sequence[FileMap]) -> Forest:
     joined = {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
     forest = Forest(
         boundaries=tuple(s.distinct for s in shared),
-        cells=len(maps),
+        shards=len(maps),
         files=files,
         depth=max(m.tree.depth for m in maps),
         grid=None,
-        **_siblings_together(np.array(roots), **joined),
+        **_number_siblings(np.array(roots), **joined),
     )
     return _with_grid(forest)
 
 
-def _lay_out(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_file: int) -> dict[str, Int64]:
+def _node_arrays(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_file: int) -> dict[str, Int64]:
     tree = m.tree
     inner, leaves = len(tree.column), len(tree.file)
 
@@ -152,7 +152,7 @@ def _lay_out(m: FileMap, thresholds: Sequence[Int64], first_node: int, first_fil
     }
 
 
-def _siblings_together(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
+def _number_siblings(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
     """The nodes renumbered as in `Forest`, with `left` for `child`; a leaf of several parents becomes several leaves.
 
     Beside each root one number is unused.
@@ -176,8 +176,8 @@ def _leaf_in_file(file: Int32) -> Int64:
 
 
 def _with_grid(forest: Forest) -> Forest:
-    shape = (forest.cells, *forest.range_counts)
+    shape = (forest.shards, *forest.range_counts)
     if prod(shape) > MAX_GRID_CELLS:
         return forest
-    cell, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
-    return replace(forest, grid=forest.walk(cell, range_ids).astype(np.int32))
+    shard, *range_ids = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
+    return replace(forest, grid=forest.walk(shard, range_ids).astype(np.int32))

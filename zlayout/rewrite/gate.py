@@ -119,7 +119,7 @@ class Gate:
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not what they mean
-        if sent != found and content_of(_meaning(self._source)) != content_of(_meaning(written)):
+        if sent != found and content_of(_normalised(self._source)) != content_of(_normalised(written)):
             raise _differs("the files that were written hold other rows", sent, found)
         return found
 
@@ -155,12 +155,12 @@ def column(name: str) -> Column:
     return F.col(ROW).getField(name)
 
 
-def _meaning(frame: DataFrame) -> DataFrame:
+def _normalised(frame: DataFrame) -> DataFrame:
     """The frame with values that are written in several ways in one of them."""
-    return frame.select(*[_one_form(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields])
+    return frame.select(*[_normalise(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields])
 
 
-def _one_form(value: Column, kind: T.DataType) -> Column:
+def _normalise(value: Column, kind: T.DataType) -> Column:
     """The value with its NaNs as one of them and its variants as JSON; a map as an array of its entries."""
     match kind:
         case T.FloatType() | T.DoubleType():
@@ -168,14 +168,14 @@ def _one_form(value: Column, kind: T.DataType) -> Column:
         case T.VariantType():
             return F.to_json(value)
         case T.StructType(fields=fields) if fields:
-            parts = [_one_form(value.getField(f.name), f.dataType).alias(f.name) for f in fields]
+            parts = [_normalise(value.getField(f.name), f.dataType).alias(f.name) for f in fields]
             return F.when(value.isNotNull(), F.struct(*parts))
         case T.ArrayType(elementType=element):
-            return F.transform(value, lambda v: _one_form(v, element))
+            return F.transform(value, lambda v: _normalise(v, element))
         case T.MapType(keyType=key, valueType=of):
             return F.transform(
                 F.map_entries(value),
-                lambda e: F.struct(_one_form(e.getField("key"), key), _one_form(e.getField("value"), of)),
+                lambda e: F.struct(_normalise(e.getField("key"), key), _normalise(e.getField("value"), of)),
             )
     return value
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants, search_array
 from zlayout.rewrite.forest import SHIFT_BITS, WORD_BITS, Forest
-from zlayout.rewrite.rows import CELL, ORDINAL, POSITION, PREFIX, key_column, key_type
+from zlayout.rewrite.rows import ORDINAL, POSITION, PREFIX, SHARD, key_column, key_type
 
 FILE_ID = f"{PREFIX}file_id"
 LEAF = f"{PREFIX}leaf"
@@ -31,9 +31,9 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
-    """Add `FILE_ID` (int, numbered over all cells) and `LEAF` (int, inside the file) to each row.
+    """Add `FILE_ID` (int, numbered over all shards) and `LEAF` (int, inside the file) to each row.
 
-    frame: has CELL, ORDINAL and POSITION (`zlayout.rewrite.rows`) and the key columns.
+    frame: has SHARD, ORDINAL and POSITION (`zlayout.rewrite.rows`) and the key columns.
     """
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
@@ -68,7 +68,7 @@ def _range_id_names(forest: Forest) -> list[str]:
 
 
 def _grid_index(forest: Forest, constants: Constants) -> Column:
-    index = F.col(CELL)
+    index = F.col(SHARD)
     for name, count in zip(_range_id_names(forest), forest.range_counts, strict=True):
         index = constants.row_major(index, count, F.col(name))
     return index
@@ -79,7 +79,7 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
 
     The method that Spark generates for all levels must stay below 8000 bytes, since HotSpot compiles no longer ones.
     """
-    names, number = _range_id_names(forest), forest.ids_in_a_word
+    names, number = _range_id_names(forest), forest.ids_per_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
     packed = {f"{PREFIX}range_ids{i}": _packed(part, forest.id_bits) for i, part in enumerate(parts)}
     frame = frame.withColumns(packed)
@@ -93,7 +93,7 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
     range_id = F.call_function("shiftright", ids, shift).bitwiseAND(mask)
     right = F.when(range_id >= F.shiftright(word, threshold_at).bitwiseAND(mask), 1).otherwise(0)
     left = F.shiftright(word, threshold_at + forest.id_bits)
-    frame = frame.withColumn(node, constants.at("words", F.shiftleft(CELL, 1)))
+    frame = frame.withColumn(node, constants.at("words", F.shiftleft(SHARD, 1)))
     for _ in range(forest.depth):
         frame = frame.withColumn(node, constants.at("words", constants.low_int(left.bitwiseOR(right))))
     return frame.withColumn(node, constants.low_int(left))

@@ -1,4 +1,4 @@
-"""What a rewrite adds to each row before its keys are used: its position in the source, and its cell.
+"""What a rewrite adds to each row before its keys are used: its position in the source, and its shard.
 
 `ordinal` is the rank of the row's file among all files of the job by path, so it is the same for copies of a table
 under different roots; `position` is the row's index in that file. Neither depends on how the scan is split.
@@ -29,8 +29,8 @@ FILE = f"{PREFIX}file"
 POSITION = f"{PREFIX}position"
 ORDINAL = f"{PREFIX}ordinal"
 GROUP = f"{PREFIX}group"
-CELL = f"{PREFIX}cell"
-CELL_KEY = f"{PREFIX}cell_key"
+SHARD = f"{PREFIX}shard"
+SHARD_KEY = f"{PREFIX}shard_key"
 PARTITION = f"{PREFIX}partition"
 
 
@@ -127,7 +127,7 @@ def partition_names(source: Source) -> list[str]:
     return [f"{PARTITION}{i}" for i in range(len(source.partition))]
 
 
-def cell_key(source: Source) -> Column:
+def shard_key(source: Source) -> Column:
     """Return bigint: the row's group, or a hash of it and of the output partition if a group may have several."""
     names = partition_names(source)
     if not names:

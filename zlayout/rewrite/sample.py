@@ -12,17 +12,17 @@ from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.rows import (
-    CELL_KEY,
     GROUP,
     ORDINAL,
     POSITION,
     PREFIX,
+    SHARD_KEY,
     FileIndex,
     GroupTarget,
     Source,
-    cell_key,
     index_arrays,
     key_column,
+    shard_key,
     source_columns,
     with_origin,
 )
@@ -37,12 +37,12 @@ HASH_BITS = 31
 class Sample:
     """Sampled rows.
 
-    keys: one array of length n for each key column. group: int32[n]. cell_key: int64[n], see `rows.cell_key`.
+    keys: one array of length n for each key column. group: int32[n]. shard_key: int64[n], see `rows.shard_key`.
     """
 
     keys: Mapping[str, pa.ChunkedArray]
     group: NDArray[np.int32]
-    cell_key: Int64
+    shard_key: Int64
 
     def rows_of(self, mask: NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
         """Return the keys of the rows where the mask is true."""
@@ -66,9 +66,9 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
     frame = with_origin(frame, index, constants)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
     chosen = frame.where(low_bits <= constants.at("share", F.col(GROUP)))
-    table = chosen.select(*names, F.col(GROUP), cell_key(source).alias(CELL_KEY)).toArrow()
+    table = chosen.select(*names, F.col(GROUP), shard_key(source).alias(SHARD_KEY)).toArrow()
     keys = {column: table[name] for column, name in zip(columns, names, strict=True)}
-    return Sample(keys, table[GROUP].to_numpy(), table[CELL_KEY].to_numpy())
+    return Sample(keys, table[GROUP].to_numpy(), table[SHARD_KEY].to_numpy())
 
 
 def _threshold(group: GroupTarget) -> int:

@@ -90,7 +90,7 @@ class SparkRuntime:
         except ImportError as error:
             raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
         builder = SparkSession.builder.appName("zlayout")
-        conf = session_conf(self._project, submitted=submitted, own_jars=names_jars(os.environ))
+        conf = session_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
         zone = conf.pop(TIME_ZONE)
         for key, value in conf.items():
             builder = builder.config(key, value)
@@ -115,7 +115,7 @@ def names_jars(environ: Mapping[str, str]) -> bool:
     return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
 
 
-def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -> dict[str, str]:
+def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
     """The Spark settings of a project. Under spark-submit the master and the jars are those of the cluster."""
     traits = [format.traits for format in FORMATS.values()]
     conf = {
@@ -136,7 +136,7 @@ def session_conf(project: Project, *, submitted: bool, own_jars: bool = False) -
         conf["spark.master"] = master
         if master.startswith("local"):
             conf["spark.driver.memory"] = "4g"
-        if not own_jars:
+        if not has_jars:
             conf["spark.jars.packages"] = ",".join(package for each in traits for package in each.spark_packages)
     return conf | dict(project.spark.conf)
 
@@ -164,8 +164,10 @@ def check_java() -> None:
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if not found or int(found[1]) < versions.JAVA_MINIMUM:
-        said = found[1] if found else first_line(answer.stderr.strip() or "nothing")
-        raise EngineError.of("ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {said}", hint=JAVA_HINT)
+        version = found[1] if found else first_line(answer.stderr.strip() or "nothing")
+        raise EngineError.of(
+            "ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {version}", hint=JAVA_HINT
+        )
 
 
 @contextmanager

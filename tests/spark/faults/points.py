@@ -12,7 +12,7 @@ from support.runs import apply_planned
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
 from zlayout.app.results import Applied, new_run
-from zlayout.formats.base import Commit, Outcome, Progress
+from zlayout.formats.base import Commit, Event, Progress
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.decision import PlanOptions
@@ -48,8 +48,8 @@ class Pause:
         if self._point in _STAGES and progress.stage.startswith(_STAGES[self._point]):
             self._act()
 
-    def announce(self, _table: str, outcome: Outcome) -> None:
-        if self._point == "after commit" and isinstance(outcome, Commit):
+    def announce(self, _table: str, event: Event) -> None:
+        if self._point == "after commit" and isinstance(event, Commit):
             self._act()
 
     def _before(self, call: Callable[..., Any]) -> Callable[..., Any]:

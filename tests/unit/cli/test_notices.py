@@ -11,7 +11,7 @@ from zlayout.app.results import new_run
 from zlayout.cli.console import Console
 from zlayout.cli.views import Lines, describe
 from zlayout.errors import Diagnostic, Location
-from zlayout.formats.base import Commit, Notice, Outcome
+from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
 
@@ -30,7 +30,7 @@ def test_a_notice_is_a_warning_on_stderr(capsys: pytest.CaptureFixture[str], mon
 
 def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Backend:
-        def execute(self, work: object, notify: object) -> Iterator[Outcome]:  # noqa: ARG002
+        def execute(self, work: object, notify: object) -> Iterator[Event]:  # noqa: ARG002
             yield NOTICE
             yield Commit("rewrite", 1)
             yield NOTICE
@@ -53,7 +53,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
         decision = Decision()
 
     monkeypatch.setattr("zlayout.app.apply.plan_table", lambda *_: Planned())
-    announced: list[Outcome] = []
+    announced: list[Event] = []
     applied = new_run(Planned())  # type: ignore[arg-type]
     apply_table(
         Planned(),  # type: ignore[arg-type]

@@ -11,13 +11,13 @@ import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from zlayout.formats.delta.read.history import AT_ONCE, HEAD, commit_infos, last_zorder
+from zlayout.formats.delta.read.history import HEAD_BYTES, MAX_CONCURRENT_READS, commit_infos, last_zorder
 from zlayout.formats.delta.read.tags import log_names
 
 
-def read(root: Path, version: int = 10**6, most: int = 1000) -> list[dict[str, Any]]:
+def read(root: Path, version: int = 10**6, max_commits: int = 1000) -> list[dict[str, Any]]:
     storage = pa_fs.SubTreeFileSystem(str(root), pa_fs.LocalFileSystem())
-    return list(commit_infos(storage, log_names(storage), version, most))
+    return list(commit_infos(storage, log_names(storage), version, max_commits))
 
 
 def commit(root: Path, version: int, *lines: str) -> None:
@@ -40,15 +40,17 @@ def test_commit_infos_equal_those_of_deltalake(tmp_path: Path) -> None:
 
 
 def test_newest_first_up_to_a_version_and_a_number(tmp_path: Path) -> None:
-    for version in range(2 * AT_ONCE + 3):
+    for version in range(2 * MAX_CONCURRENT_READS + 3):
         commit(tmp_path, version, info(operation=f"W{version}"))
     (tmp_path / "_delta_log" / f"{7:020}.checkpoint.parquet").write_text("")
-    assert [i["version"] for i in read(tmp_path)] == [*reversed(range(2 * AT_ONCE + 3))]
-    found = read(tmp_path, version=AT_ONCE + 5, most=AT_ONCE + 2)
-    assert [(i["version"], i["operation"]) for i in found] == [(n, f"W{n}") for n in range(AT_ONCE + 5, 3, -1)]
+    assert [i["version"] for i in read(tmp_path)] == [*reversed(range(2 * MAX_CONCURRENT_READS + 3))]
+    found = read(tmp_path, version=MAX_CONCURRENT_READS + 5, max_commits=MAX_CONCURRENT_READS + 2)
+    assert [(i["version"], i["operation"]) for i in found] == [
+        (n, f"W{n}") for n in range(MAX_CONCURRENT_READS + 5, 3, -1)
+    ]
 
 
-@pytest.mark.parametrize("before", [HEAD - 300, HEAD - 20, HEAD - 1, HEAD, 3 * HEAD])
+@pytest.mark.parametrize("before", [HEAD_BYTES - 300, HEAD_BYTES - 20, HEAD_BYTES - 1, HEAD_BYTES, 3 * HEAD_BYTES])
 def test_a_writer_may_put_it_behind_what_it_did(tmp_path: Path, before: int) -> None:
     empty = len(json.dumps({"add": {"path": ""}}))
     for left in range(before - 3, before + 1):  # bytes before the line, so that the head ends all around its start
@@ -66,10 +68,10 @@ def test_words_elsewhere_are_not_it(tmp_path: Path) -> None:
 
 def test_commits_before_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> None:
     commit(tmp_path, 0, '{"commitInfo": {')
-    for version in range(1, AT_ONCE + 1):
+    for version in range(1, MAX_CONCURRENT_READS + 1):
         commit(tmp_path, version, info(operation="OPTIMIZE", operationParameters={"zOrderBy": '["a"]'}))
     storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
-    assert last_zorder(commit_infos(storage, log_names(storage), AT_ONCE, 1000)) is not None
+    assert last_zorder(commit_infos(storage, log_names(storage), MAX_CONCURRENT_READS, 1000)) is not None
     with pytest.raises(ValueError, match="line 1"):
         read(tmp_path)
 

@@ -15,8 +15,8 @@ from support.builders import make_bounds, make_file_table, make_layout, make_sta
 
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.log_segment import log_segment
-from zlayout.formats.delta.read.run_history import run_commits, version_marked
-from zlayout.formats.delta.read.schema import dotted, split_names
+from zlayout.formats.delta.read.run_history import run_commits, version_with_marker
+from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.literals import literal, partitions_predicate
 from zlayout.formats.delta.write.native import native_diagnostics, optimize_conf
 from zlayout.formats.delta.write.source_files import file_uris
@@ -35,8 +35,8 @@ from zlayout.table.state import Partition, PartitionField, TableState
     ],
 )
 def test_names_are_split_as_spark_does(text: str, names: list[tuple[str, ...]]) -> None:
-    assert split_names(text) == names
-    assert split_names(", ".join(map(dotted, names))) == names
+    assert parse_names(text) == names
+    assert parse_names(", ".join(map(dotted, names))) == names
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_newest_complete_checkpoint_begins_the_segment() -> None:
     assert segment.commits == (name(2), name(3), name(4))
     whole = log_segment([*names, name(3, "checkpoint.0000000002.0000000002.parquet")], 4)
     assert (len(whole.checkpoint), whole.commits) == (2, (name(4),))
-    with pytest.raises(TableError, match="ZL113 _delta_log has no commit 6"):
+    with pytest.raises(TableError, match="ZL113 version 7 requires commit 6"):
         log_segment(names, 7)
 
 
@@ -131,7 +131,7 @@ def test_the_commits_of_a_run_are_found_by_tag_and_by_user_metadata(tmp_path: Pa
     assert (first.version, first.added.to_pylist(), first.files_removed) == (1, ["n"], 2)
     assert (first.bytes_added, first.bytes_removed, first.rows) == (70, 80, 12)
     assert (last.version, last.rows, len(last.added)) == (3, 0, 0)
-    assert (version_marked(storage, "m", 0), version_marked(storage, "m", 1)) == (1, None)
+    assert (version_with_marker(storage, "m", 0), version_with_marker(storage, "m", 1)) == (1, None)
 
 
 def state_with(**ranges: tuple[int, int]) -> TableState:

@@ -13,7 +13,7 @@ from pyiceberg.types import IntegerType, ListType, LongType, NestedField, String
 
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, POSITION_DELETES, DataColumns, DeleteFile
-from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, MetricsMode, cut_lengths
+from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, MetricsMode, truncated_lengths
 from zlayout.formats.iceberg.write.expressions import also_selected
 from zlayout.table.state import Partition, PartitionField
 
@@ -74,7 +74,7 @@ def test_longer_bounds_never_shorten(properties: dict[str, str], value: str | No
 
 
 def test_text_bounds_are_long_from_the_start() -> None:
-    assert config({P + "default": "none"}).enable("b", text=True) == ((P + "column.b", "truncate(256)"),)
+    assert config({P + "default": "none"}).enable("b", long=True) == ((P + "column.b", "truncate(256)"),)
 
 
 def test_the_sort_order_keeps_its_bounds() -> None:
@@ -82,9 +82,9 @@ def test_the_sort_order_keeps_its_bounds() -> None:
 
 
 def test_cut_lengths() -> None:
-    assert cut_lengths(MetricsMode(True, 8)) == {8}
-    assert cut_lengths(MetricsMode(True, 64)) == {16, 64}
-    assert cut_lengths(MetricsMode(True)) == {16}
+    assert truncated_lengths(MetricsMode(True, 8)) == {8}
+    assert truncated_lengths(MetricsMode(True, 64)) == {16, 64}
+    assert truncated_lengths(MetricsMode(True)) == {16}
 
 
 def data(*deletes: DeleteFile) -> DataColumns:

@@ -1,4 +1,4 @@
-"""The forest must send every key where its cell's own file map does."""
+"""The forest must send every key where its shard's own file map does."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,7 @@ import pytest
 from zlayout.curve.layout import build
 from zlayout.curve.order import ordinals_among
 from zlayout.rewrite import forest as module
-from zlayout.rewrite.forest import plant
+from zlayout.rewrite.forest import build_forest
 
 
 def _keys(seed, n, shift):
@@ -23,16 +23,16 @@ def _expected_and_walked(curve):
         build(t, {}, curve, 64, files, False, depth)
         for t, files, depth in zip(tables, (7, 5, 1), (2, 0, 0), strict=True)
     ]
-    forest = plant(maps)
+    forest = build_forest(maps)
     first_file = np.cumsum([0] + [m.files for m in maps])
     expected, walked, gridded = [], [], []
-    for cell, (m, table) in enumerate(zip(maps, tables, strict=True)):
+    for shard, (m, table) in enumerate(zip(maps, tables, strict=True)):
         ids = [ordinals_among(b, table[c]) + 1 for c, b in zip("ab", forest.boundaries, strict=True)]
-        cells = np.full(len(table["a"]), cell)
-        expected.append(m.locate(table) + first_file[cell])
-        walked.append(forest.file[forest.walk(cells, ids)])
+        shards = np.full(len(table["a"]), shard)
+        expected.append(m.locate(table) + first_file[shard])
+        walked.append(forest.file[forest.walk(shards, ids)])
         if forest.grid is not None:
-            index = (cells * forest.range_counts[0] + ids[0]) * forest.range_counts[1] + ids[1]
+            index = (shards * forest.range_counts[0] + ids[0]) * forest.range_counts[1] + ids[1]
             gridded.append(forest.file[forest.grid[index]])
     return forest, np.concatenate(expected), np.concatenate(walked), gridded
 
@@ -53,7 +53,7 @@ def test_a_large_forest_has_no_grid(monkeypatch):
 
 
 def test_leaves_are_numbered_inside_their_file():
-    forest = plant([build(_keys(1, 4000, 0), {}, "kd", 64, 3, False, 2)])
+    forest = build_forest([build(_keys(1, 4000, 0), {}, "kd", 64, 3, False, 2)])
     for file in range(3):
         own = np.unique(forest.grid)
         leaves = forest.leaf[own[forest.file[own] == file]]

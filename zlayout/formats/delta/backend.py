@@ -1,4 +1,4 @@
-"""The Delta Lake backend: observe through deltalake, execute through Spark."""
+"""The Delta Lake backend, which observes tables through deltalake and executes work orders through Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Notify, Outcome, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
 from zlayout.formats.delta.read.location import delta_location
@@ -53,7 +53,8 @@ class DeltaBackend:
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.
 
-        Not every Delta table has the positions of its rows, so the draw depends on how Spark splits the files too.
+        Not every Delta table provides the position of a row in its file. Therefore the random numbers also depend on
+        the way in which Spark splits the files into tasks.
         """
         from pyspark.sql import functions as F
 
@@ -73,7 +74,7 @@ class DeltaBackend:
 
         return native_diagnostics(layout, state)
 
-    native_losses = native_diagnostics
+    unsupported_settings = native_diagnostics
 
     def partition_diagnostics(
         self,
@@ -82,7 +83,7 @@ class DeltaBackend:
     ) -> tuple[Diagnostic, ...]:
         return partition_refusals(state.features, state.properties, partitioned=bool(state.partition_fields))
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
+    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
         from zlayout.formats.delta.write.failures import FAILURES
         from zlayout.formats.kernel.execute import execute
@@ -90,7 +91,7 @@ class DeltaBackend:
         yield from execute(self, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
-        """Observe the table as it is now. It must be one that zlayout rewrites, and not older than the plan."""
+        """See `zlayout.formats.kernel.execute.Steps`. Returns the current version, which is not older than the plan."""
         state = self.observe(work.table, _columns(work))
         self._require_allowed(work, state)
         if state.version < work.version:
@@ -100,17 +101,17 @@ class DeltaBackend:
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
-        """Raise Refused ZL216 if OPTIMIZE would rewrite files that are not planned."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL216 if OPTIMIZE would rewrite other files."""
         from zlayout.formats.delta.write.native import refuse_partial
 
         if not declared:
             refuse_partial(work, self.observe(work.table, (), work.version))
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Outcome]:
+    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218 before any write."""
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
-        from zlayout.formats.delta.write.repartition import refuse_empty_text, repartition
+        from zlayout.formats.delta.write.repartition import refuse_empty_strings, repartition
         from zlayout.formats.delta.write.settings import set_properties
 
         storage = self._storage(state.location)
@@ -119,7 +120,7 @@ class DeltaBackend:
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
-            refuse_empty_text(delta, work)
+            refuse_empty_strings(delta, work)
         if work.properties:
             yield set_properties(delta, storage, work, state.version)
         if work.partition_by is not None:
@@ -144,9 +145,13 @@ class DeltaBackend:
         require_allowed(state, change)
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
-        """The snapshot to rewrite and what it holds, checked like `state` if the table has changed since.
+        """Return the newest snapshot (py4j) and its table state.
 
-        Raises Refused ZL21x, CommitConflict ZL320 if it is another table by now.
+        If the table has changed since `state` was observed, the new state is checked in the same way.
+
+        Raises:
+            Refused: ZL211 to ZL219, if zlayout must not change the table.
+            CommitConflict: ZL320, if the table is no longer the planned one.
         """
         from zlayout.formats.delta.write.failures import spark_errors
 
@@ -168,7 +173,10 @@ def _columns(work: Work) -> tuple[str, ...]:
 
 
 def _regrouped(work: Work, state: TableState) -> Work:
-    """The work with a group for each new partition, since a full rewrite has replaced the planned files; keeps ids."""
+    """Return the work with one group for each partition after a full rewrite, which replaced the planned files.
+
+    The ids of the planned groups are kept.
+    """
     planned = [group.id for group in work.groups]
     pinned, rewrites = {}, []
     for at in range(len(state.files.partitions)):

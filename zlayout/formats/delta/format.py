@@ -1,4 +1,4 @@
-"""Delta Lake as a `zlayout.formats.format.Format`."""
+"""The format Delta Lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeltaFormat:
-    """Tables by location: Spark needs no catalog for them."""
+    """Delta Lake. Tables are addressed by location, so Spark needs no catalog for them."""
 
     traits = Traits(
         name="delta",
@@ -30,7 +30,7 @@ class DeltaFormat:
         spark_extension="io.delta.sql.DeltaSparkSessionExtension",
         spark_packages=(versions.DELTA_PACKAGE,),
         spark_conf={"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
-        # Delta reads a log with 50 tasks by default, which costs seconds on a few cores.
+        # By default, Delta reads a log with 50 tasks, which takes seconds on a few cores.
         local_spark_conf={"spark.databricks.delta.snapshotPartitions": "4"},
     )
 

@@ -1,4 +1,4 @@
-"""What zlayout calls in Delta's jar, for the check before anything is written."""
+"""The methods that zlayout calls in Delta's jar, for the check before any write."""
 
 from __future__ import annotations
 

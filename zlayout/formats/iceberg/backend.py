@@ -1,4 +1,4 @@
-"""The Iceberg backend: one catalog, read through pyiceberg and changed through Spark."""
+"""The Iceberg backend, which observes tables through pyiceberg and executes work orders through Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Notify, Outcome, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Work
 from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.observe import observe
-from zlayout.formats.iceberg.read.support import mixes_row_ids, partition_refusals
+from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.spark.jvm import session_conf
@@ -24,7 +24,7 @@ VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
 
 
 class IcebergBackend:
-    """Satisfies `zlayout.formats.base.Backend`."""
+    """Iceberg tables of one catalog, addressed by name."""
 
     capabilities = Capabilities("iceberg", partition_evolution=True, native_by_rank=False)
     internals = INTERNALS
@@ -44,7 +44,7 @@ class IcebergBackend:
         return iceberg_orphans(self._catalog, table)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
-        """See `zlayout.formats.base.Backend`. The draw is a hash of a row's file and position."""
+        """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
         from pyspark.sql import functions as F
 
         name = quoted_name((table.catalog, *table.identifier))
@@ -57,13 +57,13 @@ class IcebergBackend:
         )
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """ZL401 for each setting that `rewrite_data_files` cannot honour, ZL223 for columns it cannot order."""
+        """Return ZL401 for each layout setting, and ZL223 for each column type, that engine native does not support."""
         from zlayout.formats.iceberg.write.native import unordered_columns
 
-        return self.native_losses(layout, state) + tuple(unordered_columns(layout, state))
+        return self.unsupported_settings(layout, state) + tuple(unordered_columns(layout, state))
 
-    def native_losses(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
-        """ZL401 for each setting that `rewrite_data_files` cannot honour."""
+    def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        """See `zlayout.formats.kernel.execute.Steps`."""
         from zlayout.formats.iceberg.write.native import native_diagnostics
 
         return native_diagnostics(layout)
@@ -71,7 +71,7 @@ class IcebergBackend:
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:
         return partition_refusals(fields, state)
 
-    def execute(self, work: Work, notify: Notify) -> Iterator[Outcome]:
+    def execute(self, work: Work, notify: Notify) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.execute`."""
         from zlayout.formats.iceberg.write.jvm import FAILURES
         from zlayout.formats.kernel.execute import execute
@@ -79,19 +79,19 @@ class IcebergBackend:
         yield from execute(self, FAILURES, work, notify)
 
     def checked(self, work: Work) -> TableState:
-        """Observe the table at the work's version. It must be one that zlayout rewrites."""
+        """See `zlayout.formats.kernel.execute.Steps`. Returns the table at the work's version."""
         state = self.observe(work.table, (), work.version)
         require_allowed(state, self.partition_diagnostics(work.partition_by or (), state))
         require_table(work, state.table_id, work.table_id)
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
-        """Raise Refused ZL223, ZL224 for what `rewrite_data_files` cannot do or would do too much of."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL223, ZL224."""
         from zlayout.formats.iceberg.write.native import refuse_native
 
         refuse_native(work, state)
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Outcome]:
+    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225 before any write."""
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
@@ -99,8 +99,8 @@ class IcebergBackend:
         from zlayout.formats.iceberg.write.settings import change_settings
 
         jvm = IcebergJvm(self.runtime.session)
-        with session_conf(jvm.session, {VECTORIZED: "false"} if mixes_row_ids(state) else {}):
-            if native:  # engine zlayout finds out group by group
+        with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
+            if native:  # engine zlayout drops groups with changed files
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
             notify(Progress(str(work.table), "changing settings"))
             changed = change_settings(jvm, work)

@@ -1,4 +1,4 @@
-"""One Iceberg catalog definition for two readers: pyiceberg (properties) and Spark (conf)."""
+"""Translates the definition of an Iceberg catalog to the properties of pyiceberg and the configuration of Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the Spark conf that defines the same catalog under the same name."""
+    """Return the Spark configuration that defines the same catalog under the same name."""
     prefix = f"spark.sql.catalog.{catalog.name}"
     conf = {
         prefix: ICEBERG_SPARK_CATALOG,
@@ -38,7 +38,7 @@ def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """The properties of the JDBC catalog for a SQLAlchemy URI; user and password become properties of their own."""
+    """Return the properties of the JDBC catalog for a SQLAlchemy URI. User and password become separate properties."""
     parts = urlsplit(uri)
     dialect = parts.scheme.partition("+")[0]
     conf = {"jdbc.schema-version": "V1"}

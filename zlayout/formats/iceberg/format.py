@@ -1,4 +1,4 @@
-"""Apache Iceberg as a `zlayout.formats.format.Format`."""
+"""The format Apache Iceberg."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class IcebergFormat:
-    """Tables by name in a catalog that pyiceberg and Spark share."""
+    """Apache Iceberg. Tables are addressed by name in a catalog that pyiceberg and Spark share."""
 
     traits = Traits(
         name="iceberg",
@@ -30,7 +30,7 @@ class IcebergFormat:
         needs_namespace=True,
         partition_transforms=True,
         native_curves=("zorder", "hilbert", "linear"),
-        # pyiceberg and Spark take a bare path for one in the default file system, which need not be the local one.
+        # pyiceberg and Spark resolve a path without scheme in the default file system, which may not be the local one.
         local_warehouse_scheme="file://",
         target_size_property="write.target-file-size-bytes",
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

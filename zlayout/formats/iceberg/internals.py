@@ -1,4 +1,4 @@
-"""What zlayout calls in Iceberg's jar, for the check before anything is written."""
+"""The methods that zlayout calls in Iceberg's jar, for the check before any write."""
 
 from __future__ import annotations
 

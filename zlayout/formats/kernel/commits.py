@@ -1,4 +1,4 @@
-"""Committing rewritten groups, together if nothing conflicts and apart if something does."""
+"""Commits rewritten groups: all in one commit if nothing conflicts, in several commits after a conflict."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from zlayout.formats.base import Commit, Group, GroupFailed
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that Spark wrote and no commit names yet.
+    """A new data file that is not committed yet.
 
-    handle: the format's own object for it (py4j). path: as the format names it. bytes: on storage.
+    Attributes:
+        handle: The format's own object for the file (py4j).
+        path: The path in the form that the format uses.
+        bytes: The size on storage.
+        rows: The number of rows.
     """
 
     handle: Any
@@ -25,7 +29,13 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A group whose new files are written and have passed the gate. removed: the format's objects for its old files."""
+    """A group whose new files have been written and have passed the gate.
+
+    Attributes:
+        group: The group.
+        added: The new files.
+        removed: The format's own objects for the old files (py4j).
+    """
 
     group: Group
     added: tuple[NewFile, ...]
@@ -35,10 +45,10 @@ class Rewritten:
 def commit_apart(
     rewritten: Sequence[Rewritten], commit: Callable[[Sequence[Rewritten]], Commit]
 ) -> Iterator[Commit | GroupFailed]:
-    """Commit all groups at once or, if another commit won, each half of them in the same way.
+    """Commit all groups in one commit. After a conflict, split them into halves and commit each half in the same way.
 
-    With k of n groups in conflict this takes about k log2 n commits. A commit is never repeated for the same groups, so
-    nothing is committed past a conflict.
+    If k of n groups are in conflict, about k log2 n commits are tried. No set of groups is tried twice, so a commit
+    never overrides the change that it is in conflict with.
 
     Args:
         rewritten: At least one group.
@@ -68,7 +78,7 @@ def new_files(rewritten: Sequence[Rewritten]) -> list[NewFile]:
 
 
 def rewrite_commit(version: int, rewritten: Sequence[Rewritten]) -> Commit:
-    """Return the record of a commit that replaced the files of these groups."""
+    """Return the event for a commit that replaced the files of these groups."""
     added = new_files(rewritten)
     return Commit(
         "rewrite",

@@ -1,8 +1,8 @@
-"""Checks before anything is written whether engine `zlayout` may call the internals of the Spark session.
+"""Checks before any write whether engine `zlayout` can run in the Spark session.
 
-Engine `zlayout` uses calls that no version promises to keep. It runs only if the versions are those that it was tested
-with and every call exists; if not, engine `native` does the work. Engine `native` needs a few of the calls too, to
-record what it laid out: if those are missing, or if Spark has no JVM at hand, the work is refused.
+Engine `zlayout` calls internal methods of Spark and of the format. It runs only with the versions that it was tested
+with, and only if every method exists. If it cannot run, engine `native` is used instead. Engine `native` needs some of
+these methods too, for its layout records. If one of them is missing, or if the session has no JVM, the work is refused.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Internals:
-    """What zlayout calls in a format's jar.
+    """The methods that zlayout calls in a format's jar.
 
     Attributes:
         name: The format's name in messages.
         package: Maven coordinates of the jar.
         tested: Versions of the format that engine zlayout was tested with.
-        marker: A class that exists exactly if the jar is on the classpath.
-        version: Asks a JVM with the jar for its version.
-        shared: Calls that both engines make.
-        engine: Calls that engine zlayout alone makes.
+        marker: A class that exists if and only if the jar is on the classpath.
+        version: A function that returns the version of the jar, given the JVM.
+        shared: Methods that both engines call.
+        engine: Methods that only engine zlayout calls.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Internals:
     engine: Calls
 
 
-# What `zlayout.rewrite` calls in Spark itself, for either format.
+# The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 PLACEMENT: Calls = {
     "org.apache.spark.sql.classic.Dataset": ("repartitionById/2", "ofRows/2"),
@@ -67,15 +67,15 @@ PLACEMENT: Calls = {
 
 
 def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
-    """Return why engine `zlayout` cannot rewrite tables of a format in this session, None if it can.
+    """Return the reason why engine `zlayout` cannot rewrite tables of a format in this session, None if it can.
 
     Raises:
-        Refused: ZL204, if engine `native` cannot either: Spark Connect, or a version without the calls that record a
-            layout.
+        Refused: ZL204, if engine `native` cannot rewrite them either: the session is a Spark Connect session, or a
+            method is missing that both engines need.
         EngineError: ZL306, if the format is not on Spark's classpath.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise connect_refused("the session is one")
+        raise connect_refused("the session is a Spark Connect session")
     context: Any = session.sparkContext
     classes = JavaClasses(context)
     if classes.find(internals.marker) is None:
@@ -84,40 +84,40 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
     if missing := classes.missing(internals.shared):
         raise Refused.of(
             "ZL204",
-            f"{internals.name} {found} lacks {missing}, without which neither engine can record a layout",
-            hint=_way_out(),
+            f"{internals.name} {found} lacks {missing}, which both engines need for the layout record",
+            hint=_versions_hint(),
         )
     for name, version, tested in (
         ("Spark", session.version, versions.TESTED_SPARK),
         (internals.name, found, internals.tested),
     ):
         if version not in tested:
-            return f"it was tested with {name} {_listed(tested)}, this is {version}"
+            return f"expected {name} {_listed(tested)}, found {version}"
     if missing := classes.missing(internals.engine):
         return f"{internals.name} {found} on Spark {session.version} lacks {missing}"
     return None
 
 
-def fallback_notices(table: object, reason: str, lost: Iterable[Diagnostic]) -> list[Notice]:
-    """Return ZL407, and ZL401 for each setting that engine native cannot honour."""
+def fallback_notices(table: object, reason: str, unsupported: Iterable[Diagnostic]) -> list[Notice]:
+    """Return notices of the fallback to engine native (ZL407) and of each setting that it does not support (ZL401)."""
     fallback = Diagnostic(
         "ZL407",
-        f"{table} is rewritten by engine native, since engine zlayout cannot run here: {reason}",
+        f"{table} is rewritten by engine native, because engine zlayout cannot run in this session: {reason}",
         "warning",
-        f"{_way_out()}; or declare engine: native",
+        f"{_versions_hint()}; or declare engine: native",
     )
-    return [Notice(fallback), *(Notice(Diagnostic(d.code, d.message, "warning")) for d in lost)]
+    return [Notice(fallback), *(Notice(Diagnostic(d.code, d.message, "warning")) for d in unsupported)]
 
 
 def refused_in_fallback(refused: Refused, reason: str) -> Refused:
-    """Return the refusal of engine native with a hint for a layout that declares engine zlayout."""
-    hint = f"engine zlayout could, but cannot run here: {reason}; {_way_out()}"
+    """Return a refusal by engine native with a hint for a layout that declares engine zlayout."""
+    hint = f"{_versions_hint()}, so that engine zlayout can run (it cannot run in this session: {reason})"
     return Refused(*(Diagnostic(d.code, d.message, d.severity, hint, d.location) for d in refused.diagnostics))
 
 
 def untested(doing: str, reason: str) -> ZlayoutError:
-    """Return Refused ZL204 for what engine native cannot do."""
-    return Refused.of("ZL204", f"{doing} cannot be done here: {reason}", hint=_way_out())
+    """Return Refused ZL204 for work that requires engine zlayout. doing: the work, for the message."""
+    return Refused.of("ZL204", f"{doing} requires engine zlayout: {reason}", hint=_versions_hint())
 
 
 def _no_jar(internals: Internals) -> ZlayoutError:
@@ -128,7 +128,7 @@ def _no_jar(internals: Internals) -> ZlayoutError:
     )
 
 
-def _way_out() -> str:
+def _versions_hint() -> str:
     return f"use Spark {versions.SPARK} with Delta {versions.DELTA} and Iceberg {versions.ICEBERG}"
 
 

@@ -1,4 +1,4 @@
-"""Carrying out a work: refusals first, then the choice of the engine, then what the format does with it."""
+"""Executes a work order: first the refusals, then the choice of the engine, then the steps of the format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from zlayout.errors import Diagnostic, Refused
-from zlayout.formats.base import Notify, Outcome, Work
+from zlayout.formats.base import Event, Notify, Work
 from zlayout.formats.kernel.engine_check import (
     Internals,
     fallback_notices,
@@ -22,7 +22,7 @@ from zlayout.table.state import TableState
 
 
 class Steps(Protocol):
-    """What a format supplies to `execute`."""
+    """The steps that a format provides to `execute`."""
 
     capabilities: Capabilities
     internals: Internals
@@ -30,42 +30,53 @@ class Steps(Protocol):
     @property
     def runtime(self) -> SparkRuntime: ...
 
-    def native_losses(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each setting that the format's own rewrite cannot honour."""
+    def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+        """Return ZL401 for each layout setting that engine native cannot honour."""
         ...
 
     def checked(self, work: Work) -> TableState:
-        """Observe the table. Raises Refused or CommitConflict ZL320 if the work must not be done to it."""
-        ...
+        """Observe the table and check that the work may be done.
 
-    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
-        """Raise Refused if the format's own rewrite would fail, or would do more than the work.
-
-        declared: whether the layout declares engine native, for which the planner has chosen the files.
+        Raises:
+            Refused: If zlayout must not change the table.
+            CommitConflict: ZL320, if the table is no longer the planned one.
         """
         ...
 
-    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Outcome]:
+    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
+        """Check that engine native can do the work and would rewrite no other files.
+
+        Args:
+            work: The work.
+            state: The table.
+            declared: Whether the layout declares engine native. If so, the planner has chosen the files for it.
+
+        Raises:
+            Refused: If it cannot, or if it would rewrite other files.
+        """
+        ...
+
+    def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """Set the properties, change the partitioning and rewrite the groups, in this order."""
         ...
 
 
-def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Iterator[Outcome]:
-    """Carry out a work with the engine that it declares or, if that cannot run here, with engine native.
+def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
+    """Execute a work order with the declared engine or, if that cannot run in the session, with engine native.
 
     Args:
-        steps: The backend.
+        steps: The steps of the format.
         failures: How the format reports failures.
-        work: What to do to one table.
+        work: The work order for one table.
         notify: Called with each stage.
 
     Yields:
-        Each commit once it is known to be in the table, each group that was dropped, and notices.
+        Each commit as soon as it is known to be in the table, each group that was dropped, and notices.
 
     Raises:
-        Refused: Before anything is written.
-        CommitConflict: ZL320, if the table is not the planned one any more.
-        EngineError: If the rest cannot go on.
+        Refused: If the work is not allowed. Nothing has been written.
+        CommitConflict: ZL320, if the table is no longer the planned one.
+        EngineError: If the work cannot be continued.
     """
     state = steps.checked(work)
     native = work.layout.engine == "native"
@@ -83,6 +94,6 @@ def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Ite
             steps.refuse_native(work, state, declared=False)
         except Refused as refused:
             raise refused_in_fallback(refused, reason) from refused
-        yield from fallback_notices(work.table, reason, steps.native_losses(work.layout, state))
+        yield from fallback_notices(work.table, reason, steps.unsupported_settings(work.layout, state))
         native = True
     yield from steps.carry_out(work, state, notify, native=native)

@@ -1,4 +1,4 @@
-"""Errors of py4j, pyspark and Java as errors of zlayout: the one place that examines Java exceptions."""
+"""Translates errors of py4j, pyspark and Java to errors of zlayout. No other module examines Java exceptions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from zlayout.errors import CommitConflict, CommitUnknown, EngineError
 MAX_CAUSES = 20
 MAX_LINE_CHARACTERS = 500
 JVM_LOST = "ZL305"
-_GONE = "does not exist in the JVM"  # py4j asked a JVM that cannot answer any more
+_GONE = "does not exist in the JVM"  # the message of py4j after the JVM has died
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How a format's library reports that a commit failed.
+    """How the library of a format reports that a commit failed.
 
     Attributes:
-        conflicts: Java classes that mean that another commit won. Subclasses count.
-        history: Where a person finds the commits of a run.
-        unknown: Java classes that mean that the library does not know the outcome of its commit.
-        python_conflicts: The module of Python exceptions that mean a conflict and do not carry the Java exception.
-        hints: What to do, by a text that the message of a cause contains.
-        unsent: Whether the library refused a commit before it wrote any of it.
-        in_commit: Whether an error may have come up while a statement was committing, and not before.
+        conflicts: Java classes of exceptions that report a conflict, including their subclasses.
+        history: The place where the user finds the commits of a run, for hints.
+        unknown: Java classes of exceptions that report an unknown outcome, including their subclasses.
+        python_conflicts: The module of Python exceptions that report a conflict without the Java exception.
+        hints: Hints by a string that the message of a cause contains.
+        unsent: A function that returns whether the library refused a commit before it wrote any part of it.
+        in_commit: A function that returns whether an error may have been raised during a commit.
     """
 
     conflicts: frozenset[str] = frozenset()
@@ -43,19 +43,19 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """A Java throwable. kinds: its class and all superclasses. message: its first line."""
+    """A Java throwable: the names of its class and superclasses, and the first line of its message."""
 
-    kinds: tuple[str, ...]
+    classes: tuple[str, ...]
     message: str
 
     @property
     def name(self) -> str:
-        return self.kinds[0].rpartition(".")[2]
+        return self.classes[0].rpartition(".")[2]
 
 
 @contextmanager
 def java_errors(doing: str, failures: Failures) -> Iterator[None]:
-    """Raise what py4j and pyspark raise in the block as errors of zlayout. See `translated`."""
+    """Translate the errors of py4j and pyspark that the block raises. See `translated`."""
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
@@ -63,16 +63,16 @@ def java_errors(doing: str, failures: Failures) -> Iterator[None]:
 
 
 def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
-    """Return the error of zlayout for an exception of any kind.
+    """Return the error of zlayout for any exception.
 
     Args:
-        error: The exception. An EngineError is returned as it is.
-        doing: What was being done, to which table. It names the run where a commit was on its way.
+        error: The exception. An EngineError is returned unchanged.
+        doing: The operation and the table, and the run if the operation commits; for the message.
         failures: How the format reports failures.
 
     Returns:
-        CommitConflict ZL321 if another commit won; CommitUnknown ZL331 if the library does not know the outcome;
-        EngineError ZL305 if the JVM was lost, ZL314 in all other cases.
+        CommitConflict ZL321 for a conflict, CommitUnknown ZL331 if the library reports an unknown outcome, EngineError
+        ZL305 if the connection to the JVM was lost, and EngineError ZL314 for every other exception.
     """
     if isinstance(error, EngineError):
         return error
@@ -80,12 +80,12 @@ def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
         return _lost(doing, error)
     try:
         causes = [_cause(throwable) for throwable in java_causes(error)]
-    except Exception as lost:  # the JVM died while it was asked for the reason
+    except Exception as lost:  # the JVM died before it returned the causes
         return _lost(doing, lost)
     for cause in causes:
-        if not failures.unknown.isdisjoint(cause.kinds):
+        if not failures.unknown.isdisjoint(cause.classes):
             return unknown(doing, cause.message, failures)
-        if not failures.conflicts.isdisjoint(cause.kinds):
+        if not failures.conflicts.isdisjoint(cause.classes):
             return _conflict(doing, cause.name, cause.message)
     if failures.python_conflicts and type(error).__module__.startswith(failures.python_conflicts):
         return _conflict(doing, type(error).__name__, _first_line(getattr(error, "_desc", error)))
@@ -93,13 +93,13 @@ def translated(error: Exception, doing: str, failures: Failures) -> EngineError:
 
 
 def unknown(doing: str, reason: str, failures: Failures) -> EngineError:
-    """Return CommitUnknown ZL331. doing: names the run."""
+    """Return CommitUnknown ZL331. doing: the operation, the table and the run."""
     hint = f"look for the run in {failures.history} before you run again; delete no files"
     return CommitUnknown.of("ZL331", f"commit outcome unknown: {doing}: {reason}", hint=hint)
 
 
 def connection_lost(error: BaseException) -> bool:
-    """Return whether the driver's JVM cannot be reached any more, which leaves the outcome of a commit open."""
+    """Return whether an error means that the connection to the JVM was lost, so that the outcome is unknown."""
     if isinstance(error, Py4JJavaError | PySparkException):
         return False
     return isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or (
@@ -108,7 +108,7 @@ def connection_lost(error: BaseException) -> bool:
 
 
 def java_causes(error: Exception) -> Iterator[Any]:
-    """Yield the Java throwable behind a Python exception and its causes; none if it never came from Java."""
+    """Yield the Java throwable of a Python exception and its causes, nothing if Java did not raise it."""
     throwable = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     for _ in range(MAX_CAUSES):
         if throwable is None:
@@ -118,7 +118,7 @@ def java_causes(error: Exception) -> Iterator[Any]:
 
 
 def line_of(error: Exception) -> str:
-    """Return an error in one line, even if the JVM that has its text is gone."""
+    """Return the class and the first line of an error, only the class if its message requires a JVM that has died."""
     try:
         return f"{type(error).__name__}: {_first_line(error)}"
     except Exception:
@@ -126,30 +126,30 @@ def line_of(error: Exception) -> str:
 
 
 def _cause(throwable: Any) -> _Cause:
-    kinds, kind = [], throwable.getClass()
-    while kind is not None:
-        kinds.append(str(kind.getName()))
-        kind = kind.getSuperclass()
-    return _Cause(tuple(kinds), _first_line(throwable.getMessage() or kinds[0]))
+    names, class_ = [], throwable.getClass()
+    while class_ is not None:
+        names.append(str(class_.getName()))
+        class_ = class_.getSuperclass()
+    return _Cause(tuple(names), _first_line(throwable.getMessage() or names[0]))
 
 
 def _conflict(doing: str, name: str, message: str) -> EngineError:
     hint = "the other change stands; plan and apply again"
-    return CommitConflict.of("ZL321", f"{doing}: another commit won ({name})", hint=hint, detail=message)
+    return CommitConflict.of("ZL321", f"{doing}: another commit succeeded first ({name})", hint=hint, detail=message)
 
 
 def _failed(doing: str, causes: list[_Cause], failures: Failures) -> EngineError:
-    """ZL314 for the cause that a hint is about, else for the root cause."""
+    """Return ZL314 for the first cause that has a hint, or for the root cause if none has."""
     for text, hint in failures.hints.items():
         if found := next((cause for cause in causes if text in cause.message), None):
             return EngineError.of("ZL314", f"{doing} failed", hint=hint, detail=found.message)
     root = causes[-1]
     detail = f"{root.name}: {root.message}"
-    return EngineError.of("ZL314", f"{doing} failed", hint="see Spark's log for the rest", detail=detail)
+    return EngineError.of("ZL314", f"{doing} failed", hint="see Spark's log for details", detail=detail)
 
 
 def _lost(doing: str, error: Exception) -> EngineError:
-    hint = "earlier commits of the run stay; see Spark's log, give Spark more memory and run again for the rest"
+    hint = "see Spark's log, give Spark more memory and run again; earlier commits of the run stay"
     message = f"{doing}: the connection to Spark's JVM was lost"
     return EngineError.of(JVM_LOST, message, hint=hint, detail=line_of(error))
 

@@ -1,4 +1,4 @@
-"""Checks that new files are on storage right before a commit names them, since a clean-up may have removed them."""
+"""Checks directly before a commit that its new files are on storage, because a clean-up may have removed them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from zlayout.errors import EngineError
 
-AT_ONCE = 16  # requests to an object store, each of which takes some 20 ms
+MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
 
 
 def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> None:
     """Check that each new file is on storage with its size.
 
     Args:
-        sizes: Bytes that the commit will record, by path.
-        stored: Returns the bytes on storage, None if there is no file. It is called from several threads.
+        sizes: The sizes in bytes that the commit will record, by path.
+        stored: Returns the size in bytes on storage, None if there is no file. It is called from several threads.
 
     Raises:
-        EngineError: ZL316.
+        EngineError: ZL316, if a file is missing or has another size.
     """
     if not sizes:
         return
-    with ThreadPoolExecutor(min(len(sizes), AT_ONCE)) as pool:
+    with ThreadPoolExecutor(min(len(sizes), MAX_CONCURRENT_REQUESTS)) as pool:
         for (path, size), found in zip(sizes.items(), pool.map(stored, sizes), strict=True):
             if found != size:
                 raise EngineError.of(
@@ -30,6 +30,6 @@ def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
                     "a new file is missing on storage, or has another size",
                     detail=f"{path}: expected {size} bytes, "
                     + ("found no file" if found is None else f"found {found}"),
-                    hint="nothing was committed; something removes files of this table (VACUUM without retention, "
-                    "orphan removal): stop it, then run again",
+                    hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run "
+                    "again; nothing was committed",
                 )

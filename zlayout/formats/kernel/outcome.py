@@ -1,8 +1,13 @@
-"""The outcome of a commit. After any error the table itself is asked; what it cannot tell is unknown.
+"""Settles the outcome of a commit: after any error, the table is read to find out whether the commit exists.
 
-An error says little: a hook may have failed after the commit, the store may have answered too late, the gateway may be
-gone, and a conflict may be the commit's own doing if the library tried again after such an answer. So a commit that is
-in the table is done. One that is not there because another commit won is a conflict. All else is unknown.
+The error alone does not determine the outcome. A hook may have failed after the commit, the storage may have answered
+too late, the connection to the JVM may be lost, or the library may have retried and reported its own first attempt as
+a conflict. Therefore:
+
+- A commit that is in the table has succeeded, whatever the error was.
+- A commit that is not in the table and for which the library reports a conflict is a conflict.
+- A commit that the library refused before it wrote anything has failed.
+- In every other case the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -18,26 +23,26 @@ Found = TypeVar("Found")
 
 
 def settled(doing: str, send: Callable[[], Found], look: Callable[[], Found | None], failures: Failures) -> Found:
-    """Send a commit and find out what became of it.
+    """Send a commit and settle its outcome.
 
     Args:
-        doing: What is committed to which table by which run, for messages.
-        send: Does nothing but commit. It is called once.
-        look: Reads the table afresh. Returns the commit, None if it is not there.
+        doing: The operation, the table and the run, for messages.
+        send: Makes the commit and does nothing else. It is called once.
+        look: Reads the table again. Returns the commit, None if it is not in the table.
         failures: How the format reports failures.
 
     Returns:
-        What `send` returned or, after any error in it, what `look` found.
+        The result of `send` or, if it raised an error, the commit that `look` found.
 
     Raises:
-        CommitConflict: ZL321, if the commit is not there because another one won.
-        EngineError: ZL314, if the commit was refused before any of it was written.
-        CommitUnknown: ZL331, if the commit is not there yet, or if the table cannot be read.
+        CommitConflict: ZL321, if the commit is not in the table because of a conflict.
+        EngineError: ZL314, if the library refused the commit before it wrote any part of it.
+        CommitUnknown: ZL331, if the commit is not in the table and may still be made, or if the table cannot be read.
     """
     try:
         return send()
     except Exception as error:
-        found = looked_up(doing, look, failures, error)
+        found = read_outcome(doing, look, failures, error)
         if found is not None:
             return found
         failure = _explained(error, doing, failures, sent=True)
@@ -49,18 +54,19 @@ def settled(doing: str, send: Callable[[], Found], look: Callable[[], Found | No
 def ran(
     doing: str, run: Callable[[], object], look: Callable[[], Sequence[Found]], failures: Failures
 ) -> tuple[Sequence[Found], EngineError | None]:
-    """Run a command of the format that commits by itself, and read from the table what it committed.
+    """Run a command that commits by itself, and read its commits from the table.
 
     Args:
-        doing: What is done to which table by which run, for messages.
-        run: Runs the command. What it raises as Refused is not caught.
-        look: Reads the run's commits from the table.
+        doing: The operation, the table and the run, for messages.
+        run: Runs the command.
+        look: Reads the commits of the run from the table.
         failures: How the format reports failures.
 
     Returns:
-        The commits, and the error of the command if it failed: CommitUnknown ZL331 if it may still commit.
+        The commits, and the error if the command failed. The error is CommitUnknown ZL331 if it may still commit.
 
     Raises:
+        Refused: If `run` raises it.
         CommitUnknown: ZL331, if the table cannot be read.
     """
     error: Exception | None = None
@@ -70,7 +76,7 @@ def ran(
         raise
     except Exception as raised:
         error = raised
-    commits = looked_up(doing, look, failures, error)
+    commits = read_outcome(doing, look, failures, error)
     if error is None:
         return commits, None
     failure = _explained(error, doing, failures, sent=False)
@@ -78,8 +84,14 @@ def ran(
     return commits, failure
 
 
-def looked_up(doing: str, look: Callable[[], Found], failures: Failures, error: Exception | None) -> Found:
-    """Return what `look` finds in the table. error: what went wrong before it.
+def read_outcome(doing: str, look: Callable[[], Found], failures: Failures, error: Exception | None) -> Found:
+    """Return the result of `look`.
+
+    Args:
+        doing: The operation, the table and the run, for messages.
+        look: Reads the table.
+        failures: How the format reports failures.
+        error: The error after which the table is read, for the message.
 
     Raises:
         CommitUnknown: ZL331, if `look` fails.
@@ -94,12 +106,12 @@ def looked_up(doing: str, look: Callable[[], Found], failures: Failures, error: 
 
 
 def _explained(error: Exception, doing: str, failures: Failures, *, sent: bool) -> EngineError:
-    """The error of a commit that is not in the table. sent: the failed call does nothing but commit."""
+    """Return the error for a commit that is not in the table. sent: whether the failed call does nothing but commit."""
     try:
         failure = translated(error, doing, failures)
         began = sent or failure.diagnostics[0].code == JVM_LOST or failures.in_commit(error)
         known = isinstance(failure, CommitConflict | CommitUnknown) or failures.unsent(error)
-    except Exception:  # Java has the reason and can no longer be asked
+    except Exception:  # the JVM has the reason and has died
         return unknown(doing, f"{line_of(error)}; {NOT_YET}", failures)
     if began and not known:
         return unknown(doing, f"{line_of(error)}; {NOT_YET}", failures)

@@ -1,4 +1,4 @@
-"""What must hold before anything is written: the planned table, which may be changed, with the planned files."""
+"""Checks requirements before any write: the table is the planned one, may be changed, and has the planned files."""
 
 from __future__ import annotations
 
@@ -13,35 +13,44 @@ from zlayout.table.state import Partition, TableState
 
 
 def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
-    """Check that zlayout may rewrite the table. changes: why its partitioning cannot change, empty if it can.
+    """Check that zlayout may rewrite the table.
+
+    Args:
+        state: The table.
+        changes: The reasons why its partitioning cannot change, empty if it can or need not.
 
     Raises:
-        Refused: With every reason.
+        Refused: With all reasons.
     """
     if refusals := (*state.refusals, *changes):
         raise Refused(*refusals)
 
 
 def require_table(work: Work, table_id: str, planned: str | None) -> None:
-    """Check that the table of the work's name is the planned one. planned: None if any table will do.
+    """Check that the table under the work's name is the planned one.
+
+    Args:
+        work: The work.
+        table_id: The id of the table.
+        planned: The id of the planned table, None to accept any table.
 
     Raises:
-        CommitConflict: ZL320.
+        CommitConflict: ZL320, if the ids differ.
     """
     if planned not in (None, table_id):
         raise replaced(work, f"the table {planned}", table_id)
 
 
 def replaced(work: Work, expected: str, found: str) -> CommitConflict:
-    """Return ZL320 for a table that took the place of the planned one."""
+    """Return ZL320 for a table that replaced the planned one."""
     message = f"{work.table}: expected {expected}, found {found}"
     return CommitConflict.of("ZL320", message, hint="the table was replaced; plan again")
 
 
 def changed_files(table: object, count: int | str, of: int) -> CommitConflict:
-    """Return ZL320 for planned files that another commit changed or removed."""
+    """Return ZL320 for planned files that another commit changed or removed. of: the number of all planned files."""
     message = f"{table} changed since the plan: {count} of {of} planned files were removed or changed"
-    return CommitConflict.of("ZL320", message, hint="nothing of these groups was written; plan and apply again")
+    return CommitConflict.of("ZL320", message, hint="plan and apply again; nothing of these groups was committed")
 
 
 def partitions_of(groups: Iterable[Group]) -> list[Partition]:
@@ -51,14 +60,14 @@ def partitions_of(groups: Iterable[Group]) -> list[Partition]:
 
 
 def split_groups(groups: Sequence[Group], unchanged: NDArray[np.bool_]) -> tuple[list[Group], list[tuple[Group, int]]]:
-    """Separate the groups that can still be rewritten from those that cannot.
+    """Separate the groups whose files are unchanged from the other groups.
 
     Args:
         groups: The planned groups.
-        unchanged: bool[files], whether each file of the groups is live as it was planned, group after group.
+        unchanged: bool[files], whether a file is live and unchanged since the plan, in the order of groups and files.
 
     Returns:
-        The groups whose files are all unchanged, and the others with the number of their changed files.
+        The groups whose files are all unchanged, and the other groups with the number of their changed files.
     """
     if not groups:
         return [], []

@@ -7,7 +7,7 @@ from threading import Barrier
 import pytest
 
 from zlayout.errors import EngineError
-from zlayout.formats.kernel.new_files import AT_ONCE, require_files
+from zlayout.formats.kernel.new_files import MAX_CONCURRENT_REQUESTS, require_files
 
 SIZES = {f"part-{n}.parquet": n + 1 for n in range(40)}
 
@@ -35,10 +35,10 @@ def test_a_look_that_fails_fails_the_commit() -> None:
 
 
 def test_storage_is_asked_for_many_at_once() -> None:
-    together = Barrier(AT_ONCE, timeout=30)
+    together = Barrier(MAX_CONCURRENT_REQUESTS, timeout=30)
 
     def stored(path: str) -> int:
         together.wait()
         return SIZES[path]
 
-    require_files(dict(list(SIZES.items())[: 2 * AT_ONCE]), stored)
+    require_files(dict(list(SIZES.items())[: 2 * MAX_CONCURRENT_REQUESTS]), stored)

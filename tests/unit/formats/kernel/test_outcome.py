@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException, PySparkValueError
 from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused, TableError
 from zlayout.formats.iceberg.write.jvm import FAILURES
 from zlayout.formats.kernel.failures import Failures, java_errors, translated
-from zlayout.formats.kernel.outcome import looked_up, ran, settled
+from zlayout.formats.kernel.outcome import ran, read_outcome, settled
 
 
 class Throwable:
@@ -88,9 +88,9 @@ def test_a_look_up_that_fails_leaves_the_outcome_unknown(error: Exception, look:
 
 
 def test_a_look_up_without_a_commit_returns_or_is_unknown() -> None:
-    assert looked_up("x", lambda: 3, FAILURES, None) == 3
+    assert read_outcome("x", lambda: 3, FAILURES, None) == 3
     with pytest.raises(CommitUnknown, match="ZL331"):
-        looked_up("x", raising(OSError("disk")), FAILURES, None)
+        read_outcome("x", raising(OSError("disk")), FAILURES, None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""File bounds from Delta statistics, as Spark uses them for file skipping."""
+"""Reads file bounds from Delta statistics, with the meaning that they have for Spark's file skipping."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from zlayout.formats.delta.read.schema import STRING_PREFIX_DEFAULT, Leaf
 from zlayout.table.state import ColumnBounds
 
-# Delta cuts statistics of timestamps to milliseconds, so its readers add one millisecond to the maximum.
+# Delta truncates timestamps in statistics to milliseconds, so its readers add one millisecond to the maximum.
 _MILLISECOND = 1000
-# A cut maximum ends in one of these (StatisticsCollection.truncateMaxStringAgg); a cut minimum is as long as the prefix
-# or one more, where that would split a surrogate pair. The prefix is `delta.dataSkippingStringPrefixLength`, 32 unless
-# changed. Which one was in force when a file was written is not recorded, so the lengths of both count as cut.
+# A truncated maximum ends in one of these characters (StatisticsCollection.truncateMaxStringAgg). A truncated minimum
+# has the length `delta.dataSkippingStringPrefixLength` (default 32), or one more if that would split a surrogate pair.
+# The log does not store the length that was set when a file was written, so bounds of the default length count as
+# truncated too.
 _TIE_BREAKERS = ("\x7f", "\U0010ffff")
 
 
@@ -26,11 +27,11 @@ def read_bounds(
     """Return the bounds of leaf columns by name.
 
     Args:
-        adds: `DeltaTable.get_add_actions(flatten=False)`, one row per file; the structs min, max and null_count have
-            physical names.
-        wanted: The columns.
-        without: Names of columns without bounds, that is partition columns.
-        prefix: Length in UTF-16 units at which the table's writers cut text now.
+        adds: The result of `DeltaTable.get_add_actions(flatten=False)`, one row per file. The structs min, max and
+            null_count have physical names.
+        wanted: The leaf columns.
+        without: Names of partition columns, which have no bounds.
+        prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
     """
     return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
 
@@ -41,7 +42,7 @@ def _bounds(adds: pa.Table, leaf: Leaf, known: bool, prefix: int) -> ColumnBound
     upper = _statistic(adds, "max", leaf.physical, leaf.type) if known else pa.nulls(adds.num_rows, leaf.type)
     truncated = np.zeros(adds.num_rows, np.bool_)
     if pa.types.is_string(leaf.type):
-        truncated = _cut(lower, upper, prefix)
+        truncated = _truncated(lower, upper, prefix)
     elif pa.types.is_timestamp(leaf.type):
         later = pc.add(upper.cast(pa.int64()), _MILLISECOND)
         upper = later.cast(leaf.type)
@@ -60,16 +61,16 @@ def _statistic(adds: pa.Table, name: str, path: Sequence[str], kind: pa.DataType
     return column.cast(kind)
 
 
-def _cut(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
+def _truncated(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
     length = _utf16_length(lower)
     at_default = pc.and_(pc.greater_equal(length, STRING_PREFIX_DEFAULT), pc.less(length, STRING_PREFIX_DEFAULT + 2))
     long_lower = pc.or_(at_default, pc.greater_equal(length, prefix))
     marked = pc.or_(pc.ends_with(upper, _TIE_BREAKERS[0]), pc.ends_with(upper, _TIE_BREAKERS[1]))
     either = pc.or_(pc.fill_null(long_lower, False), pc.fill_null(marked, False))
-    cut: NDArray[np.bool_] = either.to_numpy(zero_copy_only=False)
-    return cut
+    truncated: NDArray[np.bool_] = either.to_numpy(zero_copy_only=False)
+    return truncated
 
 
 def _utf16_length(text: pa.Array) -> pa.Array:
-    """Length in UTF-16 units, in which Java counts: characters beyond the basic plane, four bytes in UTF-8, are two."""
+    """Return lengths in UTF-16 units, as in Java: a character beyond the basic multilingual plane counts as two."""
     return pc.add(pc.utf8_length(text), pc.count_substring_regex(text, "[\U00010000-\U0010ffff]"))

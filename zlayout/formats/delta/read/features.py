@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from zlayout.errors import Diagnostic
 
-# Features whose rules Delta's own transaction keeps if files are replaced by others with the same rows.
-# An unknown feature may have rules of its own, so only these pass.
+# Table features whose rules Delta's transaction follows when files are replaced by others with the same rows. Another
+# feature may have rules that zlayout would violate, so a table with it is refused.
 SAFE = frozenset(
     {
         "allowColumnDefaults",
@@ -45,7 +45,7 @@ CLUSTERED = frozenset({"clustering", "clustering-preview", "clustering-dev", "li
 
 _ICEBERG_COMPAT = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
-# Features that old protocol versions imply. Writer version 7 and reader version 3 list features by name.
+# Table features that writer versions below 7 imply. Writer version 7 and reader version 3 list features by name.
 _IMPLIED = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -58,7 +58,7 @@ _IMPLIED = (
 def table_features(
     writer_version: int, reader_features: list[str] | None, writer_features: list[str] | None
 ) -> frozenset[str]:
-    """Return the names of all features of a protocol, including those that an old writer version implies."""
+    """Return the names of all table features of a protocol, including those that an old writer version implies."""
     listed = {*(reader_features or ()), *(writer_features or ())}
     if writer_version < 7:
         listed |= {name for version, names in _IMPLIED if version <= writer_version for name in names}
@@ -66,14 +66,14 @@ def table_features(
 
 
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
-    """Return why zlayout must not rewrite the table; empty if it may."""
+    """Return the reasons why zlayout must not rewrite the table, empty if it may."""
     found: list[Diagnostic] = []
     if features & CLUSTERED:
         found.append(
             _refused(
                 "ZL211",
                 "the table is liquid-clustered (feature clustering), which excludes a z-order of its files",
-                "run OPTIMIZE on it as it is, or copy it into a table without CLUSTER BY",
+                "run OPTIMIZE without ZORDER BY, or copy the table into one without CLUSTER BY",
             )
         )
     owned = features & CATALOG_OWNED or {k for k in properties if k.startswith("delta.coordinatedCommits.")}
@@ -81,7 +81,7 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
         found.append(
             _refused(
                 "ZL212",
-                f"its catalog owns the table's commits ({', '.join(sorted(owned))}), so the log is not all there is",
+                f"the table's catalog owns its commits ({', '.join(sorted(owned))}), so the log may be incomplete",
                 "use the catalog's own maintenance for this table, or drop the feature",
             )
         )
@@ -100,16 +100,19 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
 def partition_refusals(
     features: frozenset[str], properties: Mapping[str, str], *, partitioned: bool
 ) -> tuple[Diagnostic, ...]:
-    """Return why the table's partitioning must not change, which rewrites every file; empty if it may.
+    """Return the reasons why the partitioning of the table must not change, empty if it may.
 
-    partitioned: whether the table has partition columns now.
+    Args:
+        features: The table features.
+        properties: The table properties.
+        partitioned: Whether the table has partition columns.
     """
     found: list[Diagnostic] = []
     if properties.get("delta.appendOnly", "").lower() == "true":
         found.append(
             _refused(
                 "ZL214",
-                "partition_by cannot change while delta.appendOnly is true: every file would be removed",
+                "partition_by cannot change while delta.appendOnly is true, because every file would be removed",
                 "run ALTER TABLE ... SET TBLPROPERTIES ('delta.appendOnly' = 'false') first, or keep the partitioning",
             )
         )
@@ -117,7 +120,7 @@ def partition_refusals(
         found.append(
             _refused(
                 "ZL215",
-                "partition_by cannot change on a table with identity columns, whose counters would move",
+                "partition_by cannot change on a table with identity columns, because their counters would change",
                 "keep the partitioning, or copy the table into a new one",
             )
         )
@@ -126,7 +129,7 @@ def partition_refusals(
         found.append(
             _refused(
                 "ZL219",
-                f"partition_by cannot change while {compatible[0]} is true: Delta allows no other partitioning then",
+                f"partition_by cannot change while {compatible[0]} is true, because Delta does not allow it",
                 "keep the partitioning, or copy the table into a new one",
             )
         )

@@ -1,4 +1,7 @@
-"""Reads the commitInfo of the newest commits of a log. Spark writes it first, so only the head of each is read."""
+"""Reads the commitInfo of the newest commits of a log.
+
+Spark writes the commitInfo first, so only the first bytes of a commit are read unless another writer made it.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +17,43 @@ from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.tags import LOG
 from zlayout.table.state import Ordering
 
-HEAD = 1 << 16  # bytes
-AT_ONCE = 16  # reads of an object store
+HEAD_BYTES = 1 << 16
+MAX_CONCURRENT_READS = 16
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 
-def commit_infos(storage: pa_fs.FileSystem, log: Sequence[str], version: int, most: int) -> Iterator[dict[str, Any]]:
-    """Yield the commitInfo of the newest `most` commits up to `version`, newest first, each with its `version`.
+def commit_infos(
+    storage: pa_fs.FileSystem, log: Sequence[str], version: int, max_commits: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the commitInfo of the newest commits up to `version`, newest first, each with a key `version`.
 
-    Commits are read on demand, several at once; a commit without commitInfo is skipped. log: from
-    `zlayout.formats.delta.read.tags.log_names`. Raises OSError and ValueError.
+    Commits without commitInfo are skipped. Commits are read on demand, several at the same time.
+
+    Args:
+        storage: The file system, rooted at the table.
+        log: The result of `zlayout.formats.delta.read.tags.log_names`.
+        version: The version of the newest commit to read.
+        max_commits: The maximum number of commits to read.
+
+    Raises:
+        OSError: If a commit cannot be read.
+        ValueError: If a commitInfo is not JSON.
     """
     commits = commits_in(log)
-    newest = sorted((at for at in commits if at <= version), reverse=True)[:most]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for first in range(0, len(newest), AT_ONCE):
-            batch = newest[first : first + AT_ONCE]
+    newest = sorted((at for at in commits if at <= version), reverse=True)[:max_commits]
+    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+        for first in range(0, len(newest), MAX_CONCURRENT_READS):
+            batch = newest[first : first + MAX_CONCURRENT_READS]
             for at, info in zip(batch, pool.map(lambda at: _info(storage, commits[at]), batch), strict=True):
                 if info:
                     yield info | {"version": at}
 
 
 def last_zorder(history: Iterable[Mapping[str, Any]]) -> Ordering | None:
-    """Return the z-order of the newest OPTIMIZE that has one, None if there is none.
+    """Return the external ordering by the newest OPTIMIZE ZORDER BY, None if there is none.
 
     Args:
-        history: The commitInfo of each commit with its `version`, newest first.
+        history: The result of `commit_infos`.
     """
     for commit in history:
         parameters = commit.get("operationParameters")
@@ -53,19 +67,19 @@ def last_zorder(history: Iterable[Mapping[str, Any]]) -> Ordering | None:
 
 
 def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:
-    """The commitInfo, empty if there is none. Writers other than Spark may write it last."""
+    """Return the commitInfo of a commit, empty if it has none. Other writers than Spark may write it last."""
     with storage.open_input_file(f"{LOG}/{name}") as file:
-        head: bytes = file.read_at(HEAD, 0)
-        cut = len(head) == HEAD
-        line = _line(head[: head.rfind(b"\n") + 1] if cut else head)
-        if line is None and cut:
+        head: bytes = file.read_at(HEAD_BYTES, 0)
+        incomplete = len(head) == HEAD_BYTES
+        line = _line(head[: head.rfind(b"\n") + 1] if incomplete else head)
+        if line is None and incomplete:
             line = _line(file.read_at(file.size(), 0))
     info = json.loads(line)["commitInfo"] if line else {}
     return info if isinstance(info, dict) else {}
 
 
 def _line(content: bytes) -> bytes | None:
-    """The line with the commitInfo, of whole lines."""
+    """Return the line with the commitInfo, None if there is none. content: complete lines."""
     if b'"commitInfo"' not in content:  # faster than a regular expression over a large commit
         return None
     found = _INFO.search(content)

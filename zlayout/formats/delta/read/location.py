@@ -1,4 +1,4 @@
-"""Where the Delta tables of a catalog are."""
+"""Determines the locations of the Delta tables of a catalog."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from zlayout.spec.model import CatalogConfig, TableName
 
 
 def delta_location(catalog: CatalogConfig, table: TableName) -> str:
-    """Return the table's location: its entry in `tables`, else warehouse/namespace/name.
+    """Return the table's location: its entry in `tables` or, if it has none, warehouse/namespace/name.
 
     Raises:
-        TableError: ZL101, if the catalog has neither.
+        TableError: ZL101, if the catalog has neither the entry nor a warehouse.
     """
     listed = catalog.options.get("tables", {}).get(".".join(table.identifier))
     if listed:
@@ -23,7 +23,7 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
         raise TableError.of(
             "ZL101",
             f"table {table} is not in catalogs.{catalog.name}.tables",
-            hint="add its location there, or give the catalog a warehouse folder",
+            hint=f"add the table's location there, or set catalogs.{catalog.name}.warehouse",
             location=catalog.location,
         )
     parts = [quote(part, safe=" ") if "/" in part else part for part in table.identifier]

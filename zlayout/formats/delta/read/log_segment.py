@@ -1,4 +1,4 @@
-"""Selects the files of `_delta_log` that make up a version: the newest complete checkpoint and later commits."""
+"""Selects the files in `_delta_log` that define a version: the newest complete checkpoint and the commits after it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,32 @@ _V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f-]{36}\.(?:json|parquet)")
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """File names inside `_delta_log`: the checkpoint's (none, one, or its parts), then the commits in order."""
+    """The files in `_delta_log` that define a version.
+
+    Attributes:
+        checkpoint: The names of the checkpoint's files: none, one, or several parts.
+        commits: The names of the commits after the checkpoint, in order.
+    """
 
     checkpoint: tuple[str, ...]
     commits: tuple[str, ...]
 
 
 def commits_in(names: Iterable[str]) -> dict[int, str]:
-    """Return the commits among the names in `_delta_log`, by version."""
+    """Return the names of commits among the file names in `_delta_log`, by version."""
     return {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
 
 
 def log_segment(names: Sequence[str], version: int) -> LogSegment:
-    """Return the segment for a version. names: of the files in `_delta_log`. Raises TableError ZL113."""
+    """Return the log segment of a version.
+
+    Args:
+        names: The names of the files in `_delta_log`.
+        version: The version.
+
+    Raises:
+        TableError: ZL113, if a commit is missing.
+    """
     commits = commits_in(names)
     checkpoints: dict[int, list[tuple[str, ...]]] = defaultdict(list)
     parts: dict[tuple[int, int], list[str]] = defaultdict(list)
@@ -47,8 +60,9 @@ def log_segment(names: Sequence[str], version: int) -> LogSegment:
     if missing:
         raise TableError.of(
             "ZL113",
-            f"_delta_log has no commit {missing[0]}, which version {version} needs",
-            hint="run again, in case the log was cleaned up during the read; if it fails again, restore the file",
+            f"version {version} requires commit {missing[0]}, which is not in _delta_log",
+            hint="run again, because the log may have been cleaned up during the read; if it fails again, restore the "
+            "commit",
         )
     chosen = sorted(checkpoints[base])[0] if base >= 0 else ()
     return LogSegment(chosen, tuple(commits[at] for at in wanted))

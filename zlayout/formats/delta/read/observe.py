@@ -1,4 +1,4 @@
-"""Observes a Delta table without a JVM: live files come from deltalake, the tags of zlayout from the log itself."""
+"""Observes a Delta table without a JVM: reads live files through deltalake, and file tags from the log."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from zlayout.table.state import (
     are_settings,
 )
 
-# If zlayout laid out no file, so many commits are searched for an OPTIMIZE.
-NEWEST_COMMITS = 1000
+# The number of commits that are searched for OPTIMIZE ZORDER BY if the table has no layout record.
+MAX_COMMITS_SEARCHED = 1000
 
 
 def observe_delta(
@@ -48,10 +48,18 @@ def observe_delta(
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> TableState:
-    """Return the table at a location, with bounds for those of `columns` that exist.
+    """Return the table state of the Delta table at a location.
 
-    Raises TableError: ZL110 no Delta table there, ZL111 a log that cannot be read, ZL112 no such version,
-    ZL113 commits missing from the log.
+    Args:
+        table: The name of the table.
+        location: The location of the table.
+        columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
+        version: The version, None for the current one.
+        storage_options: Access options of the object store.
+
+    Raises:
+        TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
+            exist, ZL113 if a commit is missing.
     """
     options = dict(storage_options or {})
     delta = _open(table, location, version, options)
@@ -65,7 +73,7 @@ def observe_delta(
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     at = delta.version()
     log, adds, annotations = _read(table, delta, storage)
-    del delta  # it holds a copy of all that it returned
+    del delta  # frees its copy of the live files
     files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
     return TableState(
         table=str(table),
@@ -87,12 +95,12 @@ def observe_delta(
 
 
 def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int, known: Sequence[Leaf]) -> Ordering | None:
-    """The order that the newest commits record, None if they record none or cannot be read.
+    """Return the external ordering from the newest commits, None if they have none or cannot be read.
 
-    Delta records column names in the case in which they were typed; here they have that of the schema.
+    Commits have column names in the letter case of the statement. The result has them in that of the schema.
     """
     try:
-        found = last_zorder(commit_infos(storage, log, version, NEWEST_COMMITS))
+        found = last_zorder(commit_infos(storage, log, version, MAX_COMMITS_SEARCHED))
     except (OSError, ValueError, RecursionError):
         return None
     names = {leaf.name.lower(): leaf.name for leaf in known}
@@ -106,7 +114,7 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
         raise TableError.of(
             "ZL110",
             f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
-            hint="check the warehouse or tables entry of its catalog; a Delta table has a _delta_log folder",
+            hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log",
         ) from error
     except DeltaError as error:
         if version is not None and "not the same as the specified end version" in str(error):
@@ -125,13 +133,14 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
         Diagnostic(
             "ZL111",
             f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 200, placeholder=' ...')}",
-            hint="a commit or checkpoint in _delta_log is damaged, not accessible, or needs a feature deltalake lacks",
+            hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature "
+            "that deltalake does not support",
         )
     )
 
 
 def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tuple[list[str], pa.Table, pa.Table]:
-    """The names in the log, the live files by path from deltalake, and their annotations from the log."""
+    """Return the file names in the log, the live files sorted by path, and their annotations from the log."""
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
@@ -172,7 +181,7 @@ def _files(
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:
-    """int32 codes of a column by first appearance, -1 for null, and the values they stand for."""
+    """Return int32 codes of the values in order of first appearance (-1 for null), and the value of each code."""
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
     return codes, encoded.dictionary
@@ -194,7 +203,10 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
 
 
 def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
-    """Layout of each file and the records; settings are the first that parse among the files of an id."""
+    """Return the layout index of each file (-1 for none), and the layout records.
+
+    The settings of a record are the first valid ones among the files with its layout id.
+    """
     layout, ids = _codes(annotations[LAYOUT_ID])
     written, texts = _codes(annotations[LAYOUT])
     settings: dict[int, dict[str, Any]] = {}
@@ -208,7 +220,7 @@ def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    """Settings recorded in a tag; empty if another tool damaged it, so that drift is not explained."""
+    """Return the layout settings in a file tag, empty if the tag is invalid. Without them, drift is not explained."""
     try:
         parsed = parse_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Finds Delta files that no commit and no checkpoint in `_delta_log` names (protocol: "Action Reconciliation")."""
+"""Finds orphans of a Delta table: files that no commit and no checkpoint in `_delta_log` refers to."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from zlayout.errors import TableError, first_line
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.tags import LOG
-from zlayout.formats.orphans import Orphans, unnamed
+from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.formats.storage import storage_options
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quoted
 
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")
-# Deletion vectors name their file in Z85 (ZeroMQ RFC 32), Python knows the alphabet of RFC 1924.
+# A deletion vector has the id of its file in Z85 (ZeroMQ RFC 32). Python decodes base 85 in the alphabet of RFC 1924.
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _FROM_Z85 = bytes.maketrans(_Z85, _B85)
@@ -39,17 +39,17 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
     try:
         named = frozenset(_named(storage))
-        return unnamed(storage, "", named, f"VACUUM delta.{quoted(location)} DRY RUN")
+        return find_orphans(storage, "", named, f"VACUUM delta.{quoted(location)} DRY RUN")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TableError.of(
             "ZL111",
             f"the log of {table} at {location} cannot be read: {first_line(error)}",
-            hint="a commit or checkpoint in _delta_log is damaged or not accessible",
+            hint="check access to _delta_log, and whether a commit or checkpoint is damaged",
         ) from error
 
 
 def _named(storage: pa_fs.FileSystem) -> Iterator[str]:
-    """Yield the paths of all files that any commit or checkpoint names, live or not."""
+    """Yield the paths of all files that a commit or checkpoint refers to, live or not."""
     for info in storage.get_file_info(pa_fs.FileSelector(LOG, recursive=True)):
         if info.path.endswith(".parquet"):
             with storage.open_input_file(info.path) as source:
@@ -78,7 +78,10 @@ def _in_checkpoint(file: pq.ParquetFile) -> Iterator[str]:
 
 
 def _files(action: dict[str, Any]) -> Iterator[str]:
-    """Paths below the table's folder. Absolute paths, as in a shallow clone, lie elsewhere and match nothing."""
+    """Yield the paths in an action, relative to the table.
+
+    Absolute paths, as in a shallow clone, are yielded unchanged and match no file below the table's location.
+    """
     if action.get("path"):
         yield unquote(action["path"])
     vector = action.get("deletionVector") or {}

@@ -1,4 +1,4 @@
-"""Row counts of files that were written without statistics."""
+"""Completes the row counts of files that were written without statistics."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ import pyarrow.parquet as pq
 from zlayout.errors import Diagnostic
 from zlayout.table.state import Int64
 
-# Reading a footer takes one or two requests. If more files than this lack a row count, it is estimated.
+# Reading a footer takes one or two requests. If more files than this have no row count, row counts are estimated.
 _MAX_FOOTERS = 64
 
 
 def complete_row_counts(
     storage: pa_fs.FileSystem, path: pa.Array, num_records: pa.ChunkedArray, sizes: Int64
 ) -> tuple[Int64, tuple[Diagnostic, ...]]:
-    """Return the rows of each file as int64[files], and a ZL411 note if some are estimated.
+    """Complete the row counts that the log lacks, from Parquet footers or, for many files, from file sizes.
 
-    Row counts that the log lacks come from Parquet footers if they are few, else from the sizes of the files.
+    Args:
+        storage: The file system, rooted at the table.
+        path: string[files], the paths as in the log.
+        num_records: int64[files], the row counts in the log, null if missing.
+        sizes: int64[files], the file sizes in bytes.
+
+    Returns:
+        int64[files], the row counts, and a note ZL411 if some are estimates.
     """
     rows = pc.fill_null(num_records, -1).to_numpy().astype(np.int64)
     unknown = np.flatnonzero(rows < 0)
@@ -42,15 +49,15 @@ def complete_row_counts(
     rows[unknown] = np.maximum(1, np.rint(sizes[unknown] * rows_per_byte)).astype(np.int64)
     note = Diagnostic(
         "ZL411",
-        f"{len(unknown)} of {len(rows)} files have no row count in the log; it is estimated from their size",
+        f"{len(unknown)} of {len(rows)} files have no row count in the log; it is estimated from the file size",
         "note",
-        "a rewrite gives them statistics",
+        "run zlayout apply, which writes statistics for the files that it rewrites",
     )
     return rows, (note,)
 
 
 def _footer_rows(storage: pa_fs.FileSystem, name: str) -> int:
-    """The rows according to the footer, -1 for a file outside the table's folder or one that cannot be read."""
+    """Return the row count in a footer, -1 if the file is outside of the table's location or cannot be read."""
     if ":/" in name or name.startswith("/"):
         return -1
     try:

@@ -1,4 +1,4 @@
-"""Reads the commits of a run from the log, without a JVM and so in the same way before and after a crash."""
+"""Reads the commits of a run from the log without a JVM, so that it works after the JVM has died too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.tags import LOG
 
 RUN = "zlayout.run"
-MARK = "zlayout.commit"
+COMMIT_MARKER = "zlayout.commit"
 _ADD = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string())])
 _REMOVE = pa.struct([("path", pa.string()), ("size", pa.int64())])
 _SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
@@ -25,7 +25,16 @@ _SCHEMA = pa.schema([("add", _ADD), ("remove", _REMOVE)])
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """One commit of a run. added: paths as in the log. Bytes are on storage; rows are those in statistics."""
+    """One commit of a run.
+
+    Attributes:
+        version: The version that the commit made.
+        added: string, the paths of the added files as in the log.
+        files_removed: The number of removed files.
+        bytes_added: The size of the added files.
+        bytes_removed: The size of the removed files.
+        rows: The number of rows in the added files, according to their statistics.
+    """
 
     version: int
     added: pa.Array
@@ -36,9 +45,9 @@ class RunCommit:
 
 
 def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[RunCommit]:
-    """Yield the commits with versions above `after` that carry the run's id, in order.
+    """Yield the commits of a run with versions above `after`, in order.
 
-    The id is a tag of zlayout's own commits, and is in the userMetadata of those that Delta's commands make.
+    Commits by zlayout have the run id as a tag. Commits by commands of Delta have it in the userMetadata.
     """
     for version, content in _contents(storage, after):
         info = _commit_info(content, run_id)
@@ -46,16 +55,16 @@ def run_commits(storage: pa_fs.FileSystem, run_id: str, after: int) -> Iterator[
             yield _commit(version, content)
 
 
-def version_marked(storage: pa_fs.FileSystem, mark: str, after: int) -> int | None:
-    """Return the version above `after` whose commit has the tag MARK = `mark`, None if there is none yet."""
+def version_with_marker(storage: pa_fs.FileSystem, marker: str, after: int) -> int | None:
+    """Return the version above `after` whose commit has this commit marker, None if there is none."""
     for version, content in _contents(storage, after):
-        if (_commit_info(content, mark).get("tags") or {}).get(MARK) == mark:
+        if (_commit_info(content, marker).get("tags") or {}).get(COMMIT_MARKER) == marker:
             return version
     return None
 
 
 def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, bytes]]:
-    """The commits above version `after`, in order."""
+    """Yield version and content of the commits above version `after`, in order."""
     found = storage.get_file_info(pa_fs.FileSelector(LOG))
     for version, name in sorted(commits_in(info.base_name for info in found).items()):
         if version > after:
@@ -64,7 +73,7 @@ def _contents(storage: pa_fs.FileSystem, after: int) -> Iterator[tuple[int, byte
 
 
 def _commit_info(content: bytes, mention: str) -> dict[str, Any]:
-    """The commitInfo if its line contains the text, else empty and not parsed."""
+    """Return the commitInfo, or an empty one without parsing if its line does not contain `mention`."""
     line = next((line for line in content.split(b"\n") if line.startswith(b'{"commitInfo"')), b"")
     if mention.encode() not in line:
         return {}

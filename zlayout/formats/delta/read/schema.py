@@ -1,4 +1,4 @@
-"""A Delta schema as leaf columns, with logical and physical names, Arrow types and collected statistics."""
+"""Converts a Delta schema to leaf columns, with logical and physical names, Arrow types and collected statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRING_PREFIX = "delta.dataSkippingStringPrefixLength"
 STRING_PREFIX_DEFAULT = 32
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
-# Delta collects min and max for these and nothing else (SkippingEligibleDataType in the Delta source).
+# Delta collects min and max for these types, and for decimals (SkippingEligibleDataType in the Delta source).
 _SKIPPABLE = {
     "byte": pa.int8(),
     "short": pa.int16(),
@@ -42,7 +42,15 @@ _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+?))\s*(\.|,|$)")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column without fields of its own. `path` has its logical names, `physical` those in files and statistics."""
+    """A column that is not a struct.
+
+    Attributes:
+        path: The logical names from the top-level column to this one.
+        physical: The names in data files and statistics, in the same order.
+        type: The Arrow type, null for arrays, maps and variants.
+        orderable: Whether the values have an order.
+        skippable: Whether Delta can collect bounds for the type.
+    """
 
     path: tuple[str, ...]
     physical: tuple[str, ...]
@@ -56,17 +64,17 @@ class Leaf:
 
 
 def dotted(path: Sequence[str]) -> str:
-    """Return the parts joined by dots as in Spark: a part with a dot, comma or backtick is put in backticks."""
+    """Join name parts by dots, as Spark does. A part that contains a dot, comma or backtick is put in backticks."""
     return ".".join(quoted(part) if _SPECIAL & set(part) else part for part in path)
 
 
-def split_names(text: str) -> list[tuple[str, ...]]:
-    """Parse a list of names as in Delta properties: `a, b.c, `d.e`` is [("a",), ("b", "c"), ("d.e",)]."""
+def parse_names(text: str) -> list[tuple[str, ...]]:
+    """Parse a list of names as in Delta properties: "a, b.c, `d.e`" is [("a",), ("b", "c"), ("d.e",)]."""
     names: list[tuple[str, ...]] = []
     parts: list[str] = []
-    place = 0
-    while place < len(text):
-        found = _NAME_PART.match(text, place)
+    position = 0
+    while position < len(text):
+        found = _NAME_PART.match(text, position)
         if not found:
             return names
         in_ticks, plain, end = found.groups()
@@ -74,17 +82,17 @@ def split_names(text: str) -> list[tuple[str, ...]]:
         if end != ".":
             names.append(tuple(parts))
             parts = []
-        place = found.end()
+        position = found.end()
     return names
 
 
 def leaves(schema: Mapping[str, Any]) -> tuple[Leaf, ...]:
-    """Return the leaf columns of a Delta schema (its JSON as a dict); arrays, maps and variants are leaves."""
+    """Return the leaf columns of a Delta schema. Arrays, maps and variants are leaves. schema: the parsed JSON."""
     return tuple(_walk(schema["fields"], (), ()))
 
 
 def schema_digest(schema: Mapping[str, Any]) -> str:
-    """Return the SHA-256 (hex) of the schema's canonical JSON, in which the order of keys is fixed."""
+    """Return the SHA-256 (hexadecimal) of the schema's canonical JSON."""
     return hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -94,10 +102,14 @@ def columns_of(
     properties: Mapping[str, str],
     wanted: Sequence[str],
 ) -> tuple[Column, ...]:
-    """Return the columns with the statistics that Delta collects for them.
+    """Return the columns of a table state, with the statistics that Delta collects for them.
 
-    `enable_stats` of each wanted column has the value that serves all of them. The length of bounds is one setting of
-    the whole table; bounds that are turned on are long from the start.
+    Args:
+        all_leaves: The leaf columns of the schema.
+        partition_columns: The names of the partition columns.
+        properties: The table properties.
+        wanted: The names of the columns that need statistics. `enable_stats` has the same properties for each of
+            these columns that lacks statistics, so that setting them enables the statistics of all.
     """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
     collected = _collected(data, properties)
@@ -120,7 +132,7 @@ def columns_of(
 
 
 def string_prefix(properties: Mapping[str, str]) -> int:
-    """Return the length in UTF-16 units at which writers cut a text bound."""
+    """Return the length in UTF-16 units to which the table's writers truncate string bounds."""
     text = properties.get(STRING_PREFIX, "").strip()
     return int(text) if text.isdecimal() else STRING_PREFIX_DEFAULT
 
@@ -157,7 +169,7 @@ def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset
     if listed is None:
         first = int(properties.get(INDEXED_COLUMNS, INDEXED_COLUMNS_DEFAULT))
         return frozenset(leaf.name for leaf in (data if first < 0 else data[:first]))
-    names = [tuple(part.lower() for part in name) for name in split_names(listed)]
+    names = [tuple(part.lower() for part in name) for name in parse_names(listed)]
     return frozenset(
         leaf.name for leaf in data if any(tuple(p.lower() for p in leaf.path[: len(n)]) == n for n in names)
     )

@@ -1,8 +1,8 @@
-"""Reads the tags and deletion vectors of live files from the log itself, since deltalake does not return them.
+"""Reads the file tags and deletion vectors of live files from the log, because deltalake does not return them.
 
-deltalake decides which files are live. A path that is not found here counts as not laid out, so the worst consequence
-is a needless rewrite. Format: Delta protocol, "Action Reconciliation" (the last add of a path wins) and "Checkpoints"
-(classic, multi-part, v2 with sidecars).
+deltalake determines which files are live. A live file whose add action is not found here counts as not laid out, which
+leads to an unnecessary rewrite at worst. The formats are described in the Delta protocol under "Action Reconciliation"
+(the last add action of a path is valid) and "Checkpoints" (classic, multi-part, v2 with sidecars).
 """
 
 from __future__ import annotations
@@ -52,27 +52,30 @@ _JSON_BLOCK = 64 << 20
 
 
 def log_names(storage: pa_fs.FileSystem) -> list[str]:
-    """Return the names in `_delta_log`, empty if it does not exist, without empty checkpoints of a writer that died."""
+    """Return the file names in `_delta_log`, none if it does not exist.
+
+    Empty checkpoints, which a killed writer can leave, are omitted.
+    """
     found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
     return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
 
 
 def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
-    """Return the tags and deletion vectors of the live files of a version.
+    """Read the file tags and deletion vectors of the live files of a version.
 
     Args:
         storage: The file system, rooted at the table.
-        log: From `log_names`.
+        log: The result of `log_names`.
         version: The version.
         live: string[files], the paths of its live files.
 
     Returns:
-        One row per path of `live`, in its order, with the columns of ANNOTATION: the tags are null if a file has none;
-        version_key is the deletion vector's unique id (storage type, path, @offset) or empty; deleted is its number of
-        rows.
+        A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag is null if the
+        file does not have it. version_key is the unique id of the deletion vector (storage type, path, @offset), empty
+        without one. deleted is the number of rows that the deletion vector marks as deleted.
 
     Raises:
-        TableError: ZL113.
+        TableError: ZL113, if a commit is missing.
     """
     segment = log_segment(log, version)
     pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
@@ -93,7 +96,7 @@ def _read(storage: pa_fs.FileSystem, name: str) -> bytes:
 
 
 def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
-    """The adds of one checkpoint file and of the sidecars it lists."""
+    """Yield the annotations in one checkpoint file and in its sidecars."""
     if name.endswith(".json"):
         content = _read(storage, name)
         yield _json_adds(content)
@@ -107,7 +110,7 @@ def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
                 column = file.read(columns=["sidecar.path"])["sidecar"].combine_chunks()
                 sidecars = pc.struct_field(column, "path").drop_null()
     for sidecar in sidecars.to_pylist():
-        # even an absolute path names a file of this folder
+        # a sidecar is always in this folder, even if its path is absolute
         with storage.open_input_file(f"{LOG}/_sidecars/{sidecar.rpartition('/')[2]}") as source:
             yield _parquet_adds(pq.ParquetFile(source))
 
@@ -137,7 +140,7 @@ def _json_adds(content: bytes) -> pa.Table:
 
 
 def _json_actions(content: bytes, mention: bytes) -> pa.Table:
-    """The lines that contain the text, parsed for the few fields of _ACTION. Other lines are not parsed."""
+    """Parse the lines that contain `mention` for the fields of _ACTION. Other lines are not parsed."""
     lines = b"\n".join(line for line in content.split(b"\n") if mention in line)
     if not lines:
         return _ACTION.empty_table()

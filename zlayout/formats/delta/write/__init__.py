@@ -1,1 +1,1 @@
-"""Writes and commits through Spark."""
+"""Writes and commits Delta tables through Spark."""

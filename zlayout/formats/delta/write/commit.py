@@ -1,8 +1,8 @@
-"""Engine `zlayout` on Delta: rows of the pinned files, placed by `zlayout.rewrite`, committed with conflict checks.
+"""Engine `zlayout` on Delta: rewrites the pinned files and commits them with conflict checks.
 
-One transaction pinned to one snapshot reads and writes for all groups and commits them together. If a concurrent change
-wins against that, the groups are committed apart, each time by a transaction pinned to the same snapshot. Files of a
-dropped group stay behind as orphans for VACUUM.
+One transaction, pinned to one snapshot, reads and writes the files of all groups and commits them together. After a
+conflict, the groups are committed separately, each by a new transaction that is pinned to the same snapshot. The new
+files of a dropped group remain as orphans for VACUUM.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
 from zlayout.formats.kernel.requirements import changed_files
-from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.table.state import TableState
 
-# DelayedCommitProtocol names a file after the Spark partition that wrote it.
+# DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
 _PART = re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$")
 
 
@@ -43,13 +43,13 @@ def run_zlayout(
     Args:
         delta: The table.
         storage: The file system, rooted at the table.
-        snapshot: The snapshot to read and to check for conflicts from (py4j).
-        state: What the snapshot holds. Groups whose files have changed since the plan are dropped.
+        snapshot: The snapshot that is read, and from which conflicts are checked (py4j).
+        state: The table state of the snapshot. Groups whose files have changed since the plan are dropped.
         work: The groups and their layout.
         notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310 to ZL314, ZL316, ZL318. Nothing of these groups was committed.
+        EngineError: ZL310 to ZL314, ZL316, ZL318. Nothing was committed.
         CommitUnknown: ZL331.
     """
     table = str(work.table)
@@ -71,10 +71,10 @@ def run_zlayout(
 
 
 class Committer:
-    """Commits some of the groups that one transaction has written."""
+    """Commits the groups that one transaction has written, all at once or some of them."""
 
     def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, work: Work) -> None:
-        """Take the transaction that wrote the files; the first commit, of all groups, is made by it."""
+        """Store the transaction that wrote the files. It makes the first commit, which has all groups."""
         self._delta = delta
         self._log = Log(delta, storage, str(work.table), work.run_id)
         self._snapshot = snapshot
@@ -95,25 +95,28 @@ class Committer:
         else:
             with spark_errors(str(self._work.table), "committing"):
                 transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
-        # once it is committed nothing may fail, even if the JVM dies
+        # nothing after the commit may fail, even if the JVM dies
         return rewrite_commit(self.send(transaction, [file.handle for file in new_files(some)], removed), some)
 
     def send(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
-        """Commit these AddFiles for those, and return the version. Raises as `commit`."""
+        """Commit the replacement of AddFiles by others, and return the version. Raises the errors of `commit`."""
         with spark_errors(str(self._work.table), "committing"):
             now = int(time.time() * 1000)
             actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
-            self._delta.require_files(added)  # right before each commit, also a later one of some groups
-            if self._delta.rows_got_ids(transaction):
-                # Delta sees no conflict in it, and would give the rows other ids than they have by now
-                message = f"{self._work.table} tracks rows since the rewrite began"
+            self._delta.require_files(added)  # directly before each commit, not only before the first
+            if self._delta.row_tracking_enabled_since(transaction):
+                # Delta does not report this as a conflict, and would give the rows other ids than they have now
+                message = f"{self._work.table}: row tracking was enabled during the rewrite"
                 raise CommitConflict.of("ZL321", message, hint="plan again")
             return self._log.commit(transaction, actions, operation, "committing")
 
 
 def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
-    """Begin a transaction that has read just these files: a change to one of them conflicts, an append does not."""
+    """Begin a transaction that has read exactly these files.
+
+    A concurrent change of one of them is a conflict, a concurrent append is not.
+    """
     transaction = delta.begin(snapshot)
     transaction.trackFilesRead(adds)
     transaction.trackReadPredicates(delta.seq([]), False, True)
@@ -130,15 +133,15 @@ def write_groups(
     groups: Sequence[Group],
     work: Work,
 ) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
-    """Place and write the rows of all groups in one Spark job, and pass the gate. Commits nothing.
+    """Place and write the rows of all groups in one Spark job and check the gate, without a commit.
 
     Returns:
-        The groups with their new files, and what the user should know.
+        The groups with their new files, and notes for the user.
     """
     frame = delta.data_frame(snapshot, files.adds)
-    origin = frame.metadataColumn("_metadata")  # by name it would be a column of the table's own, where it has one
+    origin = frame.metadataColumn("_metadata")  # not by name, because the table may have a column of this name
     source = Source(frame, origin.getField("file_path"), origin.getField("row_index"))
-    with settings(delta.spark):
+    with rewrite_conf(delta.spark):
         targets = _targets(delta, groups, source if state.notes else None)
         placed = place(source, work.layout, targets)
         written = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds.head())
@@ -159,9 +162,10 @@ def write_groups(
 def _records_other_values(
     files: PinnedFiles, groups: Sequence[Group], added: Sequence[Sequence[NewFile]], state: TableState
 ) -> bool:
-    """Whether the log would have another text for partition values of a group than it has: maybe another value.
+    """Return whether the partition values of new files differ, as strings in the log, from those of the old files.
 
-    The gate cannot tell. It sees rows, and a partition value becomes text only when its file is written.
+    If they differ, a value may have changed. The gate does not detect that, because it compares rows, and a partition
+    value is converted to a string when its file is written.
     """
     if not state.partition_fields:
         return False
@@ -170,7 +174,7 @@ def _records_other_values(
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
-    """The groups as the rewrite needs them. count: the rows to count if the log does not say how many are live."""
+    """Return the groups for `place`. count: rows to count if the log has no exact number of live rows."""
     base = delta.base_uri()
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]
@@ -190,12 +194,12 @@ def _spark_partition(path: str) -> int:
         raise EngineError.of(
             "ZL318",
             f"expected a new file named part-<number>-..., found {path}",
-            hint="nothing was committed; use a version of Delta that zlayout was tested with",
+            hint="use a version of Delta that zlayout was tested with; nothing was committed",
         )
     return int(found[1])
 
 
 def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group) -> NewFile:
-    """Return the new file as one of its group, with dataChange false as in OPTIMIZE: rows moved and did not change."""
+    """Return the new file with the file tags of its layout record and with `dataChange` false, as in OPTIMIZE."""
     tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
     return replace(new, handle=delta.changed(new.handle, dataChange=False, tags=tags))

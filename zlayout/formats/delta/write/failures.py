@@ -1,4 +1,4 @@
-"""How Delta reports that a commit failed."""
+"""Describes how Delta reports that a commit failed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from zlayout.formats.kernel.failures import Failures, java_causes, java_errors
 
 _CONSTRAINT_HINT = (
-    "if a generated column depends on the time zone, set spark.sql.session.timeZone of zlayout.yaml to its writers'; "
-    "if not, correct these rows or the constraint"
+    "if a generated column depends on the time zone, set spark.sql.session.timeZone in zlayout.yaml to the time zone "
+    "of the table's writers; if not, correct the rows or the constraint"
 )
 
 
 def in_commit(error: Exception) -> bool:
-    """Return whether an error may have come up while Delta was committing, by the stack of its causes."""
+    """Return whether an error may have been raised during a commit, according to the stack traces of its causes."""
     return any("ommit" in frame.getMethodName() for frame in _transaction_frames(error))
 
 
-def only_prepared(error: Exception) -> bool:
-    """Return whether Delta refused a commit while it prepared it, before it wrote any of it."""
+def refused_before_write(error: Exception) -> bool:
+    """Return whether Delta refused a commit before it wrote any part of it, according to the stack traces."""
     methods = {frame.getMethodName() for frame in _transaction_frames(error)}
     return any("prepareCommit" in name for name in methods) and not any(
         part in name for name in methods for part in ("doCommit", "PostCommit")
@@ -34,14 +34,14 @@ def _transaction_frames(error: Exception) -> list[Any]:
 FAILURES = Failures(
     conflicts=frozenset({"java.util.ConcurrentModificationException"}),
     history="DESCRIBE HISTORY of the table",
-    # If the driver has imported the Python package delta, pyspark raises its exceptions, all of them conflicts.
+    # If the Python package delta is imported, pyspark raises its exceptions, and all of them are conflicts.
     python_conflicts="delta.exceptions",
     hints={"DELTA_VIOLATE_CONSTRAINT": _CONSTRAINT_HINT},
-    unsent=only_prepared,
+    unsent=refused_before_write,
     in_commit=in_commit,
 )
 
 
 def spark_errors(table: str, doing: str) -> AbstractContextManager[None]:
-    """Raise what Spark and Delta raise in the block as errors of zlayout. See `kernel.failures.translated`."""
+    """Translate the errors of Spark and Delta that the block raises. See `kernel.failures.translated`."""
     return java_errors(f"{table}: {doing}", FAILURES)

@@ -1,8 +1,8 @@
-"""Delta's statistics of new files, from their Parquet footers instead of from a second pass over all rows.
+"""Computes Delta's statistics of new files from their Parquet footers.
 
-Delta computes minimum, maximum and null count by an aggregate over each row that it writes. The Parquet writer has
-computed the same, column by column, and stored it in the footer. The statistics in the log are equal for each type
-(tests/spark/test_delta_footers.py); Spark itself converts the values to JSON, as it does for Delta.
+Delta computes minimum, maximum and null count by an aggregate over every row that it writes. The Parquet writer
+computes the same values and stores them in the footer, so the aggregate is not needed. Spark converts the values to
+JSON, as it does for Delta. tests/spark/test_delta_footers.py compares the result with Delta's for every type.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from zlayout.errors import EngineError, first_line
 from zlayout.formats.delta.read.schema import Leaf
 
 Bounds = tuple[Any, Any]
-Kinds = Mapping[str, T.DataType]
-# Null count and bounds of a column (by physical dotted name) in new files (by path) whose footers lack them.
+LeafTypes = Mapping[str, T.DataType]
+# A function of a column (physical dotted name) and new files (paths) whose footers lack statistics of the column. It
+# returns the null count and the bounds in each file.
 Scan = Callable[[str, Sequence[str]], Mapping[str, tuple[int, Bounds]]]
 
-_READERS = 16  # threads
-# The writers that are known to treat NaN as the largest value, as Spark does, and not to ignore it.
-_COUNTS_NAN = "parquet-mr version 1.16."
+_READER_THREADS = 16
+# The Parquet writer that is known to treat NaN as the largest value, as Spark does. Other writers may ignore NaN.
+_WRITER_WITH_NAN = "parquet-mr version 1.16."
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _EXACT = decimal.Context(prec=76)
 _LAST_ASCII = "\x7f"
@@ -41,26 +42,29 @@ _LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(slots=True)
 class Footer:
-    """What one file's footer contains about its columns, by physical dotted name.
+    """The statistics in the footer of one file, by physical dotted name of a column.
 
-    bounds: numbers; strings as UTF-8 bytes; dates in days and timestamps in microseconds since 1970. If values are too
-    long for Parquet, neither nulls nor bounds are known.
+    Attributes:
+        rows: The number of rows.
+        nulls: Null counts. A column whose values are too long for Parquet's statistics is missing.
+        bounds: Minimum and maximum. Strings are UTF-8 bytes, dates are days and timestamps are microseconds since 1970.
     """
 
     rows: int
     nulls: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, Bounds] = field(default_factory=dict)
 
-    def knows(self, column: str, *, bounded: bool) -> bool:
+    def has(self, column: str, *, bounded: bool) -> bool:
+        """Return whether the footer has the null count of a column and, if `bounded`, its bounds."""
         nulls = self.nulls.get(column)
         return nulls is not None and (not bounded or column in self.bounds or nulls == self.rows)
 
 
-def in_footers(leaves: Sequence[Leaf], stats_schema: T.StructType) -> bool:
-    """Return whether footers contain all that `stats_schema` (Delta's `statsSchema`) needs.
+def footers_suffice(leaves: Sequence[Leaf], stats_schema: T.StructType) -> bool:
+    """Return whether footers contain all statistics of `stats_schema` (Delta's `statsSchema`).
 
-    They do not for arrays, maps and variants, of which a footer counts other nulls than Delta, and not if two of the
-    table's leaves have the same dotted name.
+    They do not if it has arrays, maps or variants, for which footers and Delta count different nulls. They do not
+    either if two leaf columns of the table have the same dotted name.
     """
     kinds = {".".join(leaf.physical): leaf.type for leaf in leaves}
     counted = _leaf_types(_part(stats_schema, "nullCount"))
@@ -80,13 +84,13 @@ def statistics(
     Args:
         spark: The session.
         storage: The file system, rooted at the table.
-        paths: Of the files as in the log, URL-encoded and relative.
+        paths: The paths of the files as in the log, URL-encoded and relative.
         stats_schema: Delta's `statsSchema`.
-        string_prefix: Number of characters of a string bound to keep.
-        scan: Computes what a footer lacks.
+        string_prefix: The number of characters to which string bounds are truncated.
+        scan: Computes the statistics that a footer lacks.
 
     Returns:
-        The statistics as JSON, by path. Files without rows are left out.
+        The statistics as JSON, by path. Files without rows are omitted.
 
     Raises:
         EngineError: ZL316, if a footer cannot be read.
@@ -95,7 +99,7 @@ def statistics(
     read = read_footers(storage, paths, kinds, counted)
     footers = {path: footer for path, footer in read.items() if footer.rows}
     for column in counted:
-        unknown = [path for path, footer in footers.items() if not footer.knows(column, bounded=column in kinds)]
+        unknown = [path for path, footer in footers.items() if not footer.has(column, bounded=column in kinds)]
         for path, (nulls, bounds) in (scan(column, unknown) if unknown else {}).items():
             footers[path].nulls[column] = nulls
             if column in kinds:
@@ -107,22 +111,34 @@ def statistics(
     return dict(zip(found["path"].to_pylist(), found["stats"].to_pylist(), strict=True))
 
 
-def read_footers(storage: pa_fs.FileSystem, paths: Sequence[str], bounded: Kinds, counted: Kinds) -> dict[str, Footer]:
-    """Read the footers of several files, by path as in the log. Raises EngineError ZL316."""
-    with ThreadPoolExecutor(_READERS) as pool:
+def read_footers(
+    storage: pa_fs.FileSystem, paths: Sequence[str], bounded: LeafTypes, counted: LeafTypes
+) -> dict[str, Footer]:
+    """Read the footers of several files. Returns them by path as in the log. Raises EngineError ZL316."""
+    with ThreadPoolExecutor(_READER_THREADS) as pool:
         read = pool.map(lambda path: read_footer(storage, unquote(path), bounded, counted), paths)
         return dict(zip(paths, read, strict=True))
 
 
-def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: Kinds) -> Footer:
-    """Read the footer of one Parquet file for these columns, over all row groups. Raises EngineError ZL316."""
+def read_footer(storage: pa_fs.FileSystem, path: str, bounded: LeafTypes, counted: LeafTypes) -> Footer:
+    """Read the footer of one Parquet file and combine the statistics of its row groups.
+
+    Args:
+        storage: The file system.
+        path: The path in `storage`.
+        bounded: The types of the columns whose bounds are read.
+        counted: The types of the columns whose null counts are read.
+
+    Raises:
+        EngineError: ZL316, if the footer cannot be read.
+    """
     try:
         metadata = pq.read_metadata(path, filesystem=storage)
     except (OSError, pa.ArrowException) as error:
         raise EngineError.of(
             "ZL316",
-            f"the new file {path} is gone or cannot be read: {first_line(error)}",
-            hint="nothing was committed; run VACUUM only with a retention period, and plan again",
+            f"the new file {path} is missing or cannot be read: {first_line(error)}",
+            hint="run VACUUM only with a retention period, and plan again; nothing was committed",
         ) from error
     chunks: dict[str, list[Any]] = {name: [] for name in counted}
     for group in range(metadata.num_row_groups):
@@ -131,17 +147,17 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: Kinds, counted: K
             chunk = row_group.column(at)
             if chunk.path_in_schema in chunks:
                 chunks[chunk.path_in_schema].append(chunk.statistics)
-    unreadable = _unreadable(metadata, bounded)
+    uncertain = _columns_with_uncertain_bounds(metadata, bounded)
     footer = Footer(metadata.num_rows)
     for name, found in chunks.items():
-        # not one per row group: absent, or two columns with the same dotted name
+        # a number other than one per row group: the column is missing, or two columns have the same dotted name
         if len(found) != metadata.num_row_groups or any(s is None or not s.has_null_count for s in found):
             continue
         footer.nulls[name] = sum(s.null_count for s in found)
         filled = [s for s in found if s.num_values]
-        if name in bounded and name not in unreadable and filled and all(s.has_min_max for s in filled):
+        if name in bounded and name not in uncertain and filled and all(s.has_min_max for s in filled):
             lows, highs = ([_number(v, bounded[name]) for v in raw] for raw in zip(*map(_raw, filled), strict=True))
-            footer.bounds[name] = min(lows, key=_in_order), max(highs, key=_in_order)
+            footer.bounds[name] = min(lows, key=_nan_last), max(highs, key=_nan_last)
     return footer
 
 
@@ -149,16 +165,16 @@ def _raw(statistics: pq.Statistics) -> Bounds:
     return statistics.min_raw, statistics.max_raw
 
 
-def _in_order(value: Any) -> tuple[bool, Any]:
-    """A sort key for which NaN is the largest value, as in Spark."""
+def _nan_last(value: Any) -> tuple[bool, Any]:
+    """Return a sort key for which NaN is the largest value, as in Spark."""
     return value != value, value
 
 
-def _unreadable(metadata: pq.FileMetaData, bounded: Kinds) -> set[str]:
-    """The columns whose bounds `_number` would read wrongly."""
+def _columns_with_uncertain_bounds(metadata: pq.FileMetaData, bounded: LeafTypes) -> set[str]:
+    """Return the columns whose bounds in the footer may have another meaning than `_number` assumes."""
     unknown = set()
     old_calendar = _OLD_CALENDAR in (metadata.metadata or {})
-    without_nan = not str(metadata.created_by).startswith(_COUNTS_NAN)
+    without_nan = not str(metadata.created_by).startswith(_WRITER_WITH_NAN)
     for at in range(metadata.num_columns):
         column = metadata.schema.column(at)
         match bounded.get(column.path):
@@ -173,33 +189,33 @@ def _unreadable(metadata: pq.FileMetaData, bounded: Kinds) -> set[str]:
     return unknown
 
 
-def scanned(low: pa.Scalar, high: pa.Scalar) -> Bounds:
-    """Return bounds that a scan found in the form of `Footer.bounds`."""
+def bounds_from_scan(low: pa.Scalar, high: pa.Scalar) -> Bounds:
+    """Convert bounds that a scan returned to the form of `Footer.bounds`."""
     return _plain(low), _plain(high)
 
 
 def _plain(value: pa.Scalar) -> Any:
     if isinstance(value, pa.Date32Scalar | pa.TimestampScalar):
-        return value.value  # Python's dates end at the year 9999
+        return value.value  # not as_py(), because Python's dates end at the year 9999
     if isinstance(value, pa.StringScalar) and value.is_valid:
-        return value.as_buffer().to_pybytes()  # which need not be UTF-8
+        return value.as_buffer().to_pybytes()  # not as_py(), because Spark's strings may be invalid UTF-8
     return value.as_py()
 
 
 def _number(raw: Any, kind: T.DataType) -> Any:
-    """A bound as Parquet stores it, in the form of `Footer.bounds`."""
+    """Convert a bound from Parquet's physical type to the form of `Footer.bounds`."""
     if isinstance(kind, T.DecimalType):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
         return decimal.Decimal(unscaled).scaleb(-kind.scale, _EXACT)
     if isinstance(kind, T.FloatType | T.DoubleType):
-        return raw + 0.0  # Parquet widens a bound of 0.0 to -0.0; they are the same value
+        return raw + 0.0  # Parquet stores a minimum of 0.0 as -0.0; both are the same value
     return raw
 
 
 def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict[str, Any]:
-    known = {c: v for c, v in footer.bounds.items() if _is_text(v)}
-    low = {c: cut_lower(v[0], string_prefix) for c, v in known.items()}
-    high = {c: cut_upper(v[1], string_prefix) for c, v in known.items()}
+    known = {c: v for c, v in footer.bounds.items() if _is_valid_utf8(v)}
+    low = {c: truncate_lower(v[0], string_prefix) for c, v in known.items()}
+    high = {c: truncate_upper(v[1], string_prefix) for c, v in known.items()}
     values = {"minValues": low, "maxValues": high, "nullCount": footer.nulls}
     whole: dict[str, Any] = {"numRecords": footer.rows, "tightBounds": True}
     for part, by_column in values.items():
@@ -207,24 +223,27 @@ def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict
     return {name: whole[name] for name in stats_schema.names}
 
 
-def _is_text(bounds: Bounds) -> bool:
-    """Whether bounds are valid UTF-8 if they are strings. JSON would change others, and so their order."""
+def _is_valid_utf8(bounds: Bounds) -> bool:
+    """Return whether bounds are not strings or valid UTF-8. JSON would change invalid UTF-8, and its order with it."""
     try:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:
         return False
 
 
-def cut_lower(value: Any, prefix: int) -> Any:
-    """Return the first `prefix` characters of a string's bytes; other values unchanged."""
+def truncate_lower(value: Any, prefix: int) -> Any:
+    """Truncate a string (UTF-8 bytes) to its first `prefix` characters. Other values are returned unchanged."""
     return value.decode()[:prefix] if isinstance(value, bytes) else value
 
 
-def cut_upper(value: Any, prefix: int) -> Any:
-    """Return a short string that is not below a string's bytes, None if there is none; other values as they are.
+def truncate_upper(value: Any, prefix: int) -> Any:
+    """Truncate a string (UTF-8 bytes) to an upper bound of it. Other values are returned unchanged.
 
-    This is the rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units: cut,
-    and append a character above the first one that was cut off.
+    This is the rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units:
+    truncate the string, and append a character that is greater than the first removed character.
+
+    Returns:
+        The bound, None if no bound within the allowed length exists.
     """
     if not isinstance(value, bytes):
         return value

@@ -1,4 +1,4 @@
-"""Partition values as typed literals of Spark SQL, and predicates of them."""
+"""Converts partition values to typed literals of Spark SQL, and partitions to predicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zlayout.table.state import Partition
 
 
 def literal(value: Any, kind: pa.DataType) -> str:
-    """Return a value of a column of Arrow type `kind` as a typed literal."""
+    """Return the typed literal of a value. kind: the Arrow type of its column."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
@@ -35,13 +35,17 @@ def literal(value: Any, kind: pa.DataType) -> str:
             return f"CAST('{value!r}' AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
         case int():
             return f"CAST({value} AS BIGINT)" if pa.types.is_int64(kind) else str(value)
-    raise TypeError(f"no literal for a partition value of type {type(value).__name__}")
+    raise TypeError(f"expected a partition value of a primitive type, found {type(value).__name__}")
 
 
 def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.DataType]) -> str:
-    """Return an expression that is true in exactly these partitions. types: of the partition columns, in order.
+    """Return a predicate that is true in exactly these partitions.
 
-    The OR is a balanced tree, since Spark's parser overflows its stack on a long chain.
+    The OR is a balanced tree, because a long chain overflows the stack of Spark's parser.
+
+    Args:
+        partitions: The partitions.
+        types: The types of the partition columns, in their order.
     """
     return _balanced([_one(partition, types) for partition in partitions])
 

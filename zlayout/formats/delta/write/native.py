@@ -1,4 +1,4 @@
-"""Engine `native` on Delta: OPTIMIZE ... ZORDER BY, then a commit that records what it laid out."""
+"""Engine `native` on Delta: runs OPTIMIZE ... ZORDER BY, then commits the layout records of the new files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.fs as pa_fs
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Work
 from zlayout.formats.delta.read.run_history import RUN, RunCommit
-from zlayout.formats.delta.read.schema import dotted, split_names
+from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.literals import partitions_predicate
 from zlayout.formats.delta.write.outcome import Log
@@ -23,13 +23,14 @@ from zlayout.spec.model import Layout
 from zlayout.sql_text import quoted, quoted_name
 from zlayout.table.state import FileTable, TableState
 
-# A record that conflicts with a DELETE is tried again on the files that are live then, since it changes no data.
+# A commit of layout records changes no data. After a conflict it is tried again with the files that are live then.
 _STAMP_ATTEMPTS = 3
-_FEW_VALUES = 64
+_FEW_VALUES = 64  # at most this many values use only the lowest 6 bits of a range id
+_USE_ZLAYOUT = "use engine: zlayout"
 
 
 def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
-    """Return the session settings by which OPTIMIZE follows the layout and signs its commits with the run's id."""
+    """Return the session configuration with which OPTIMIZE uses the layout settings and stores the run id."""
     return {
         "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
@@ -43,14 +44,20 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
 
 
 def optimize_statement(location: str, work: Work, state: TableState) -> str:
-    """Return the SQL, with WHERE unless the work is on all partitions of the table now. state: just before it."""
+    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table.
+
+    Args:
+        location: The location of the table.
+        work: The groups and their layout.
+        state: The table directly before the statement.
+    """
     where, layout, kinds = "", work.layout, _partition_types(state)
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
         partitions_of(work.groups)
     )
     if kinds and not whole:
         where = f" WHERE {partitions_predicate(partitions_of(work.groups), kinds)}"
-    columns = ", ".join(quoted_name(split_names(c.name)[0]) for c in layout.columns)
+    columns = ", ".join(quoted_name(parse_names(c.name)[0]) for c in layout.columns)
     return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
 
 
@@ -62,34 +69,35 @@ def run_native(
     notify: Notify,
     observe: Callable[[], TableState],
 ) -> Iterator[Commit | GroupFailed]:
-    """OPTIMIZE the partitions of the groups, then record the new files.
+    """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
 
     Args:
         delta: The table.
         storage: The file system, rooted at the table.
-        state: The table just before.
+        state: The table directly before.
         work: The groups and their layout.
         notify: Called with each stage.
-        observe: Reads the table again after OPTIMIZE.
+        observe: Observes the table again after OPTIMIZE.
 
     Yields:
-        A rewrite for each commit of OPTIMIZE, dropped groups, and a record.
+        Each commit of OPTIMIZE, dropped groups, and the commit of the layout records.
 
     Raises:
-        EngineError: If OPTIMIZE failed; CommitConflict ZL321 if it gave up because of a concurrent change.
+        CommitConflict: ZL321, if OPTIMIZE failed because of a concurrent change.
+        EngineError: If OPTIMIZE failed for another reason.
     """
     table, log = str(work.table), Log(delta, storage, str(work.table), work.run_id)
     notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
     statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
-        yield GroupFailed(tuple(group.id for group in work.groups), _nothing_done(table))
+        yield GroupFailed(tuple(group.id for group in work.groups), _no_files_found(table))
         return
-    for at, commit in enumerate(commits):  # reported before anything else can fail
+    for at, commit in enumerate(commits):  # report them before anything else can fail
         whole = failure is None and at == len(commits) - 1
         yield _rewrite(commit, tuple(group.id for group in work.groups) if whole else ())
     after = observe()
-    # OPTIMIZE may commit in batches: after an error a group is finished if none of its files is left
+    # OPTIMIZE may commit in batches: after an error, a group is complete if none of its files is live
     left = [group for group in work.groups if failure and _any_live(group, after.files)]
     finished = tuple(group.id for group in work.groups if group not in left)
     if failure and left:
@@ -104,7 +112,15 @@ def _any_live(group: Group, live: FileTable) -> bool:
 
 
 def refuse_partial(work: Work, state: TableState) -> None:
-    """Refuse work (ZL216) on part of a partition, since OPTIMIZE would rewrite it all. state: at the work's version."""
+    """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work.
+
+    Args:
+        work: The groups.
+        state: The table at the work's version.
+
+    Raises:
+        Refused: ZL216, if it would rewrite other files.
+    """
     wanted = set(partitions_of(work.groups))
     chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
     taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
@@ -114,7 +130,7 @@ def refuse_partial(work: Work, state: TableState) -> None:
         raise Refused.of(
             "ZL216",
             f"{work.table}: OPTIMIZE rewrites whole partitions, and {outside} files in them are not part of this work",
-            hint="declare engine: native, which plans whole partitions",
+            hint="declare engine: native, so that whole partitions are planned",
         )
 
 
@@ -126,7 +142,7 @@ def record(
     added: pa.Array,
     live: FileTable,
 ) -> Iterator[Commit | GroupFailed]:
-    """Tag those of `added` that are in `live`; the files of one partition are one group of the run."""
+    """Commit layout records for the files of `added` that are still live. The files of one partition are one group."""
     rows = pc.index_in(added, value_set=live.path).drop_null()
     names = pa.array([f"{work.run_id}/{at}" for at in range(len(live.partitions))], pa.string())
     files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
@@ -143,27 +159,29 @@ def record(
 
 
 def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-    """Return ZL401 for each setting that OPTIMIZE ZORDER BY cannot honour."""
-    lost: list[tuple[str, str]] = []
+    """Return ZL401 for each layout setting that OPTIMIZE ZORDER BY does not support."""
+    unsupported: list[tuple[str, str]] = []
     if layout.curve != "zorder" and len(layout.columns) > 1:
-        lost.append(
-            (f"zorder.curve {layout.curve} is not in Delta's OPTIMIZE, which uses zorder", "use engine: zlayout")
+        unsupported.append(
+            (f"zorder.curve {layout.curve} is not supported by Delta's OPTIMIZE, which uses zorder", _USE_ZLAYOUT)
         )
     if any(column.weight != 1.0 for column in layout.columns):
-        lost.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", "use engine: zlayout"))
+        unsupported.append(("weights in zorder.columns are ignored by Delta's OPTIMIZE", _USE_ZLAYOUT))
     if layout.noise:
-        lost.append(("zorder.noise is an unseeded rand() in Delta's OPTIMIZE, so no two runs agree", "set it to false"))
+        unsupported.append(
+            ("zorder.noise is rand() without a seed in Delta's OPTIMIZE, so runs differ", "set zorder.noise to false")
+        )
     if len(layout.columns) > 1:
         for column in layout.columns:
             if _few_values(state.files, column.name):
-                lost.append(
+                unsupported.append(
                     (
                         f"column {column.name} has at most {_FEW_VALUES} values, for which Delta's OPTIMIZE uses only "
                         "the lowest bits: file skipping by it will hardly improve",
-                        "use engine: zlayout",
+                        _USE_ZLAYOUT,
                     )
                 )
-    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in lost)
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in unsupported)
 
 
 def _partition_types(state: TableState) -> list[pa.DataType]:
@@ -184,18 +202,18 @@ def _rewrite(commit: RunCommit, groups: tuple[str, ...]) -> Commit:
     )
 
 
-def _nothing_done(table: str) -> EngineError:
+def _no_files_found(table: str) -> EngineError:
     return EngineError(
         Diagnostic(
             "ZL319",
             f"{table}: OPTIMIZE found no file in the planned partitions",
-            hint="the partitions were emptied since the plan; plan again",
+            hint="plan again; other writers removed the files of these partitions",
         )
     )
 
 
 def _few_values(files: FileTable, name: str) -> bool:
-    """Whether the range of integers or dates is so small that there cannot be many values."""
+    """Return whether a column of integers or dates has at most `_FEW_VALUES` values, according to its bounds."""
     bounds = files.bounds.get(name)
     if bounds is None or not len(files) or not (pa.types.is_integer(bounds.lower.type) or _is_date(bounds.lower.type)):
         return False

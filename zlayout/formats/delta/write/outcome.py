@@ -1,4 +1,4 @@
-"""Sends a run's commits to a Delta table, and looks for them in its log after an error."""
+"""Sends the commits of a run to a Delta table, and searches the log for them after an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import EngineError
-from zlayout.formats.delta.read.run_history import MARK, RUN, RunCommit, run_commits, version_marked
+from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN, RunCommit, run_commits, version_with_marker
 from zlayout.formats.delta.write.failures import FAILURES
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.outcome import ran, settled
@@ -17,13 +17,13 @@ from zlayout.spark.jvm import session_conf
 
 _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
-    # a feature that was enabled meanwhile, such as liquid clustering, is a conflict; Delta by itself lets it pass
+    # a table feature that is enabled concurrently, such as liquid clustering, is a conflict (by default it is not)
     "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled": "true",
 }
 
 
 class Log:
-    """The log of one table, for the commits of one run."""
+    """Commits of one run to the log of one table."""
 
     def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, table: str, run_id: str) -> None:
         self._delta = delta
@@ -32,33 +32,33 @@ class Log:
         self._run_id = run_id
 
     def commit(self, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
-        """Commit a Scala Seq of actions and return the version. Raises as `kernel.outcome.settled`."""
-        mark, base = uuid.uuid4().hex, int(transaction.snapshot().version())
+        """Commit a Scala Seq of actions and return the version. Raises the errors of `kernel.outcome.settled`."""
+        marker, base = uuid.uuid4().hex, int(transaction.snapshot().version())
 
         def send() -> int:
             with session_conf(self._delta.spark, _COMMIT_CONF):
-                return self._delta.commit(transaction, actions, operation, {RUN: self._run_id, MARK: mark})
+                return self._delta.commit(transaction, actions, operation, {RUN: self._run_id, COMMIT_MARKER: marker})
 
-        return settled(self._doing(doing), send, lambda: version_marked(self._storage, mark, base), FAILURES)
+        return settled(self._doing(doing), send, lambda: version_with_marker(self._storage, marker, base), FAILURES)
 
     def run(
         self, statement: str, settings: Mapping[str, str], base: int, doing: str
     ) -> tuple[Sequence[RunCommit], EngineError | None]:
-        """Run a statement that signs its commits with the run's id.
+        """Run a statement that commits to the table with the run id.
 
         Args:
-            statement: Spark SQL that commits to the table.
-            settings: Spark settings for the statement.
-            base: The version just before it.
-            doing: What the statement does, for messages.
+            statement: The statement of Spark SQL.
+            settings: The session configuration for the statement, which contains the run id.
+            base: The version directly before the statement.
+            doing: The operation, for messages.
 
         Returns:
-            Its commits, and the error if it failed after the first of them.
+            The commits of the statement, and its error if it failed after the first commit.
 
         Raises:
-            CommitConflict: ZL321, if another commit won before any.
-            EngineError: ZL314, if it failed before any.
-            CommitUnknown: ZL331, if its outcome is not known.
+            CommitConflict: ZL321, if it failed before its first commit because of a conflict.
+            EngineError: ZL314, if it failed before its first commit for another reason.
+            CommitUnknown: ZL331, if its outcome is unknown.
         """
 
         def run() -> None:

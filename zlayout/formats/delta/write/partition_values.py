@@ -1,6 +1,7 @@
-"""Refuses partition values whose text in the log Delta reads as one value and writes as another.
+"""Refuses partition values that Delta would write to the log as another value than it read.
 
-The gate compares the rows that were read with the rows that are written. It does not see the text in the log.
+The gate compares rows before and after the shuffle. It does not detect such a change, because partition values are
+converted to strings in the log after the gate.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
-_NO_VALUE = ("", "__HIVE_DEFAULT_PARTITION__")  # what Spark's writers treat as null
+_WRITTEN_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """found, hint: templates that may contain {column}."""
+    """A reason to refuse partition values. `found` and `hint` are templates that may contain {column}."""
 
     code: str
     found: str
@@ -36,29 +37,31 @@ class _Problem:
 
 _EMPTY = _Problem(
     "ZL217",
-    "an empty string as their {column}, which Delta would store as null",
-    "UPDATE these rows, or leave them out by the layout's `where`, as in {column} != ''",
+    "an empty string in the partition column {column}, which Delta would store as null",
+    "UPDATE these rows, or exclude them by `where` of the layout: {column} != ''",
 )
 _NO_ZONE = _Problem(
     "ZL218",
-    "a {column} without a time zone, which readers in other zones read as other times",
-    "rewrite these partitions in the zone that wrote them, with Delta 3.3 or later, which records UTC",
+    "a timestamp without a time zone in the partition column {column}, which readers in other time zones read as other "
+    "instants",
+    "rewrite these partitions in the time zone of their writer, with Delta 3.3 or later, which records UTC",
 )
-_TWICE = _Problem(
+_AMBIGUOUS_HOUR = _Problem(
     "ZL218",
-    "a {column} in an hour that the session's time zone has twice or not at all, which Delta would store as another",
-    "set spark.sql.session.timeZone of zlayout.yaml to UTC, or leave them out by the layout's `where`",
+    "a timestamp in the partition column {column} in an hour that the session's time zone skips or repeats, which "
+    "Delta would store as another instant",
+    "set spark.sql.session.timeZone in zlayout.yaml to UTC, or exclude these partitions by `where` of the layout",
 )
 
 
 def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
-    """Check that a rewrite keeps the partition values of the files.
+    """Check that a rewrite would keep the partition values of the files.
 
     Raises:
-        Refused: ZL217, if a text is empty: Spark reads it as an empty string, and writes that as null. ZL218, for a
-            timestamp without a zone, as Delta wrote it before 3.3: it is in the zone of its reader, and a rewrite would
-            fix it in that of this session. ZL218 also for a timestamp in an hour that clocks repeat or skip, since the
-            name of the folder through which it gets into the log has no zone.
+        Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
+            as Delta wrote it before version 3.3: readers interpret it in their own time zone, and a rewrite would store
+            the interpretation in the session's time zone. ZL218 also for a timestamp in an hour that the session's time
+            zone skips or repeats: Delta takes the value from a folder name without a time zone.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition values"):
@@ -73,10 +76,10 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
 
 def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_Problem, str, Column]]:
-    """Problem, column and condition on the live AddFiles. moves: the partition columns change.
+    """Return problems with their columns, and conditions on AddFiles that have the problem.
 
-    A column that is no partition column any more has plain values. New partition columns are checked by
-    `refuse_empty_text` and by reading the written files back.
+    If the partitioning changes (`moves`), some conditions do not apply: values of former partition columns are stored
+    in data files. Values of new partition columns are checked by `refuse_empty_strings` and by reading the new files.
     """
     from pyspark.sql import functions as F
 
@@ -88,12 +91,12 @@ def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_P
             continue
         value = F.col("partitionValues").getItem(leaf.physical[0])
         if (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)) and not moves:
-            conditions.append((_EMPTY, leaf.path[0], value.isin(*_NO_VALUE)))
+            conditions.append((_EMPTY, leaf.path[0], value.isin(*_WRITTEN_AS_NULL)))
         if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
             conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
             if not moves:
                 time = value.try_cast("timestamp")
-                conditions.append((_TWICE, leaf.path[0], time.cast("string").cast("timestamp") != time))
+                conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
     return conditions
 
 

@@ -1,6 +1,6 @@
-"""Changes `partition_by`: every file is rewritten under the new partition columns, in one checked commit.
+"""Changes the partitioning of a Delta table: rewrites every file in one commit with conflict checks.
 
-Why this uses the transaction and not `overwriteSchema`: docs/adr/0002-delta-repartition.md.
+docs/adr/0002-delta-repartition.md explains why this uses a transaction and not `overwriteSchema`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,20 @@ from zlayout.table.state import TableState
 def repartition(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
 ) -> Commit:
-    """Write all live rows into the new partitioning and replace all files, or change nothing.
+    """Replace all files by files with the new partitioning, in one commit.
 
-    state: what the snapshot holds.
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        snapshot: The snapshot that is read (py4j).
+        state: The table state of the snapshot.
+        work: The work, which has the new partitioning.
+        notify: Called with each stage.
 
     Raises:
-        EngineError: ZL310, ZL311 if the written rows are not exactly the live rows; ZL316.
-        CommitConflict: ZL321 for any other commit since the snapshot, including appends, since their files would have
-            the old partitioning.
+        EngineError: ZL310, ZL311 if the new files do not contain exactly the live rows; ZL316.
+        CommitConflict: ZL321, if there is any commit after the snapshot. An append is a conflict too, because its files
+            have the old partitioning.
         CommitUnknown: ZL331.
     """
     assert work.partition_by is not None
@@ -41,16 +47,16 @@ def repartition(
     notify(Progress(table, f"rewriting the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
         transaction = delta.begin(snapshot)
-        old = delta.whole(snapshot)
+        old = delta.live_files(snapshot)
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
         added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state)
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
-        notify(Progress(table, "committing"))  # a Ctrl-C lets this stage finish
+        notify(Progress(table, "committing"))  # Ctrl-C does not interrupt this stage
         delta.require_files(added)
-        size = sum(file.size() for file in added)  # once it is committed nothing may fail, even if the JVM dies
+        size = sum(file.size() for file in added)  # before the commit: nothing after it may fail, even if the JVM dies
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
         kind="rewrite",
@@ -66,16 +72,16 @@ def repartition(
 def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
 ) -> tuple[list[Any], int]:
-    """Write the rows, those of a partition together, and pass the gate. Returns the AddFiles and the number of rows.
+    """Write all rows by partition and check the gate. Returns the new AddFiles and the number of rows.
 
-    They are always read back, since partition values become text in the log only after the gate.
+    The new files are always read back, because partition values are converted to strings in the log after the gate.
     """
-    from zlayout.rewrite.engine import settings
+    from zlayout.rewrite.engine import rewrite_conf
     from zlayout.rewrite.gate import Gate, column
 
-    with settings(delta.spark):
+    with rewrite_conf(delta.spark):
         source = delta.data_frame(snapshot, adds)
-        # with a note, the metadata does not have the exact number of live rows
+        # notes mean that row counts are estimates
         gate = Gate(source, source.count() if state.notes else int(state.files.live_rows.sum()))
         frame = gate.watch_source(source)
         placed = frame.repartition(*map(column, columns)) if columns else frame
@@ -86,15 +92,18 @@ def _write(
     return added, rows
 
 
-def refuse_empty_text(delta: DeltaJvm, work: Work) -> None:
-    """Refuse (ZL217) to partition by a column with an empty string, which the log stores as null.
+def refuse_empty_strings(delta: DeltaJvm, work: Work) -> None:
+    """Check before any write that no new partition column contains an empty string, which Delta would store as null.
 
-    This is checked before anything is written, settings included. Later rows are checked when files are read back.
+    Rows that are appended after this check are checked when the new files are read back.
+
+    Raises:
+        Refused: ZL217, if a column contains empty strings.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition columns"):
         snapshot = delta.snapshot()
-        rows = delta.data_frame(snapshot, delta.seq(delta.whole(snapshot)))
+        rows = delta.data_frame(snapshot, delta.seq(delta.live_files(snapshot)))
         columns = [field.source for field in work.partition_by or ()]
         names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType)]
         counts = rows.agg(*[F.count_if(F.col(quoted(name)) == "") for name in names]).collect()[0] if names else ()

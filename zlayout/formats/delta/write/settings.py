@@ -1,4 +1,4 @@
-"""Sets table properties."""
+"""Sets properties of a Delta table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ from zlayout.sql_text import quoted, string_literal
 
 
 def set_properties(delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work, version: int) -> Commit:
-    """Set the properties of the work by ALTER TABLE, signed with the run's id. version: of the table just before.
+    """Set the properties of the work by ALTER TABLE, with the run id in the commit.
 
-    Raises EngineError ZL314, CommitConflict ZL321, CommitUnknown ZL331.
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        work: The work, which has the properties.
+        version: The version of the table directly before.
+
+    Raises:
+        EngineError: ZL314.
+        CommitConflict: ZL321.
+        CommitUnknown: ZL331.
     """
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
     log, conf = Log(delta, storage, str(work.table), work.run_id), optimize_conf(work.layout, work.run_id)
     statement = f"ALTER TABLE delta.{quoted(delta.location)} SET TBLPROPERTIES ({pairs})"
-    done, _ = log.run(statement, conf, version, "setting table properties")  # one commit: if it is there, all is done
+    done, _ = log.run(
+        statement, conf, version, "setting table properties"
+    )  # an error after this only commit has no effect
     return Commit("settings", done[-1].version if done else version)

@@ -1,4 +1,4 @@
-"""The pinned files of a work as AddFiles of Delta, and their paths as Spark shows them."""
+"""Finds the AddFiles of pinned files, and converts their paths to the form of `_metadata.file_path`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from zlayout.table.state import FileTable, identities
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
-# Up to so many paths are sent as literals, one by one.
-_FEW = 1000
-# The complement of what java.net.URI leaves unquoted in a path; `_metadata.file_path` is such a URI as text.
+# Up to this number, paths are sent to the JVM as literals of a filter; more paths are sent as a table for a join.
+_MAX_PATH_LITERALS = 1000
+# Characters that java.net.URI escapes in a path. `_metadata.file_path` is the string of such a URI.
 _QUOTED_IN_URI = re.compile(r"[^A-Za-z0-9_\-!.~'()*/@&=+$,;:\u00a1-\U0010ffff]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedFiles:
-    """AddFiles of one snapshot, by their path in the log; py4j references."""
+    """The pinned AddFiles of one snapshot (py4j): as a Scala Seq, and by their path in the log."""
 
     adds: Any
     by_path: dict[str, Any]
@@ -37,26 +37,34 @@ class PinnedFiles:
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
-    """Separate the groups whose files are all live with the deletion vectors that they were planned with.
+    """Separate the groups whose files are all live with the planned deletion vectors from the other groups.
 
     Returns:
-        These groups, and the others with the number of their changed files.
+        As `zlayout.formats.kernel.requirements.split_groups`.
     """
     found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
     return split_groups(groups, found.to_numpy(zero_copy_only=False))
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:
-    """Return the groups' files as the snapshot has them. live: the number of all its files.
+    """Return the AddFiles of the groups' files.
 
-    Raises CommitConflict ZL320 unless it has all of them unchanged.
+    Args:
+        delta: The table.
+        snapshot: The snapshot (py4j).
+        table: The name of the table, for messages.
+        groups: The groups.
+        live: The number of live files of the snapshot.
+
+    Raises:
+        CommitConflict: ZL320, if a file is not in the snapshot or has another deletion vector than planned.
     """
     pins = {
         path: vector
         for group in groups
         for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
     }
-    adds = delta.whole(snapshot) if len(pins) == live else _adds(delta, snapshot, list(pins))
+    adds = delta.live_files(snapshot) if len(pins) == live else _adds(delta, snapshot, list(pins))
     by_path = {file.path(): file for file in adds}
     unchanged = all(_vector(file) == pins.get(path) for path, file in by_path.items())
     if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
@@ -66,26 +74,28 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
 
 
 def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
-    """The live AddFiles at these paths as a java.util.List: by a filter, or by a join if there are many paths."""
+    """Return the live AddFiles at these paths as a java.util.List."""
     from pyspark.sql import functions as f
 
     live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
-    if len(wanted) <= _FEW:
+    if len(wanted) <= _MAX_PATH_LITERALS:
         return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
     chosen = delta.spark.createDataFrame(pa.table({"path": wanted}))
     return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
 
 
 def _vector(file: Any) -> str:
-    """The unique id of an AddFile's deletion vector as in `FileTable.version_key`, empty for none."""
+    """Return the unique id of an AddFile's deletion vector in the form of `FileTable.version_key`, '' for none."""
     unique_id = file.getDeletionVectorUniqueId()
     return str(unique_id.get()) if unique_id.isDefined() else ""
 
 
 def file_uris(base: str, paths: Iterable[str]) -> pa.Array:
-    """Return paths of the log as `_metadata.file_path` has them. base: the table's folder as a URI, from Hadoop.
+    """Convert paths of the log to the form of `_metadata.file_path`.
 
-    The log has URL-encoded paths relative to the table, or absolute URIs in a shallow clone.
+    Args:
+        base: The table's location as a URI in Hadoop's form.
+        paths: URL-encoded paths relative to the table, or absolute URIs, as in a shallow clone.
     """
     return pa.array([_uri(base, path) for path in paths], pa.string())
 

@@ -1,8 +1,10 @@
-"""Records on live files which layout they have, by a commit that changes their tags and nothing else.
+"""Commits layout records: changes the file tags of live files and nothing else.
 
-Two mistakes would go unnoticed in Delta 4.4, as the tests show. With another operation than ComputeStats the version
-checksum counts the files twice, and no checkpoint can be written any more. Files from `filesForScan` have trimmed
-statistics, so tagging those would delete min and max.
+Delta 4.4 does not report two mistakes, against which there are tests:
+
+- With another operation than ComputeStats, the checksum of the version counts the files twice. Delta then cannot write
+  a checkpoint.
+- AddFiles from `filesForScan` lack some statistics. A commit of these AddFiles would remove min and max.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _PREFIX = "zlayout."
 
 
 def layout_tags(layout: Layout) -> dict[str, str]:
-    """Return the tags for a file's layout: its id, and its settings as canonical JSON to explain drift."""
+    """Return the file tags for a layout: its id, and its settings as canonical JSON, by which drift is explained."""
     settings = json.dumps(layout.settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
 
@@ -38,11 +40,25 @@ def stamp(
     files: pa.Table,
     groups: tuple[str, ...],
 ) -> Commit | None:
-    """Tag those of `files` that are live now, in one commit; return None if none is.
+    """Commit layout records for the live files among `files`.
 
-    files: columns path and group (strings), one row per file. Only files of the newest snapshot are changed, with the
-    deletion vectors and statistics that they have there. Raises CommitConflict ZL321 if one of them is changed or
-    removed during the commit, CommitUnknown ZL331.
+    The AddFiles come from the newest snapshot and keep their deletion vectors and statistics.
+
+    Args:
+        delta: The table.
+        storage: The file system, rooted at the table.
+        table: The name of the table, for messages.
+        layout: The layout of the files.
+        run_id: The id of the run.
+        files: The columns path and group (strings), one row per file.
+        groups: The ids of the groups that the commit completes.
+
+    Returns:
+        The commit, None if no file is live.
+
+    Raises:
+        CommitConflict: ZL321, if one of the files is changed or removed concurrently.
+        CommitUnknown: ZL331.
     """
     with spark_errors(table, "recording the layout"):
         snapshot = delta.snapshot()
@@ -58,7 +74,7 @@ def stamp(
 
 
 def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> Any:
-    """The live AddFiles among `files` with their new tags, as a java.util.List."""
+    """Return the live AddFiles among `files` with their new file tags, as a java.util.List."""
     from pyspark.sql import functions as f
 
     live = delta.all_files(snapshot)

@@ -1,4 +1,4 @@
-"""Writes new files through Delta's own writer, with statistics from their footers if these have all of them."""
+"""Writes new files through Delta's own writer, with statistics from their Parquet footers where possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.delta.write.footers import Bounds, in_footers, read_footers, scanned, statistics
+from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, read_footers, statistics
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.formats.kernel.commits import NewFile
@@ -25,7 +25,7 @@ _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 def write_with_stats(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
 ) -> list[NewFile]:
-    """Write rows of the snapshot's table.
+    """Write rows to new files of the table without a commit.
 
     Args:
         delta: The table.
@@ -36,14 +36,14 @@ def write_with_stats(
         like: Any AddFile of the snapshot (py4j).
 
     Returns:
-        The new files that have rows, not committed yet.
+        The new files. Files without rows are omitted.
 
     Raises:
         EngineError: ZL316, if a new file cannot be read.
     """
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
-    if not in_footers(all_leaves, stats_schema):
+    if not footers_suffice(all_leaves, stats_schema):
         plain = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
         footers = read_footers(storage, list(plain), {}, {})
         return [_new_file(plain[path], path, footer.rows) for path, footer in footers.items()]
@@ -62,7 +62,7 @@ def write_with_stats(
             .toArrow()
         )
         return {
-            by_uri[uri.as_py()]: (count.as_py(), scanned(low, high))
+            by_uri[uri.as_py()]: (count.as_py(), bounds_from_scan(low, high))
             for uri, count, low, high in zip(*found.columns, strict=True)
         }
 

@@ -1,4 +1,4 @@
-"""Iceberg types as Arrow types, and the leaf columns of a schema under their dotted names."""
+"""Converts Iceberg types to Arrow types, and lists the leaf columns of a schema with their dotted names."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ _BY_NAME = {
 
 
 def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
-    """Return the Arrow type of a column's bounds, and whether its values have an order that bounds can use.
+    """Return the Arrow type of a column's bounds, and whether the type is orderable.
 
-    uuid and fixed are pa.binary(). Types without usable bounds (list, map, variant, geometry, unknown) are pa.list_,
-    pa.map_ or pa.binary(), and not orderable.
+    uuid and fixed are converted to pa.binary(). Lists, maps, structs and unknown types are not orderable.
     """
     from pyiceberg.types import DecimalType, FixedType, ListType, MapType, PrimitiveType, StructType
 
@@ -55,7 +54,7 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
 
 
 def leaf_fields(schema: Schema) -> Iterator[tuple[str, NestedField]]:
-    """Yield dotted name and field of each column that is not a struct, in schema order. Lists and maps are leaves."""
+    """Yield dotted name and field of each leaf column in schema order. Lists and maps are leaves."""
     yield from _leaves("", schema.fields)
 
 

@@ -1,8 +1,9 @@
-"""Converts Iceberg's single-value bytes to typed Arrow arrays, a whole column of bounds at a time.
+"""Decodes the serialized bounds of a column to typed Arrow arrays.
 
-The serialization is that of the Iceberg spec, appendix D: little-endian fixed width numbers, UTF-8 strings, decimals
-as big-endian two's complement of the unscaled value in as few bytes as it needs. A file written before its column was
-widened (int to long, float to double, date to timestamp) keeps the narrow bytes.
+The serialization is that of appendix D of the Iceberg spec: little-endian numbers of fixed width, UTF-8 strings, and
+decimals as the big-endian two's complement of the unscaled value in the minimum number of bytes. A file that was
+written before the type of its column was widened (int to long, float to double, date to timestamp) has bounds of the
+narrow type.
 """
 
 from __future__ import annotations
@@ -16,21 +17,30 @@ from numpy.typing import NDArray
 
 from zlayout.table.state import ColumnBounds, Int64
 
-_DAY_IN = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_UNITS_PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 Bytes = Sequence[bytes | None]
 
 
 def column_bounds(
-    lower: Bytes, upper: Bytes, null_count: Int64, type_: pa.DataType, cut: frozenset[int]
+    lower: Bytes, upper: Bytes, null_count: Int64, type_: pa.DataType, truncated_lengths: frozenset[int]
 ) -> ColumnBounds:
-    """Decode one column's bounds. cut: lengths (characters, or bytes for binary) at which writers cut bounds."""
+    """Decode the bounds of one column.
+
+    Args:
+        lower: The serialized lower bounds, None if missing.
+        upper: The serialized upper bounds, None if missing.
+        null_count: int64[files], -1 if unknown.
+        type_: The type of the column.
+        truncated_lengths: The lengths of bounds that count as truncated, in characters, or in bytes for binary.
+    """
     low, high = decode(lower, type_), decode(upper, type_)
-    return ColumnBounds(low, high, null_count, _cut_mask(low, cut) | _cut_mask(high, cut))
+    truncated = _truncated_mask(low, truncated_lengths) | _truncated_mask(high, truncated_lengths)
+    return ColumnBounds(low, high, null_count, truncated)
 
 
 def decode(values: Bytes, type_: pa.DataType) -> pa.Array:
-    """Return an array of `type_`, null where a value is None or is not a value of that type."""
+    """Return the values as an array of `type_`. A value that is None or invalid for the type is null."""
     if pa.types.is_string(type_):
         return _strings(values)
     if pa.types.is_binary(type_):
@@ -51,14 +61,14 @@ def _numbers(values: Bytes, type_: pa.DataType) -> pa.Array:
         rows = np.flatnonzero(lengths == length)
         raw = np.frombuffer(b"".join(values[i] or b"" for i in rows.tolist()), f"<{numbers.dtype.kind}{length}")
         promoted = length < width and pa.types.is_timestamp(type_)
-        numbers[rows] = raw.astype(numbers.dtype) * _DAY_IN[type_.unit] if promoted else raw
+        numbers[rows] = raw.astype(numbers.dtype) * _UNITS_PER_DAY[type_.unit] if promoted else raw
     mask = ~valid
     storage = pa.array(numbers, mask=mask)
     return storage if storage.type == type_ else storage.view(type_)
 
 
 def _decimals(values: Bytes, type_: pa.DataType) -> pa.Array:
-    """Sign-extend each value to the 16 little-endian bytes that decimal128 is made of."""
+    """Sign-extend each value to the 16 little-endian bytes of decimal128."""
     lengths = _lengths(values)
     valid = (lengths >= 1) & (lengths <= 16)
     words = np.zeros((len(values), 16), np.uint8)
@@ -74,7 +84,7 @@ def _decimals(values: Bytes, type_: pa.DataType) -> pa.Array:
 def _strings(values: Bytes) -> pa.Array:
     try:
         return pa.array(values, pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:  # a writer cut inside a character: without that bound the file counts as unbounded
+    except pa.ArrowInvalid:  # a writer truncated a bound within a character; such a bound counts as missing
         return pa.array([None if v is None else _text(v) for v in values], pa.string())
 
 
@@ -89,11 +99,11 @@ def _lengths(values: Bytes) -> Int64:
     return np.fromiter((-1 if v is None else len(v) for v in values), np.int64, len(values))
 
 
-def _cut_mask(bounds: pa.Array, cut: frozenset[int]) -> NDArray[np.bool_]:
+def _truncated_mask(bounds: pa.Array, truncated_lengths: frozenset[int]) -> NDArray[np.bool_]:
     if pa.types.is_string(bounds.type):
         lengths = pc.utf8_length(bounds)
     elif pa.types.is_binary(bounds.type):
         lengths = pc.binary_length(bounds)
     else:
         return np.zeros(len(bounds), np.bool_)
-    return np.isin(lengths.fill_null(-1).to_numpy(zero_copy_only=False), list(cut))
+    return np.isin(lengths.fill_null(-1).to_numpy(zero_copy_only=False), list(truncated_lengths))

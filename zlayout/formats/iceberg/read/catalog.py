@@ -1,4 +1,4 @@
-"""Loads an Iceberg table through pyiceberg, and translates its errors."""
+"""Loads Iceberg tables through pyiceberg and translates its errors to errors of zlayout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
-    """Load a table. Raises TableError ZL121 (catalog not reachable), ZL122 (no such table), ZL123 (metadata)."""
+    """Load a table.
+
+    Raises:
+        TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
+            cannot be read.
+    """
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
@@ -38,19 +43,19 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         raise TableError.of(
             "ZL122",
             f"table {name} does not exist in catalog {catalog.name}",
-            hint="check namespace and table name; a catalog compares them exactly, its own name included",
+            hint="check catalog, namespace and table name, including letter case",
         ) from error
     except FileNotFoundError as error:
         raise TableError.of(
             "ZL123",
             f"the catalog knows {name}, but its metadata file is missing: {error}",
-            hint="restore the file, or register the table again at its last metadata file",
+            hint="restore the file, or register the table again with its last metadata file",
         ) from error
     except (ValueError, KeyError, ValidationError) as error:
         raise TableError.of(
             "ZL123",
             f"the metadata of {name} cannot be read: {first_line(error)}",
-            hint="expected Iceberg format version 1, 2 or 3",
+            hint="check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged",
         ) from error
     except Exception as error:
         raise _unreachable(catalog, error) from error
@@ -58,7 +63,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
 @contextmanager
 def readable_metadata(name: TableName) -> Iterator[None]:
-    """Raise errors of reading manifests in the block as TableError ZL125."""
+    """Translate the errors of reading manifests that the block raises to TableError ZL125."""
     try:
         yield
     except ZlayoutError:
@@ -67,14 +72,14 @@ def readable_metadata(name: TableName) -> Iterator[None]:
         raise TableError.of(
             "ZL125",
             f"a manifest of {name} cannot be read: {first_line(error)}",
-            hint="run again, in case the snapshot was expired during the read; check access to the metadata folder",
+            hint="run again, because the snapshot may have expired during the read; check access to the metadata",
         ) from error
 
 
 def _load_no_classes(catalog: Catalog) -> None:
-    """Ignore Python classes that tables and servers name: pyiceberg would import and call those in `py-io-impl`.
+    """Prevent pyiceberg from importing Python classes that a table or a REST server names, for example in `py-io-impl`.
 
-    It merges the properties of a table, and those of a REST server, into those of the catalog.
+    pyiceberg merges the properties of tables and of REST servers into those of the catalog.
     """
     make_file_io = catalog._load_file_io
 
@@ -100,7 +105,7 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:
-    """Report a missing SQLite file, since SQLite would create an empty database."""
+    """Raise ZL121 if the SQLite file of a catalog is missing, because SQLite would create an empty database."""
     uri = str(catalog.options.get("uri", ""))
     if catalog.type != "sql" or not uri.startswith("sqlite"):
         return

@@ -1,8 +1,9 @@
-"""Computes which delete files apply to which data files, and how many rows they delete from each.
+"""Computes which delete files apply to each data file, and the number of rows that they delete from it.
 
-The rules are those of the Iceberg spec, "Scan Planning". A position delete file or deletion vector for one data
-file counts exactly. One for a whole partition, and an equality delete file, count in proportion to the rows of the data
-files that they may apply to: an estimate that in total never exceeds the delete file's own rows.
+The rules are those of the Iceberg spec under "Scan Planning". The rows of a position delete file or deletion vector for
+one data file are counted exactly. The rows of a position delete file for a partition, and of an equality delete file,
+are distributed over the data files to which they may apply, in proportion to their numbers of rows. This is an
+estimate; its total is at most the number of rows of the delete file.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from zlayout.table.state import Int64
 class Deletes:
     """The deletes of each data file.
 
-    rows: int64[N], deleted rows. shared: bool[N], whether other data files have the same delete files. key: string[N],
-    a key of the delete files that apply, empty for none.
+    Attributes:
+        rows: int64[files], the number of deleted rows.
+        shared: bool[files], whether a delete file of the data file also applies to other data files.
+        key: string[files], a key of the set of delete files that apply, empty for none.
     """
 
     rows: Int64
@@ -37,7 +40,9 @@ class Deletes:
 def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
     """Return the deletes of each data file of a snapshot.
 
-    unpartitioned: ids of the specs without fields; an equality delete file of such a spec applies to all data files.
+    Args:
+        data: The live files.
+        unpartitioned: The ids of partition specs without fields. Their equality delete files apply to all data files.
     """
     shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:
@@ -61,14 +66,14 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
         rows = targets.inside(scope)
         counted, first, digests = _by_equality(targets.rows[rows], targets.sequence[rows], deletes)
         deleted[rows] += counted
-        hit = first < len(deletes)  # at least by the last of them
+        hit = first < len(deletes)  # at least one delete file applies
         shared[rows] |= hit & (hit.sum() > 1)
         for row, at in zip(rows[hit].tolist(), first[hit].tolist(), strict=True):
             keys[row].append(digests[at])
     version_key = np.full(len(data.path), "", object)
     for row, names in keys.items():
         version_key[row] = "\n".join(sorted(names))
-    whole = np.ceil(deleted.round(6))  # sums of shares are not exact
+    whole = np.ceil(deleted.round(6))  # rounded, because sums of shares are not exact
     counts: Int64 = np.minimum(whole, data.int64("rows")).astype(np.int64)
     return Deletes(counts, shared, pa.array(version_key, pa.string()))
 
@@ -76,16 +81,17 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
 def _by_equality(
     rows: Int64, sequence: Int64, deletes: Sequence[DeleteFile]
 ) -> tuple[NDArray[np.float64], Int64, list[str]]:
-    """Apply the equality deletes of one scope to its data files, in time linear in both after sorting.
+    """Apply equality delete files to the data files of one partition.
 
     Args:
-        rows: int64[N], rows of the data files.
-        sequence: int64[N], their sequence numbers.
+        rows: int64[files], the numbers of rows of the data files.
+        sequence: int64[files], the sequence numbers of the data files.
         deletes: The delete files.
 
     Returns:
-        float64[N], deleted rows; int64[N], the first of the deletes, by sequence number, that applies to a data file,
-        as all later ones do; and for each first one a digest of itself and all later ones.
+        float64[files], the numbers of deleted rows; int64[files], the index of the first delete file, in the order of
+        sequence numbers, that applies to the data file (all later delete files apply too); and for each index a digest
+        of the delete files from this index on.
     """
     ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
     since = np.array([delete.sequence for delete in ordered], np.int64)
@@ -103,7 +109,7 @@ def _digest(after: str, key: str) -> str:
 
 
 class _Targets:
-    """Finds the data files (row numbers) that a delete file applies to."""
+    """Finds the data files, as row numbers of the file table, to which a delete file may apply."""
 
     def __init__(self, data: DataColumns) -> None:
         self.rows = data.int64("rows")
@@ -115,18 +121,18 @@ class _Targets:
         index = data.partition_index()
         self._order = np.argsort(index, kind="stable")
         self._starts = np.searchsorted(index[self._order], np.arange(len(data.partitions) + 1))
-        self.has_vector = np.zeros(len(data.path), np.bool_)  # it replaces all other deletes by position
+        self.has_vector = np.zeros(len(data.path), np.bool_)  # a deletion vector replaces all position delete files
         for delete in data.deletes:
             if delete.vector:
                 self.has_vector[self.of(delete)] = True
 
     def of(self, delete: DeleteFile) -> Int64:
-        """Return the data files of a position delete file or deletion vector."""
+        """Return the data files to which a position delete file or deletion vector may apply."""
         if delete.referenced is not None:
             row = self._row_of.get(delete.referenced, -1)
             return np.array([row] if row >= 0 and self.sequence[row] <= delete.sequence else [], np.int64)
         rows = self.inside(delete.partition)
-        # a rewritten file keeps the sequence number of its rows, but a delete cannot name a file written after it
+        # a rewrite may keep the sequence number of the rows, but no position delete refers to a file written after it
         rows = rows[(self.sequence[rows] <= delete.sequence) & (self._written[rows] <= delete.sequence)]
         if delete.lowest is None or delete.highest is None:
             return rows
@@ -134,7 +140,7 @@ class _Targets:
         return rows[np.array(within, np.bool_)]
 
     def inside(self, partition: PartitionKey | None) -> Int64:
-        """Return the data files of a partition, all of them for None."""
+        """Return the data files of a partition, all data files for None."""
         if partition is None:
             return np.arange(len(self._path), dtype=np.int64)
         at = self._partitions.get(partition)

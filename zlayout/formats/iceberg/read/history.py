@@ -1,4 +1,4 @@
-"""Reads the commits of a run afresh from the catalog, to find out what became of a commit."""
+"""Reads the commits of a run from the catalog, to settle the outcome of a commit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """One snapshot that a run made, and its change of data files."""
+    """One snapshot that a run made, and the data files that it added and removed."""
 
     snapshot: int
     change: Change
 
     def commit(self, groups: Sequence[Group], earlier: frozenset[str] = frozenset()) -> Commit:
-        """Return the commit. It finished those of `groups` of which it removed the last file.
+        """Return the event for this commit. It completed each group whose last file it removed.
 
-        earlier: files that earlier commits of the run removed.
+        Args:
+            groups: The groups of the run.
+            earlier: Paths of files that earlier commits of the run removed.
         """
         removed = earlier | self.change.removed
         return Commit(
@@ -45,18 +47,25 @@ class RunCommit:
 def run_commits(
     catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
 ) -> tuple[RunCommit, ...]:
-    """Return the run's snapshots in the order of their commits, without the `earlier` ones. Raises TableError."""
+    """Return the snapshots of a run in the order of their commits. Raises TableError ZL121 to ZL125.
+
+    Args:
+        catalog: The catalog.
+        name: The table.
+        run_id: The id of the run.
+        earlier: Ids of snapshots to omit.
+    """
     table = load_table(catalog, name)
-    mine = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
-    mine.sort(key=lambda s: s.sequence_number or 0)
+    made = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
+    made.sort(key=lambda s: s.sequence_number or 0)
     with readable_metadata(name):
         return tuple(
-            RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in mine
+            RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in made
         )
 
 
 def run_snapshots(catalog: CatalogConfig, name: TableName, run_id: str) -> frozenset[int]:
-    """Return the ids of the run's snapshots, from the table's metadata alone. Raises TableError."""
+    """Return the ids of the snapshots of a run, from the table's metadata alone. Raises TableError ZL121 to ZL123."""
     return frozenset(s.snapshot_id for s in _of_run(load_table(catalog, name), run_id))
 
 
@@ -67,7 +76,7 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
 
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
-    """Yield the commits of a run. A group may take several of them."""
+    """Yield the events for the commits of a run. A group may need several commits; the last one completes it."""
     removed: frozenset[str] = frozenset()
     for each in run:
         yield each.commit(groups, removed)
@@ -79,7 +88,7 @@ def _all_in(group: Group, removed: frozenset[str]) -> bool:
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
-    """Return the ids of the snapshots that added live data files."""
+    """Return the ids of all snapshots that added a live data file. Raises TableError ZL121 to ZL125."""
     table: Table = load_table(catalog, name)
     snapshot = table.current_snapshot()
     if snapshot is None:

@@ -1,7 +1,7 @@
-"""Reads the live entries of a snapshot as columns, with only the manifest fields that are used.
+"""Reads the live entries of a snapshot's manifests as columns.
 
-pyiceberg's `fetch_manifest_entry` reads every field but, as of 0.12, none of version 3 (`referenced_data_file`). Its
-Avro reader with a projection of its own reads exactly the needed ones.
+pyiceberg's `fetch_manifest_entry` reads all fields except those of format version 3, for example `referenced_data_file`
+(pyiceberg 0.12). Therefore this module uses pyiceberg's Avro reader with its own projection to the needed fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DELETED, ADDED = 2, 1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a position delete file
 
-# Field ids of the spec, and their positions in the records read here.
+# Field ids of the Iceberg spec, and the positions of these fields in the records of `entries`.
 DATA_FILE = 2
 _ENTRY = (0, 1, 3, 4, DATA_FILE)
 _DATA_FILE = (134, 100, 101, 102, 103, 104, 110, 125, 128, 131, 143, 144)
@@ -40,8 +40,16 @@ PartitionKey = tuple[int, tuple[Any, ...]]
 class DeleteFile(NamedTuple):
     """A position delete file, a deletion vector or an equality delete file.
 
-    key: path, with the offset for a deletion vector, since one Puffin file has many. referenced: the only data file it
-    applies to, None if there are several. lowest, highest: bounds of the data file paths in a position delete file.
+    Attributes:
+        key: The path; for a deletion vector with the offset, because one Puffin file contains many.
+        content: POSITION_DELETES or EQUALITY_DELETES.
+        vector: Whether this is a deletion vector.
+        partition: The partition of the delete file.
+        sequence: The sequence number.
+        rows: The number of rows.
+        referenced: The only data file to which the deletes apply, None if there may be several.
+        lowest: The lower bound of the data file paths in a position delete file, None if missing.
+        highest: The upper bound of the data file paths in a position delete file, None if missing.
     """
 
     key: str
@@ -57,9 +65,10 @@ class DeleteFile(NamedTuple):
 
 @dataclass(slots=True)
 class DataColumns:
-    """The live data files in manifest order, as lists that are filled while manifests are read.
+    """The live data files in the order of the manifests, one list per field, and the delete files.
 
-    sequence: sequence number of the rows, which a rewrite keeps. written: that of the commit that added the file.
+    `sequence` is the sequence number of the rows, which a rewrite may keep. `written` is the sequence number of the
+    commit that added the file. `snapshot` is the id of the snapshot that added the file.
     """
 
     path: list[str] = field(default_factory=list)
@@ -88,7 +97,7 @@ class DataColumns:
 
 
 def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence[int]) -> DataColumns:
-    """Read all live entries, with bounds and null counts of `field_ids`. Raises the errors of pyiceberg."""
+    """Read all live entries, with bounds and null counts of the columns `field_ids`. Raises the errors of pyiceberg."""
     columns = DataColumns()
     for ids in (columns.lower, columns.upper):
         ids.update({i: [] for i in field_ids})
@@ -101,7 +110,7 @@ def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence
 
 
 class Change(NamedTuple):
-    """The change of data files by one snapshot."""
+    """The data files that one snapshot removed and added: paths, sizes in bytes, and the number of added rows."""
 
     removed: frozenset[str]
     added: frozenset[str]
@@ -111,7 +120,7 @@ class Change(NamedTuple):
 
 
 def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int) -> Change:
-    """Read the data files that a snapshot added and removed, from the manifests that it wrote."""
+    """Read the data files that a snapshot added and removed, from the manifests that the snapshot wrote."""
     removed: dict[str, int] = {}
     added: dict[str, int] = {}
     rows = 0
@@ -131,7 +140,7 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
 
 
 def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
-    """Yield the entries of one manifest, deleted ones too, as records with the fields of `_ENTRY` and `_DATA_FILE`."""
+    """Yield all entries of one manifest as records with the fields of `_ENTRY` and `_DATA_FILE`."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.typedef import Record
 
@@ -143,7 +152,7 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
 
 @lru_cache(maxsize=64)
 def _projection(entry: StructType) -> StructReader:
-    """A reader that skips all other fields, since pyiceberg's own projection cannot drop a map or a list."""
+    """Return a reader that skips all other fields. pyiceberg's own projection cannot skip a map or a list."""
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
 
@@ -157,7 +166,14 @@ def _projection(entry: StructType) -> StructReader:
 def _struct_reader(
     struct: StructType, wanted: Sequence[int], absent: Mapping[int, Reader], nested: Mapping[int, Reader]
 ) -> StructReader:
-    """wanted: field ids in the order of the record. absent: readers for fields that an older file lacks, else null."""
+    """Return a reader of some fields of a struct.
+
+    Args:
+        struct: The struct.
+        wanted: The field ids, in the order of the records.
+        absent: Readers by position for fields that the struct does not have; other missing fields are null.
+        nested: Readers of nested structs by field id.
+    """
     from pyiceberg.avro.reader import DefaultReader, OptionReader, StructReader
     from pyiceberg.avro.resolver import construct_reader
     from pyiceberg.typedef import Record
@@ -214,13 +230,13 @@ def _path_bound(bounds: dict[int, bytes] | None) -> str | None:
 
 
 def _sequence(entry: Record, manifest: ManifestFile) -> int:
-    """The sequence number of the rows. Added entries inherit it from the manifest; in version 1 it is 0."""
+    """Return the sequence number of the rows. New entries inherit it from the manifest; in format version 1 it is 0."""
     own = entry[_SEQUENCE]
     return int(own if own is not None else manifest.sequence_number or 0)
 
 
 def _written(entry: Record, manifest: ManifestFile) -> int:
-    """The file sequence number, inherited likewise. Old writers left it out of the entries that they kept."""
+    """Return the sequence number of the file. A new entry inherits it from the manifest. Old writers may omit it."""
     if (own := entry[_WRITTEN]) is not None:
         return int(own)
     return int(manifest.sequence_number or 0) if entry[_STATUS] == ADDED else _sequence(entry, manifest)

@@ -1,8 +1,8 @@
-"""For which columns a writer collects bounds, and where it cuts them, as Iceberg's `MetricsConfig` decides.
+"""Determines for which columns Iceberg's writers store bounds, and how they truncate them (`MetricsConfig`).
 
-`write.metadata.metrics.default` rules all columns; without it a schema of more than
-`write.metadata.metrics.max-inferred-column-defaults` (100) leaf columns has metrics for the first 100 only. The
-columns of the table's sort order always have bounds; `write.metadata.metrics.column.<c>` rules one column.
+`write.metadata.metrics.default` applies to all columns. If it is not set, only the first 100 leaf columns of a schema
+have metrics (`write.metadata.metrics.max-inferred-column-defaults`). The columns of the table's sort order always have
+bounds, and `write.metadata.metrics.column.<name>` applies to one column.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType, StructType
 
 PREFIX = "write.metadata.metrics."
-DEFAULT_CUT = 16
-DEFAULT_LIMIT = 100
+DEFAULT_LENGTH = 16  # characters
+DEFAULT_MAX_COLUMNS = 100
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """bounds: whether min and max are kept. cut: the length at which string bounds are cut, None for never."""
+    """Whether writers store the bounds of a column, and the length to which they truncate them, None for no limit."""
 
     bounds: bool
-    cut: int | None = None
+    length: int | None = None
 
 
-DEFAULT = MetricsMode(True, DEFAULT_CUT)
+DEFAULT = MetricsMode(True, DEFAULT_LENGTH)
 NO_BOUNDS = MetricsMode(False)
 
 
 def parse_mode(text: str, default: MetricsMode) -> MetricsMode:
-    """Parse none, counts, full or truncate(n). Any other text is the default, as in Iceberg, which only warns."""
+    """Parse none, counts, full or truncate(n). An invalid mode is replaced by the default, as in Iceberg."""
     word = text.strip().lower()
     match = _TRUNCATE.fullmatch(word)
     if match and int(match[1]) > 0:
@@ -47,7 +47,7 @@ def parse_mode(text: str, default: MetricsMode) -> MetricsMode:
 
 
 class MetricsConfig:
-    """The mode of each column, by dotted name and field id."""
+    """Determines the metrics mode of each column from the table properties."""
 
     def __init__(self, properties: Mapping[str, str], schema: Schema, order: SortOrder) -> None:
         self._by_name = {
@@ -71,29 +71,32 @@ class MetricsConfig:
             default = DEFAULT
         return parse_mode(self._by_name[name], default) if name in self._by_name else default
 
-    def enable(self, name: str, *, text: bool = False) -> tuple[tuple[str, str], ...]:
-        """Return the table properties by which writers keep bounds for the column, long ones for text or bytes."""
-        return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if text else DEFAULT_CUT})"),)
+    def enable(self, name: str, *, long: bool = False) -> tuple[tuple[str, str], ...]:
+        """Return the table properties with which writers store bounds for a column, up to LONG_BOUND if `long`."""
+        return ((f"{PREFIX}column.{name}", f"truncate({LONG_BOUND if long else DEFAULT_LENGTH})"),)
 
     def lengthen(self, name: str, field_id: int) -> tuple[tuple[str, str], ...]:
-        """Return the table properties by which the bounds of a text column are long; empty if they are."""
-        cut = self.mode(name, field_id).cut
-        return () if cut is None or cut >= LONG_BOUND else self.enable(name, text=True)
+        """Return the table properties with which the bounds of a column are long, empty if they are long already."""
+        length = self.mode(name, field_id).length
+        return () if length is None or length >= LONG_BOUND else self.enable(name, long=True)
 
 
-def cut_lengths(mode: MetricsMode) -> frozenset[int]:
-    """Return the lengths that a cut bound may have. Files from before the table kept longer bounds were cut at 16."""
-    if mode.cut is None or mode.cut > DEFAULT_CUT:
-        return frozenset({DEFAULT_CUT} | ({mode.cut} if mode.cut else set()))
-    return frozenset({mode.cut})
+def truncated_lengths(mode: MetricsMode) -> frozenset[int]:
+    """Return the lengths that truncated bounds may have.
+
+    If the length is greater than the default, files that were written before it was set may have the default.
+    """
+    if mode.length is None or mode.length > DEFAULT_LENGTH:
+        return frozenset({DEFAULT_LENGTH} | ({mode.length} if mode.length else set()))
+    return frozenset({mode.length})
 
 
 def _limit(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else DEFAULT_LIMIT
+    return int(text) if text.strip().isdecimal() else DEFAULT_MAX_COLUMNS
 
 
 def _first_columns(schema: Schema, limit: int) -> list[int]:
-    """Ids of the first `limit` columns, those of a struct before those nested below it."""
+    """Return the ids of the first `limit` leaf columns. Those of a struct come before those of nested structs."""
     ids: list[int] = []
     for field_id in _level_order(schema.as_struct()):
         if len(ids) >= limit:
@@ -121,5 +124,5 @@ def _level_order(struct: StructType) -> Iterator[int]:
 def _members(*members: tuple[int, IcebergType]) -> Iterator[int]:
     from pyiceberg.types import NestedField, StructType
 
-    # A list's element or a map's key and value count like the fields of a struct.
+    # The element of a list, and key and value of a map, count like the fields of a struct.
     yield from _level_order(StructType(*(NestedField(i, f"f{i}", kind, required=False) for i, kind in members)))

@@ -1,4 +1,4 @@
-"""Observes an Iceberg table from its metadata and manifests alone, without a JVM and without any data file."""
+"""Observes an Iceberg table without a JVM: reads its metadata and manifests through pyiceberg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
-from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, cut_lengths
+from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.support import features, refusals
 from zlayout.spec.model import CatalogConfig, TableName
@@ -32,15 +32,22 @@ NO_SNAPSHOT = -1
 
 
 def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-    """Return the table now, or at snapshot `version` with its schema, with bounds for those of `columns` that exist.
+    """Return the table state of an Iceberg table.
 
-    Raises TableError ZL121 to ZL125.
+    Args:
+        catalog: The catalog.
+        name: The name of the table.
+        columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
+        version: The id of a snapshot, whose schema is used too; None for the current snapshot and schema.
+
+    Raises:
+        TableError: ZL121 to ZL125.
     """
     return observe_table(load_table(catalog, name), name, columns, version)
 
 
 def observe_table(table: Table, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-    """As `observe`, for a table that is already loaded."""
+    """Return the table state of a table that is loaded already. See `observe`."""
     metadata = table.metadata
     snapshot = _snapshot(metadata, name, version)
     schema = _schema(metadata, snapshot)
@@ -102,7 +109,7 @@ def _files(
 
 
 def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
-    """Return the columns of the sort order that it does not transform, None if there are none."""
+    """Return the columns without transform in the sort order as external ordering, None if there are none."""
     names = [
         name
         for field in order.fields
@@ -113,7 +120,7 @@ def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:
 
 
 def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Diagnostic, ...]]:
-    """Return the recorded state, or an empty one and a note if it cannot be read."""
+    """Return the layout records in the table property, or none and a note ZL421 if they cannot be read."""
     try:
         return recorded.parse(properties.get(recorded.PROPERTY)), ()
     except recorded.CorruptState as error:
@@ -121,7 +128,7 @@ def read_state(properties: Mapping[str, str]) -> tuple[recorded.State, tuple[Dia
             "ZL421",
             f"table property {recorded.PROPERTY} cannot be read: {error}",
             "note",
-            "files that only it lists count as not laid out; the next apply replaces it",
+            "run zlayout apply, which replaces it; until then, files may count as not laid out",
         )
         return {}, (note,)
 
@@ -139,13 +146,13 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int | None) -> 
         raise TableError.of(
             "ZL124",
             f"table {name} has no snapshot {version}",
-            hint="it has expired or belongs to another table: plan again",
+            hint="plan again; the snapshot has expired or belongs to another table",
         )
     return snapshot
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """The current schema for the current snapshot, and for any other the one that it was written with."""
+    """Return the current schema for the current snapshot, and the schema of the snapshot for an older one."""
     current = metadata.schema()
     if snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id or snapshot.schema_id is None:
         return current
@@ -158,21 +165,24 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
         kind, orderable = arrow_type(field.field_type)
         mode = config.mode(name, field.field_id)
         stats = orderable and mode.bounds
-        text = is_text(kind)
-        enable = () if stats or not orderable else config.enable(name, text=text)
-        longer = config.lengthen(name, field.field_id) if stats and text else ()
-        columns.append(Column(name, kind, orderable, stats, enable, longer, mode.cut if text else None))
+        truncatable = is_text(kind)
+        enable = () if stats or not orderable else config.enable(name, long=truncatable)
+        longer = config.lengthen(name, field.field_id) if stats and truncatable else ()
+        columns.append(Column(name, kind, orderable, stats, enable, longer, mode.length if truncatable else None))
     return tuple(columns)
 
 
 def _bounds(data: DataColumns, column: Column, field_id: int, config: MetricsConfig) -> ColumnBounds:
-    cut = cut_lengths(config.mode(column.name, field_id))
+    lengths = truncated_lengths(config.mode(column.name, field_id))
     nulls = np.array(data.nulls[field_id], np.int64)
-    return column_bounds(data.lower[field_id], data.upper[field_id], nulls, column.type, cut)
+    return column_bounds(data.lower[field_id], data.upper[field_id], nulls, column.type, lengths)
 
 
 def _laid_out(data: DataColumns, state: recorded.State) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
-    """(int32[N] layout index or -1, the layouts, int32[N] group or -1); a group is one snapshot in one partition."""
+    """Return the layout index of each file, the layout records, and the laid-out group of each file.
+
+    A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
+    """
     names = sorted(state)
     layouts = tuple(LayoutRecord(name, state[name].settings) for name in names)
     of_snapshot = {snapshot: i for i, name in enumerate(names) for snapshot in state[name].snapshots}
@@ -181,12 +191,12 @@ def _laid_out(data: DataColumns, state: recorded.State) -> tuple[Int32, tuple[La
     layout: Int32 = layout_of[inverse] if len(layout_of) else np.zeros(0, np.int32)
     group = np.full(len(data.path), -1, np.int32)
     known = layout >= 0
-    cells = inverse[known].astype(np.int64) * max(1, len(data.partitions)) + data.partition_index()[known]
-    group[known] = np.unique(cells, return_inverse=True)[1]
+    pairs = inverse[known].astype(np.int64) * max(1, len(data.partitions)) + data.partition_index()[known]
+    group[known] = np.unique(pairs, return_inverse=True)[1]
     return layout, layouts, group
 
 
 def _digest(schema: Schema) -> str:
-    """SHA-256 (hex) over the fields with their ids and over the identifier fields, not over the schema's number."""
+    """Return the SHA-256 (hexadecimal) of the schema's fields and identifier fields, without the schema id."""
     document = schema.model_dump_json(exclude={"schema_id"})
     return hashlib.sha256(document.encode()).hexdigest()

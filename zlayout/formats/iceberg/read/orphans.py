@@ -1,4 +1,4 @@
-"""Finds files below an Iceberg table's location that no snapshot in its metadata names."""
+"""Finds orphans of an Iceberg table: files below its location to which its metadata does not refer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import read_live
-from zlayout.formats.orphans import Orphans, unnamed
+from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quoted_name, string_literal
 
@@ -23,18 +23,18 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     location = table.metadata.location
     scheme, netloc, folder = PyArrowFileIO.parse_location(location)
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
-    # A table may be at file:/a and its files at file:///a, or vice versa: only the path is compared.
+    # The table's location may begin with file:/ and the files' paths with file:///, so only the path is compared.
     root = folder.strip("/") + "/"
     with readable_metadata(name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
         named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
         literal = string_literal(quoted_name(name.identifier))
         remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
-        return unnamed(storage, folder, named, remedy)
+        return find_orphans(storage, folder, named, remedy)
 
 
 def _named(table: Table) -> Iterator[str]:
-    """Every file that a retained snapshot or the metadata itself refers to."""
+    """Yield the paths of all files to which the metadata or a snapshot that has not expired refers."""
     metadata = table.metadata
     yield table.metadata_location
     yield f"{metadata.location}/metadata/version-hint.text"

@@ -1,4 +1,4 @@
-"""Converts partition specs and partition values of an Iceberg table to those of `zlayout.table.state`."""
+"""Converts partition specs and partition values of an Iceberg table to the types of `zlayout.table.state`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Convert = Callable[[Any], Any]
 
 
 class PartitionReader:
-    """Converts a spec id and the raw values of a manifest entry to a `Partition` without void fields."""
+    """Converts a spec id and the partition values of a manifest entry to a `Partition` without void fields."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema) -> None:
         self._metadata = metadata
@@ -43,7 +43,7 @@ class PartitionReader:
         return self._specs[spec_id]
 
     def _source_name(self, field: SpecField) -> str:
-        """The source column's current name, or its last one if the column was dropped."""
+        """Return the current name of the source column, or its last name if it was dropped."""
         for schema in (self._schema, *reversed(self._metadata.schemas)):
             name = schema.find_column_name(field.source_id)
             if name is not None:
@@ -61,7 +61,7 @@ class PartitionReader:
 
 
 def spec_fields(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:
-    """Return the fields of a spec without void ones."""
+    """Return the partition fields of a spec, without fields of transform void."""
     return tuple(
         PartitionField(schema.find_column_name(f.source_id) or f.name, str(f.transform))
         for f in spec.fields

@@ -1,7 +1,8 @@
-"""The table property `zlayout.state`, which lists the snapshots whose files are laid out. Pure functions.
+"""Reads and renders the table property `zlayout.state`, which has the layout records of an Iceberg table.
 
-A file is laid out if the snapshot that added it is listed. Manifest entries keep that snapshot's id when manifests are
-rewritten and when the snapshot itself expires, so nothing else has to be recorded.
+The property lists, for each layout, the snapshots that added laid-out files. The layout of a file follows from the
+snapshot that added it. A manifest entry keeps the id of this snapshot when manifests are rewritten and when the
+snapshot expires.
 
     {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...]}}}
 """
@@ -20,12 +21,12 @@ from zlayout.table.state import are_settings
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
 LAYOUT_ID = "zlayout.layout_id"
-_VERSION = 1
+_FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """The snapshots whose files have one layout."""
+    """The settings of one layout, and the ids of the snapshots that added files with this layout."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
@@ -35,49 +36,57 @@ State = Mapping[str, LaidOut]
 
 
 class CorruptState(ValueError):
-    """The property's text is not a state."""
+    """The value of the property is invalid."""
 
 
 def parse(text: str | None) -> State:
-    """Return the state in a property's text, {} if there is none. Raises CorruptState."""
+    """Parse the value of the property, {} if there is none. Raises CorruptState."""
     if not text:
         return {}
     try:
         document = parse_json(text)
-        if document["v"] != _VERSION:
-            raise CorruptState(f"expected version {_VERSION}, found {document['v']!r}")
+        if document["v"] != _FORMAT_VERSION:
+            raise CorruptState(f"expected version {_FORMAT_VERSION}, found {document['v']!r}")
         return {str(name): _laid_out(entry) for name, entry in document["layouts"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptState(f"expected {{v, layouts}}: {type(error).__name__} {error}") from error
 
 
 def render(state: State) -> str:
-    """Return compact JSON, the same text for equal states."""
+    """Return the state as canonical JSON."""
     layouts = {
         name: {"settings": dict(entry.settings), "snapshots": sorted(entry.snapshots)} for name, entry in state.items()
     }
-    return json.dumps({"v": _VERSION, "layouts": layouts}, sort_keys=True, separators=(",", ":"))
+    return json.dumps({"v": _FORMAT_VERSION, "layouts": layouts}, sort_keys=True, separators=(",", ":"))
 
 
 def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mapping[str, Any] | None = None) -> State:
-    """Return `state` with these snapshots added to the layout. settings: replace the recorded ones unless None."""
+    """Return the state with additional snapshots of a layout. settings: None keeps the recorded ones."""
     old = state.get(layout_id, LaidOut())
     entry = LaidOut(old.settings if settings is None else settings, old.snapshots | frozenset(snapshots))
     return {**state, layout_id: entry}
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
-    """Return `state` without dead snapshots, and without layouts that have no other.
+    """Return the state without dead snapshots, and without layouts that have no other snapshot.
 
-    dead: snapshots that added no live file. A snapshot adds files of one layout at most, so the property cannot have
-    more ids than the table has live files.
+    Args:
+        state: The state.
+        dead: The ids of snapshots that added no live file. Without them, the property has at most one id per live file.
     """
     kept = {name: LaidOut(entry.settings, entry.snapshots - dead) for name, entry in state.items()}
     return {name: entry for name, entry in kept.items() if entry.snapshots}
 
 
 def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str]]]) -> State:
-    """Return `state` with all snapshots whose summary has a layout; a run may die before it sets the property."""
+    """Return the state with the snapshots whose summary has a layout id.
+
+    The property may lack such a snapshot, because a run may be killed before it sets the property.
+
+    Args:
+        state: The state.
+        summaries: Id and summary of each snapshot.
+    """
     for snapshot_id, summary in summaries:
         if LAYOUT_ID in summary:
             state = add(state, summary[LAYOUT_ID], [snapshot_id])
@@ -85,12 +94,12 @@ def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str
 
 
 def listed(state: State) -> frozenset[int]:
-    """Return all snapshots of the state, of any layout."""
+    """Return the ids of the snapshots of all layouts."""
     return frozenset(snapshot for entry in state.values() for snapshot in entry.snapshots)
 
 
 def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozenset[int]) -> State:
-    """Return the state to write after a run laid out `snapshots`, without dead ones."""
+    """Return the state after a run: without dead snapshots, and with the new snapshots of the layout."""
     return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.settings())
 
 

@@ -1,4 +1,4 @@
-"""The features of an Iceberg table, and which tables and changes zlayout refuses."""
+"""Determines the features of an Iceberg table, and which tables and changes zlayout refuses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
-# `MetadataColumns` of Iceberg 1.12. A rewrite reads the first two of every row.
+# `MetadataColumns` of Iceberg 1.12. A rewrite reads `_file` and `_pos`.
 _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
-    """Return `format-version=n`, `row-lineage` (every version 3 table), and the kinds of delete and data files."""
+    """Return the format version, `row-lineage` for format version 3, and the types of delete files and data files."""
     found = {f"format-version={metadata.format_version}"}
     if metadata.format_version >= 3:
         found.add("row-lineage")
@@ -34,9 +34,9 @@ def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
 
 
 def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> tuple[Diagnostic, ...]:
-    """Return ZL226 for each new partition field that Iceberg does not add.
+    """Return ZL226 for each new partition field that Iceberg rejects.
 
-    These are the second new time field of a column, and a field whose name in the spec would be that of a column.
+    Iceberg rejects a second new time field of the same column, and a field whose name would be that of a column.
     """
     found: list[Diagnostic] = []
     times: dict[str, PartitionField] = {}
@@ -44,11 +44,11 @@ def partition_refusals(fields: Sequence[PartitionField], state: TableState) -> t
         if field in state.partition_fields:
             continue
         if field.transform in ORDINALS and (other := times.setdefault(field.source, field)) != field:
-            message = f"partition_by has {other} and {field}, but Iceberg adds only one time field per column at a time"
+            message = f"partition_by has {other} and {field}, but Iceberg can add only one time field per column"
             found.append(Diagnostic("ZL226", message, "refused", "keep the finer one, which implies the other"))
         if field.transform != "identity" and state.column(name := spec_name(field)) is not None:
-            message = f"partition_by has {field}, which Iceberg would name {name}, the name of a column"
-            found.append(Diagnostic("ZL226", message, "refused", "rename that column, or choose another field"))
+            message = f"partition_by has {field}, which Iceberg would name {name}, but a column has this name"
+            found.append(Diagnostic("ZL226", message, "refused", "rename the column, or use another partition key"))
     return tuple(found)
 
 
@@ -61,27 +61,29 @@ def spec_name(field: PartitionField) -> str:
     return f"{field.source}_{suffix}" if width is None else f"{field.source}_{suffix}_{width}"
 
 
-def mixes_row_ids(state: TableState) -> bool:
-    """Return whether Iceberg's columnar reader of ORC files (1.12) would give all rows of a file its first row id.
+def needs_row_reader(state: TableState) -> bool:
+    """Return whether the table must be read without Iceberg's vectorized reader.
 
-    The table's write format counts too, since new files may be read back.
+    The vectorized reader of ORC files (Iceberg 1.12) gives all rows of a file the same row id. The write format counts
+    too, because new files may be read back.
     """
     orc = "orc-files" in state.features or state.properties.get("write.format.default", "").lower() == "orc"
     return orc and "row-lineage" in state.features
 
 
 def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ...]:
-    """Return ZL221 for encryption, ZL222 for Avro as write format, ZL227 for columns that Spark cannot read.
+    """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
-    Branches, tags, equality deletes and write.wap.enabled are supported: a rewrite reads whole files with their deletes
-    and commits to `main`. ORC has bounds, and ORC or Avro files are rewritten in the table's write format.
+    Branches, tags, equality deletes and write.wap.enabled are supported, because a rewrite reads whole files with their
+    deletes and commits to `main`. Tables with ORC as write format are supported, because ORC files have bounds. Every
+    file is rewritten in the write format of the table.
     """
     found = []
     if data.encrypted or "encryption.key-id" in metadata.properties:
         found.append(
             Diagnostic(
                 "ZL221",
-                "the table is encrypted; a rewrite would need its keys",
+                "the table is encrypted, and zlayout does not have its keys",
                 "refused",
                 "rewrite the table with the engine that has the keys",
             )
@@ -104,11 +106,11 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
                 "rewrite the table with the engine that writes it",
             )
         )
-    if taken := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
+    if reserved := [f.name for f in metadata.schema().fields if f.name.lower() in _METADATA_COLUMNS]:
         found.append(
             Diagnostic(
                 "ZL227",
-                f"Iceberg's Spark module does not read columns with names of metadata columns: {', '.join(taken)}",
+                f"Iceberg's Spark module does not read columns with names of metadata columns: {', '.join(reserved)}",
                 "refused",
                 "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files",
             )
@@ -117,7 +119,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
 
 
 def _types(schema: Schema) -> list[tuple[str, str]]:
-    """(dotted name, type) of each primitive column, also inside of lists and maps."""
+    """Return dotted name and type of each field, including those in lists and maps."""
     from pyiceberg.schema import index_by_id
 
     fields = index_by_id(schema).items()

@@ -1,8 +1,8 @@
-"""Engine `zlayout` on Iceberg: one Spark job for all groups, the gate, and one Iceberg transaction.
+"""Engine `zlayout` on Iceberg: rewrites all groups in one Spark job and commits them in one Iceberg transaction.
 
-The transaction replaces the pinned files, validated from the pinned snapshot, and sets `zlayout.state`. Concurrent
-appends stay; a concurrent delete or rewrite of the same files is a conflict. If the transaction for all groups
-conflicts, the groups are committed apart, so that only the groups in conflict are dropped.
+The transaction replaces the pinned files and sets the table property `zlayout.state`. Iceberg validates it against all
+commits since the pinned snapshot: a concurrent append is kept, a concurrent delete or rewrite of the same files is a
+conflict. After a conflict, the groups are committed separately, so that only the groups in conflict are dropped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.formats.base import Commit, Group, Notice, Notify, Outcome, Progress, Work
+from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.partitions import argument, transform_name
-from zlayout.formats.iceberg.write.expressions import leaves_deletes_behind
+from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
 from zlayout.formats.iceberg.write.scan import still_live
@@ -29,23 +29,23 @@ from zlayout.formats.iceberg.write.staging import Staged, staged
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.rewrite.engine import place, settings
+from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quoted
 
 
-def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Outcome]:
-    """Rewrite the work's groups and commit them. A group whose files have changed since the plan is dropped.
+def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Event]:
+    """Rewrite the groups of the work and commit them. Groups whose files have changed since the plan are dropped.
 
     Raises:
-        EngineError: Nothing of these groups was committed.
+        EngineError: If the rewrite failed. Nothing was committed.
         CommitUnknown: ZL331.
     """
     table = jvm.load(work.table)
-    groups, lost = still_live(jvm, table, work)
-    yield from lost
+    groups, dropped = still_live(jvm, table, work)
+    yield from dropped
     if not groups:
         return
     kept = {group.id for group in groups}
@@ -59,13 +59,13 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
 
 
 def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
-    """Place and write the rows of all groups in one Spark job, and pass the gate. Commits nothing.
+    """Place and write the rows of all groups in one Spark job and check the gate, without a commit.
 
     Returns:
-        The groups with their new files, and what the user should know.
+        The groups with their new files, and notes for the user.
     """
     groups = work.groups
-    with java_errors(f"rewriting {work.table}"), settings(pinned.jvm.session):
+    with java_errors(f"rewriting {work.table}"), rewrite_conf(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
         targets = _targets(pinned, groups)
@@ -83,7 +83,7 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
 
 
 class Committer:
-    """Commits some of the groups that were written from one staged snapshot."""
+    """Commits the groups that were written from one staged snapshot, all at once or some of them."""
 
     def __init__(self, pinned: Staged, catalog: CatalogConfig, work: Work) -> None:
         self._pinned = pinned
@@ -110,16 +110,16 @@ class Committer:
         return settled(doing, send, lambda: self.finished(some), FAILURES)
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
-        """Return the transaction, ready to be sent, and the id that its snapshot will have. Raises as `commit`."""
+        """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
         pinned, work = self._pinned, self._work
         table = pinned.jvm.load(work.table)
         if pinned.snapshot.firstRowId() is None and table.currentSnapshot().firstRowId() is not None:
-            # only the rows of a newer snapshot have them
-            raise CommitConflict.of("ZL320", f"{work.table} got row ids since the plan", hint="plan again")
+            # the pinned snapshot does not have the row ids, so its rows would get other ids
+            raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
         transaction = table.newTransaction()
         change = transaction.newRewrite().validateFromSnapshot(work.version)
         groups = [each.group for each in some]
-        if not leaves_deletes_behind(partitions_of(groups), int(pinned.table.spec().specId())):
+        if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         remove_files(pinned, groups, change)
         added = new_files(some)
@@ -136,7 +136,7 @@ class Committer:
         return transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
-        """Return the run's commit that finished these groups, from a fresh reader; None if there is none."""
+        """Read the table again. Return the run's commit that completed these groups, None if there is none."""
         wanted = {each.group.id for each in some}
         found = run_commits(self._catalog, self._work.table, self._work.run_id)
         commits = (each.commit(self._work.groups) for each in found)
@@ -144,17 +144,17 @@ class Committer:
 
 
 def remove_files(pinned: Staged, groups: Sequence[Group], change: Any) -> None:
-    """Remove the groups' files in a rewrite, with the delete files that are about a single one of them."""
+    """Add to a rewrite the removal of the groups' files, and of delete files that apply to one of these files only."""
     is_file_scoped = pinned.jvm.iceberg.util.ContentFileUtil.isFileScoped
-    gone = set()
+    removed = set()
     for group in groups:
         for path in group.files.path.to_pylist():
             task = pinned.tasks[path]
             change.deleteFile(task.file())
             for delete in task.deletes() if pinned.has_deletes else ():
                 key = (delete.location(), delete.contentOffset())
-                if key not in gone and is_file_scoped(delete):
-                    gone.add(key)
+                if key not in removed and is_file_scoped(delete):
+                    removed.add(key)
                     change.deleteFile(delete)
 
 
@@ -168,7 +168,10 @@ def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
-    """The current spec's values of a row if some files are of an older spec; else each group is in one partition."""
+    """Return the values of a row's output partition, nothing if every group is in one output partition.
+
+    A group may have several output partitions if its files have an older partition spec than the current one.
+    """
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in partitions_of(work.groups)):
         return ()
@@ -183,7 +186,7 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
             values.append(F.call_function(f"{functions}.{name}s", column))
         else:
             if name == "bucket" and _is_uuid(pinned.table, field.source):
-                # a uuid is text in Spark, but Iceberg hashes its 16 bytes
+                # a uuid is a string in Spark, but Iceberg hashes its 16 bytes
                 column = F.unhex(F.replace(column, F.lit("-")))
             values.append(F.call_function(f"{functions}.{name}", F.lit(width), column))
     return tuple(values)

@@ -1,4 +1,4 @@
-"""Filters on partitions as Iceberg expressions, and which partitions such a filter selects."""
+"""Converts partitions to Iceberg expressions, and determines which partitions such an expression selects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
     """Return whether `partition_filter(chosen)` selects the files of `partition`.
 
-    Iceberg projects a predicate on a transform onto the partition fields with that source and transform, and selects
-    everything if a spec has no such field. So a partition of another spec is not selected only if a shared field
-    differs.
+    Iceberg evaluates a condition on a transform by the partition field with the same source and transform. If a spec
+    has no such field, Iceberg assumes that the condition is true. Therefore a partition of another spec is selected
+    unless one of the shared fields has another value.
     """
     own = dict(zip(partition.fields, partition.values, strict=True))
     for other in chosen:
@@ -30,7 +30,7 @@ def selected(partition: Partition, chosen: Iterable[Partition]) -> bool:
 
 
 def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) -> list[int]:
-    """Return the indexes of the `partitions` that a filter on the `chosen` ones selects, chosen or not."""
+    """Return the indexes of all `partitions` that `partition_filter(chosen)` selects."""
     exact = {(p.fields, p.values) for p in chosen}
     specs = {p.fields for p in chosen}
     found = []
@@ -42,19 +42,19 @@ def also_selected(partitions: Sequence[Partition], chosen: Sequence[Partition]) 
     return found
 
 
-def leaves_deletes_behind(partitions: Iterable[Partition], spec_id: int) -> bool:
-    """Return whether other equality deletes apply to rows of these partitions once they are in files of spec `spec_id`.
+def changes_partition_spec(partitions: Iterable[Partition], spec_id: int) -> bool:
+    """Return whether a rewrite into partition spec `spec_id` changes the spec of some partitions.
 
-    An equality delete applies to the files of its own spec and partition, and to all files if that spec has no fields.
-    So the new files must not keep the old sequence number: a concurrent delete of the old spec would seem to apply to
-    them, and one of the new spec would apply that did not before. Without the old number, the first is a conflict to
-    Iceberg, and the new files are newer than the second.
+    An equality delete applies to files of its own spec and partition, or to all files if its spec has no fields. If the
+    spec of a file changes, other equality deletes apply to its rows. Therefore the new files must not keep the old
+    sequence number. With a new sequence number, Iceberg reports a concurrent delete of the old spec as a conflict, and
+    a concurrent delete of the new spec does not apply to the new files.
     """
     return any(partition.spec_id != spec_id for partition in partitions)
 
 
 def partition_filter(jvm: IcebergJvm, chosen: Sequence[Partition]) -> Any:
-    """Return an Iceberg expression that is true for the files of these partitions."""
+    """Return an Iceberg expression that selects the files of these partitions. See `selected` for other files."""
     make = jvm.iceberg.expressions.Expressions
     by_fields: dict[tuple[PartitionField, ...], list[tuple[Any, ...]]] = {}
     for partition in chosen:
@@ -73,9 +73,9 @@ def _for_spec(jvm: IcebergJvm, fields: tuple[PartitionField, ...], rows: list[tu
 
 
 def _without_derived(fields: tuple[PartitionField, ...]) -> list[int]:
-    """Positions of the fields that are not transforms of a column which is itself a partition key.
+    """Return the positions of the fields without those that are transforms of another field's source column.
 
-    They are redundant beside such a key, and Iceberg (1.12) compares a transform's result with the plain value.
+    A condition on such a transform is redundant, and Iceberg (1.12) would compare its result with the plain value.
     """
     plain = {f.source for f in fields if f.transform == "identity"}
     return [i for i, f in enumerate(fields) if f.transform == "identity" or f.source not in plain]
@@ -102,7 +102,7 @@ def _all_equal(jvm: IcebergJvm, keys: list[tuple[PartitionField, Any]]) -> Any:
 
 
 def _any_of(make: Any, parts: list[Any]) -> Any:
-    """The OR of all parts as a balanced tree, so that thousands of partitions do not nest thousands deep."""
+    """Return the OR of all parts as a balanced tree, so that the depth is logarithmic in the number of partitions."""
     if not parts:
         return make.alwaysFalse()
     while len(parts) > 1:
@@ -119,7 +119,7 @@ def term(jvm: IcebergJvm, field: PartitionField) -> Any:
 
 
 def _java_value(jvm: IcebergJvm, value: Any) -> Any:
-    """A literal that Iceberg converts to the column's type; it parses dates, times, decimals and uuids from text."""
+    """Return a literal that Iceberg can convert to the column's type. It parses dates and decimals from strings."""
     if isinstance(value, (date, datetime, Decimal)):
         return value.isoformat() if isinstance(value, date) else str(value)
     return jvm.java.nio.ByteBuffer.wrap(value) if isinstance(value, bytes) else value

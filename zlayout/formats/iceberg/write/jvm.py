@@ -1,4 +1,4 @@
-"""Iceberg's Java API through py4j, and how it reports that a commit failed."""
+"""Provides Iceberg's Java API through py4j, and describes how it reports that a commit failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILURES = Failures(
 
 
 class IcebergJvm:
-    """The JVM of a Spark session. Values of type Any are py4j references to Java objects."""
+    """The JVM of a Spark session. Any is a py4j reference to a Java object."""
 
     def __init__(self, session: SparkSession) -> None:
         context: Any = session.sparkContext
@@ -36,29 +36,29 @@ class IcebergJvm:
         self.jsession = jsession._jsparkSession
 
     def load(self, name: TableName) -> Any:
-        """Load the table at its current metadata. Every call reads the catalog again."""
+        """Load the table with its current metadata. Every call reads the catalog again."""
         identifier = quoted_name((name.catalog, *name.identifier))
         with java_errors(f"loading {name}"):
             return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
 
     def strings(self, values: list[str]) -> Any:
-        """Return a Java String[], for varargs."""
+        """Return a Java String[], which is needed for variable arguments."""
         array = self.gateway.new_array(self.java.lang.String, len(values))
         for i, value in enumerate(values):
             array[i] = value
         return array
 
     def list(self, values: list[Any]) -> Any:
-        """Return a java.util.ArrayList."""
+        """See `zlayout.spark.jvm.java_list`."""
         return java_list(self.root, values)
 
     def static(self, class_name: str, method: str) -> Any:
-        """Call a static method without arguments by reflection, if py4j cannot choose among its overloads."""
+        """Call a static method without arguments by reflection, for methods whose overloads py4j cannot distinguish."""
         found = java_class(self.root, class_name)
         none = self.gateway.new_array(self.java.lang.Class, 0)
         return found.getMethod(method, none).invoke(None, self.gateway.new_array(self.java.lang.Object, 0))
 
 
 def java_errors(doing: str) -> AbstractContextManager[None]:
-    """Raise what Spark and Iceberg raise in the block as errors of zlayout. See `kernel.failures.translated`."""
+    """Translate the errors of Spark and Iceberg that the block raises. See `kernel.failures.translated`."""
     return failures.java_errors(doing, FAILURES)

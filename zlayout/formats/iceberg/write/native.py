@@ -1,7 +1,7 @@
-"""Engine `native` on Iceberg: `rewrite_data_files` through its Java action, which can sign snapshots with the run's id.
+"""Engine `native` on Iceberg: runs the Java action of `rewrite_data_files`, which can store the run id in snapshots.
 
-The action orders whole partitions. It includes files that were appended to the work's partitions after the plan. Work
-that leaves out other files of these partitions is refused.
+The action rewrites whole partitions, including files that were appended after the plan. Work that has only some of the
+planned version's files of a partition is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineErro
 from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
-from zlayout.formats.iceberg.write.expressions import also_selected, leaves_deletes_behind, partition_filter
+from zlayout.formats.iceberg.write.expressions import also_selected, changes_partition_spec, partition_filter
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
 from zlayout.formats.kernel.outcome import ran
@@ -25,38 +25,40 @@ from zlayout.table.state import TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
-SHUFFLE_PARTITION = 512 * 2**20  # bytes; a larger file is sorted as several shuffle partitions
-WHOLE = 2**63 - 1  # no limit on the bytes that are ordered together
+SHUFFLE_PARTITION_BYTES = 512 * 2**20  # a larger file is sorted in several shuffle partitions
+UNLIMITED_BYTES = 2**63 - 1
 MAX_COMMITS = 10
 
 
 def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
-    """Return ZL401 for each declared setting that `rewrite_data_files` cannot honour."""
-    lost = []
+    """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
+    unsupported = []
     if layout.curve not in CURVES:
-        lost.append((f"zorder.curve {layout.curve}", "it orders by zorder instead"))
+        unsupported.append((f"zorder.curve {layout.curve}", "it uses zorder instead"))
     if layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear":
-        lost.append((f"zorder.range_ids {layout.range_ids}", "it interleaves the bytes of the values themselves"))
+        unsupported.append((f"zorder.range_ids {layout.range_ids}", "it interleaves the bytes of the values"))
     if layout.noise:
-        lost.append(("zorder.noise true", "it keeps equal keys together"))
+        unsupported.append(("zorder.noise true", "it keeps equal keys together"))
     if any(c.weight != 1.0 for c in layout.columns):
-        lost.append(("weights of zorder.columns", "it gives every column the same share"))
+        unsupported.append(("weights of zorder.columns", "it gives every column the same weight"))
     if not layout.sort_within:
-        lost.append(("files.sort_within false", "it always sorts inside a file"))
+        unsupported.append(("files.sort_within false", "it always sorts within files"))
     return tuple(
         Diagnostic("ZL401", f"engine native on Iceberg cannot honour {name}: {what}", "note", "use engine zlayout")
-        for name, what in lost
+        for name, what in unsupported
     )
 
 
 def refuse_native(work: Work, state: TableState) -> None:
-    """Check before anything is written that the action can do the work, and would do nothing else.
+    """Check before any write that the action can do the work and would rewrite no other files.
 
-    state: the table at the work's version.
+    Args:
+        work: The work.
+        state: The table at the work's version.
 
     Raises:
-        Refused: ZL223, for a column that its curve cannot order; ZL224, for files outside the work that its filter
-            would select.
+        Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that
+            the action would rewrite.
     """
     found = [] if work.layout.curve == "linear" else unordered_columns(work.layout, state)
     if not work.covers_table:
@@ -66,11 +68,11 @@ def refuse_native(work: Work, state: TableState) -> None:
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
-    """Run the action on the work's partitions, then record what it laid out.
+    """Run the action on the partitions of the work, then commit the layout records.
 
     Raises:
-        Refused: ZL225, if others did more than append since the plan.
-        CommitUnknown: ZL331, if nothing of the run is in the table but its commit may still be under way.
+        Refused: ZL225, if other writers have done more than append since the plan.
+        CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
     notify(Progress(str(work.table), f"rewriting with Iceberg's {_order(work.layout)}"))
     earlier = run_snapshots(catalog, work.table, work.run_id)
@@ -89,15 +91,15 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     commits = tuple(commits_to(work.groups, done))
     yield from commits
     finished = {group for commit in commits for group in commit.groups}
-    left = tuple(g.id for g in work.groups if g.id not in finished)
-    if left:
-        yield GroupFailed(left, failure or _not_committed(work, failed_files))
+    failed = tuple(g.id for g in work.groups if g.id not in finished)
+    if failed:
+        yield GroupFailed(failed, failure or _not_committed(work, failed_files))
     if done:
         yield from record(jvm, catalog, work, done)
 
 
 def action(jvm: IcebergJvm, work: Work) -> Any:
-    """Return the Java action, ready to be executed. Raises Refused ZL225."""
+    """Return the configured Java action. Raises Refused ZL225."""
     table = jvm.load(work.table)
     require_appends_only(table, work)
     rewrites = jvm.iceberg.spark.actions.SparkActions.get(jvm.jsession).rewriteDataFiles(table)
@@ -129,7 +131,7 @@ def _order(layout: Layout) -> str:
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
-# With rewrite-all this does not select files. It only sets the size at which the writer closes a file.
+# With rewrite-all, this factor does not select files. It only determines the size at which the writer closes a file.
 MAX_SIZE_FACTOR = 64
 
 
@@ -138,18 +140,18 @@ def _options(work: Work, spec_id: int) -> dict[str, str]:
     return {
         "rewrite-all": "true",
         "target-file-size-bytes": str(work.layout.target_size),
-        # The writer measures the size before compression, which would cut each file into several.
+        # The writer compares the size before compression, so a lower limit would split each file.
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
-        "max-file-group-size-bytes": str(WHOLE),
+        "max-file-group-size-bytes": str(UNLIMITED_BYTES),
         "output-spec-id": str(spec_id),
-        "use-starting-sequence-number": str(not leaves_deletes_behind(partitions_of(work.groups), spec_id)).lower(),
-        "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION)),
+        "use-starting-sequence-number": str(not changes_partition_spec(partitions_of(work.groups), spec_id)).lower(),
+        "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION_BYTES)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
     }
 
 
-# The counts of files in a snapshot's summary. A rewrite of manifests alone has none of these, or zeros.
+# Keys in a snapshot's summary that count files. A snapshot that only rewrites manifests has none of them, or zeros.
 FILE_CHANGES = (
     "added-data-files",
     "deleted-data-files",
@@ -161,20 +163,21 @@ FILE_CHANGES = (
 
 
 def require_appends_only(table: Any, work: Work) -> None:
-    """Check that others have only appended since the version that the groups were chosen from.
+    """Check that other writers have only appended files since the work's version.
 
-    Iceberg's action rewrites the files that it finds, so it would not notice. Work without groups depends on no files.
+    Iceberg's action does not check this, because it rewrites the files that it finds. Work without groups is not
+    checked, because it depends on no files.
 
     Raises:
-        Refused: ZL225.
+        Refused: ZL225, if another writer has removed files or rows.
     """
     if not work.groups:
         return
     snapshot = table.currentSnapshot()
     while snapshot is not None and snapshot.snapshotId() != work.version:
         summary = dict(snapshot.summary())
-        mine = summary.get(recorded.RUN) == work.run_id  # an earlier part of the run, with other groups
-        if snapshot.operation() != "append" and not mine and not keeps_files(summary):
+        of_run = summary.get(recorded.RUN) == work.run_id  # an earlier commit of the run, with other groups
+        if snapshot.operation() != "append" and not of_run and not changes_no_files(summary):
             break
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
@@ -188,34 +191,35 @@ def require_appends_only(table: Any, work: Work) -> None:
         )
 
 
-def keeps_files(summary: Mapping[str, str]) -> bool:
+def changes_no_files(summary: Mapping[str, str]) -> bool:
     """Return whether a snapshot with this summary added and removed no file."""
     return all(int(summary.get(key, "0")) == 0 for key in FILE_CHANGES)
 
 
 def record(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, done: Sequence[RunCommit]) -> Iterator[Commit]:
-    """Add the snapshots of the run to the recorded state, in one commit if that changes anything."""
+    """Add the snapshots of the run to the layout records, in one commit if they are not recorded yet."""
     dead = dead_snapshots(jvm, catalog, work.table, jvm.load(work.table))
-    mine = [c.snapshot for c in done]
-    if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, mine, dead)):
-        yield Commit("record", mine[-1])
+    made = [c.snapshot for c in done]
+    if write_state(jvm, work.table, lambda state: recorded.after(state, work.layout, made, dead)):
+        yield Commit("record", made[-1])
 
 
 def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
     if failed_files:
         return EngineError.of(
             "ZL315",
-            f"Iceberg could not write the new files for {failed_files} old ones of {work.table}",
-            hint="the files of these partitions are unchanged; see Spark's log",
+            f"Iceberg could not write new files for {failed_files} files of {work.table}",
+            hint="see Spark's log; the files of these partitions are unchanged",
         )
     return CommitConflict.of(
         "ZL322",
-        f"these partitions of {work.table} were not committed, most likely because a concurrent commit changed them",
-        hint="the other change stands; plan again",
+        f"Iceberg did not commit some partitions of {work.table}, most likely because of a concurrent commit",
+        hint="plan again; the concurrent commit stays",
     )
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
+    """Return ZL223 for each z-order column whose type the curve of `rewrite_data_files` cannot order."""
     found = []
     for zorder in layout.columns:
         column = state.column(zorder.name)
@@ -235,10 +239,10 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
 
 
 def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
-    mine = {path for group in work.groups for path in group.files.path.to_pylist()}
-    taken = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
+    planned = {path for group in work.groups for path in group.files.path.to_pylist()}
+    selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
     paths = state.files.path.to_pylist()
-    outside = [paths[row] for row in np.flatnonzero(taken).tolist() if paths[row] not in mine]
+    outside = [paths[row] for row in np.flatnonzero(selected).tolist() if paths[row] not in planned]
     if not outside:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Writes the table property `zlayout.state` without losing what another run records at the same time."""
+"""Writes the table property `zlayout.state`, which has the layout records, and keeps those of concurrent runs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.kernel.outcome import settled
 from zlayout.spec.model import CatalogConfig, TableName
 
-ATTEMPTS = 8
+MAX_ATTEMPTS = 8
 
 
 def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.State], recorded.State]) -> bool:
-    """Replace the recorded state by `change` of it (compare and set). Return False if that changes nothing.
+    """Replace the layout records of a table (compare and set).
 
-    The commit replaces exactly the metadata that the state was read from. It fails if anything has changed since; then
-    everything is read again. A REST catalog compares only the table's id, so one of two simultaneous records may be
-    lost there; it is found again by its snapshot's summary.
+    The commit fails if the table's metadata has changed since the layout records were read; then they are read again.
+    A REST catalog compares only the table's id. There, one of two simultaneous changes may be lost, but the summaries
+    of its snapshots have the layout records too.
+
+    Args:
+        jvm: The JVM.
+        name: The table.
+        change: Returns the new layout records, given the current ones.
+
+    Returns:
+        Whether a commit was made. None is made if the records do not change.
 
     Raises:
-        CommitConflict: ZL323, if the table changes on every attempt.
+        CommitConflict: ZL323, if the table changes during each attempt.
         CommitUnknown: ZL331.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         operations = jvm.load(name).operations()
         doing = f"recording the layout of {name}"
         with java_errors(doing):
@@ -46,8 +54,8 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
             continue
     raise CommitConflict.of(
         "ZL323",
-        f"the layout of {name} could not be recorded: the table changed during each of {ATTEMPTS} attempts",
-        hint="the rewrite is committed and is found by its snapshot; the next apply records it",
+        f"the layout of {name} could not be recorded: the table changed during each of {MAX_ATTEMPTS} attempts",
+        hint="apply again to record the layout; the rewrite is committed",
     )
 
 
@@ -57,22 +65,26 @@ def _send(operations: Any, base: Any, changed: Any) -> bool:
 
 
 def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
-    """True if the property has the wanted value, else None."""
+    """Return True if the property has the wanted value, None if it has another one."""
     return wanted == jvm.load(name).properties().get(recorded.PROPERTY) or None
 
 
 def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:
-    """Return the recorded snapshots that added no live file. Reads manifests only if any are recorded.
+    """Return the snapshots in the layout records that added no live file.
 
-    table: the Java table as loaded before, so that snapshots recorded from now on do not count as dead.
+    Args:
+        jvm: The JVM.
+        catalog: The catalog.
+        name: The table.
+        table: The Java table, loaded before this call. Snapshots that are recorded later do not count as dead.
     """
-    with java_errors(f"reading what is recorded of {name}"):
+    with java_errors(f"reading the layout records of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))
     return known - live_snapshots(catalog, name) if known else known
 
 
 def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
-    """Return the layouts in table metadata, from the property and from the summaries of snapshots."""
+    """Return the layout records in table metadata, from the property and from the summaries of snapshots."""
     try:
         state = recorded.parse(base.properties().get(recorded.PROPERTY))
     except recorded.CorruptState:
@@ -81,6 +93,6 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:
-    """All summaries in one call of the JVM, since a call takes about 0.1 ms and there may be thousands of snapshots."""
+    """Return id and summary of all snapshots by one call of the JVM, because one call per snapshot would be slow."""
     document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))
     return [(s["snapshot-id"], s.get("summary", {})) for s in document["snapshots"]]

@@ -1,4 +1,4 @@
-"""Scan tasks of chosen files in a snapshot. They are chosen inside the JVM, since one call per file would be slow."""
+"""Finds the scan tasks of certain files in a snapshot. The search runs in the JVM, because calls per file are slow."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.jvm import java_class
 
-SEPARATOR = "\0"  # occurs in no path
+SEPARATOR = "\0"  # no path contains it
 STRING = "java.lang.String"
 ICEBERG = "org.apache.iceberg"
 GUAVA = "relocated.com.google.common"
 
 
 def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: Iterable[str]) -> dict[str, Any]:
-    """Return the Java scan tasks, by path, of those of `paths` that are live in the snapshot, with their deletes."""
+    """Return the Java scan tasks, with their delete files, of those `paths` that are live in the snapshot, by path."""
     iceberg, java = jvm.iceberg, jvm.java
     guava = iceberg.relocated.com.google.common
-    # one call each way for all paths
+    # all paths are sent by one call, and returned by another one
     wanted = java.util.HashSet(guava.base.Splitter.on(SEPARATOR).splitToList(SEPARATOR.join(paths)))
     path = _path_of_task(jvm)
     contains = _method(jvm, "java.util.Set", "contains", java.lang.Boolean.TYPE, "java.lang.Object").bindTo(wanted)
@@ -40,36 +40,36 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: Iterable[str]) -
 
 
 def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], list[GroupFailed]]:
-    """Separate the groups whose files are all in the table as they were in the work's version, deletes included.
+    """Separate the groups whose files, with their delete files, are unchanged since the work's version.
 
-    The commit of any other group would be a conflict, so it need not be written.
+    The commit of another group would be a conflict, so the group is not written.
 
     Args:
         jvm: The JVM.
-        table: The Java table as it is now.
+        table: The current Java table.
         work: The planned groups.
 
     Returns:
-        These groups, and a failure for each of the others.
+        The unchanged groups, and a failure for each other group.
     """
     now = table.currentSnapshot()
     if now is not None and now.snapshotId() == work.version:
         return list(work.groups), []
-    with java_errors(f"looking for concurrent changes of {work.table}"):
+    with java_errors(f"searching for concurrent changes of {work.table}"):
         pinned = table.snapshot(work.version)
         if now is None or pinned is None or not is_ancestor(jvm, table, work.version):
-            message = f"{work.table} changed since the plan: snapshot {work.version} is not part of its history"
-            gone = CommitConflict.of("ZL320", message, hint="plan again")
-            return [], [GroupFailed((group.id,), gone) for group in work.groups]
+            message = f"{work.table} changed since the plan: snapshot {work.version} is not in its history"
+            conflict = CommitConflict.of("ZL320", message, hint="plan again")
+            return [], [GroupFailed((group.id,), conflict) for group in work.groups]
         paths = [path for group in work.groups for path in group.files.path.to_pylist()]
         before, after = (tasks_of(jvm, table, int(s.snapshotId()), paths) for s in (pinned, now))
         same = {path for path, task in after.items() if path in before and _deletes(task) == _deletes(before[path])}
-    kept, lost = split_groups(work.groups, np.array([path in same for path in paths], np.bool_))
-    return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in lost]
+    kept, changed = split_groups(work.groups, np.array([path in same for path in paths], np.bool_))
+    return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
 
 
 def is_ancestor(jvm: IcebergJvm, table: Any, snapshot: int) -> bool:
-    """Return whether the table's current snapshot is that one or was made from it."""
+    """Return whether a snapshot is the table's current one or an ancestor of it."""
     return bool(jvm.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot))
 
 
@@ -78,20 +78,20 @@ def _deletes(task: Any) -> frozenset[tuple[str, int | None]]:
 
 
 def _path_of_task(jvm: IcebergJvm) -> Any:
-    """A method handle that maps a scan task to the path of its file."""
+    """Return a method handle that maps a scan task to the path of its file."""
     file = _method(jvm, f"{ICEBERG}.ContentScanTask", "file", _class(jvm, f"{ICEBERG}.ContentFile"))
     path = _method(jvm, f"{ICEBERG}.ContentFile", "location", _class(jvm, STRING))
     return jvm.java.lang.invoke.MethodHandles.filterReturnValue(file, path)
 
 
 def _method(jvm: IcebergJvm, owner: str, name: str, returns: Any, *arguments: str) -> Any:
-    """A handle of a public method. owner, arguments: class names. returns: a Java class."""
+    """Return the handle of a public method. owner, arguments: names of classes. returns: a Java class."""
     kind = jvm.java.lang.invoke.MethodType.methodType(returns, *[_class(jvm, a) for a in arguments])
     return jvm.java.lang.invoke.MethodHandles.publicLookup().findVirtual(_class(jvm, owner), name, kind)
 
 
 def _as(jvm: IcebergJvm, interface: str, handle: Any) -> Any:
-    """The method handle as an object of a functional interface."""
+    """Convert a method handle to an object of a functional interface."""
     return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(_class(jvm, interface), handle)
 
 

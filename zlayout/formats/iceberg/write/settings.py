@@ -1,4 +1,4 @@
-"""Changes table properties and the partition spec in one Iceberg transaction, without changing data files."""
+"""Changes table properties and the partition spec in one Iceberg transaction, which changes no data files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ NO_SNAPSHOT = -1
 
 
 def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
-    """Make the table's properties and partitioning those of the work. Return None if there is nothing to change.
+    """Set the properties and the partitioning of the work.
 
-    Raises CommitConflict ZL320 if another writer changed them since the plan, ZL321, EngineError ZL314, CommitUnknown
-    ZL331.
+    Returns:
+        The commit, None if the table has these properties and this partitioning already.
+
+    Raises:
+        CommitConflict: ZL320, if another writer changed one of them since the plan; ZL321.
+        EngineError: ZL314.
+        CommitUnknown: ZL331.
     """
     if not work.properties and work.partition_by is None:
         return None
@@ -51,27 +56,27 @@ def change_settings(jvm: IcebergJvm, work: Work) -> Commit | None:
 
 
 def _wanted_changes(table: Any, work: Work) -> tuple[list[tuple[str, str]], list[str], list[PartitionField]]:
-    """(properties to set, partition fields to remove, fields to add)"""
+    """Return the properties to set, the names of partition fields to remove, and the partition fields to add."""
     properties = [(k, v) for k, v in work.properties if table.properties().get(k) != v]
     removed, added = ([], []) if work.partition_by is None else spec_difference(table, work.partition_by)
     return properties, removed, added
 
 
 def snapshot_id(table: Any) -> int:
-    """Return the current snapshot's id, -1 for a table without one."""
+    """Return the id of the current snapshot, NO_SNAPSHOT if the table has none."""
     snapshot = table.currentSnapshot()
     return NO_SNAPSHOT if snapshot is None else int(snapshot.snapshotId())
 
 
 def spec_difference(table: Any, wanted: Sequence[PartitionField]) -> tuple[list[str], list[PartitionField]]:
-    """Return the names of partition fields to remove and the fields to add to get from the current spec to `wanted`."""
+    """Return the names of the fields to remove from the current partition spec, and the fields to add to it."""
     current = current_fields(table)
     removed = [name for field, name in current.items() if field not in wanted]
     return removed, [field for field in wanted if field not in current]
 
 
 def current_fields(table: Any) -> dict[PartitionField, str]:
-    """Return the current spec's fields without void ones, each with its name in the spec."""
+    """Return the fields of the current partition spec with their names, without fields of transform void."""
     schema = table.schema()
     fields = ((f.transform().toString(), f) for f in table.spec().fields())
     return {
@@ -82,7 +87,7 @@ def current_fields(table: Any) -> dict[PartitionField, str]:
 
 
 def change_spec(jvm: IcebergJvm, update: Any, removed: Sequence[str], added: Sequence[PartitionField]) -> None:
-    """Change the partition spec. Iceberg itself keeps removed fields of a version 1 table as void ones."""
+    """Change the partition spec. In tables of format version 1, Iceberg keeps removed fields with transform void."""
     for name in removed:
         update.removeField(name)
     for field in added:

@@ -1,7 +1,8 @@
-"""The pinned files of a rewrite, staged so that Spark reads them, and the new files that Spark writes for them.
+"""Stages the pinned files of a rewrite for Spark's reader, and collects the new files that Spark writes.
 
-Whole files of the pinned snapshot are staged, without residual filters and unsplit, so the frame has exactly their live
-rows, with `_row_id` and `_last_updated_sequence_number` on version 3, which must reach the writer.
+Whole files of the pinned snapshot are staged, without filters and without splits. Therefore the frame has exactly their
+live rows. In tables of format version 3, the rows have `_row_id` and `_last_updated_sequence_number`, which the writer
+stores again.
 """
 
 from __future__ import annotations
@@ -30,22 +31,27 @@ from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.jvm import jvm_of
 from zlayout.sql_text import quoted
 
-ONE_FILE = 2**62  # bytes; no task writes so much, so it writes one file per output partition
-USUAL_SPLIT = 128 * 2**20  # Iceberg's default, in bytes
-SMALLEST_SPLIT = 16 * 2**20
-OPEN_COST = 4 * 2**20  # bytes that Iceberg counts at least for a file when it packs files into tasks
-UNASSIGNED = 2**40  # a row id and sequence number that a row of a new file gets only if it has none of its own
+UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition
+DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
+MIN_SPLIT_BYTES = 16 * 2**20
+OPEN_COST_BYTES = 4 * 2**20  # the minimum size of a file for Iceberg when it combines files to tasks
+PLACEHOLDER_ID = 2**40  # a row id and sequence number, which the reader uses only for rows without their own
 _log = logging.getLogger(__name__)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Staged files.
+    """The staged files of one rewrite.
 
-    table, snapshot: pinned Java objects. tasks: Java scan tasks by path. id: the table name for Spark.
-
-    has_deletes: whether any delete file is in the snapshot. bytes: int64[files], of the staged files.
+    Attributes:
+        jvm: The JVM.
+        table: The Java table.
+        snapshot: The pinned Java snapshot.
+        tasks: The Java scan tasks of the files by path.
+        id: The table name under which Spark reads the staged files and writes new ones.
+        has_deletes: Whether the snapshot has delete files.
+        bytes: int64[files], the sizes of the staged files.
     """
 
     jvm: IcebergJvm
@@ -58,36 +64,36 @@ class Staged:
 
     @property
     def frame(self) -> DataFrame:
-        """Return the live rows of the staged files; `_file` and `_pos` can be selected."""
+        """The live rows of the staged files. The metadata columns `_file` and `_pos` can be selected."""
         frame = self.jvm.session.read.format("iceberg").options(**self._splits()).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
-        """Read options for smaller splits, if those of Iceberg would leave cores idle behind the largest task."""
-        weight = int(np.maximum(self.bytes, OPEN_COST).sum())
-        fair = max(weight // min_tasks(self.jvm.session) + 1, SMALLEST_SPLIT)
-        return {"split-size": str(fair)} if fair < USUAL_SPLIT else {}
+        """Return read options for smaller splits if Iceberg's default would make fewer tasks than `min_tasks`."""
+        weight = int(np.maximum(self.bytes, OPEN_COST_BYTES).sum())
+        fair = max(weight // min_tasks(self.jvm.session) + 1, MIN_SPLIT_BYTES)
+        return {"split-size": str(fair)} if fair < DEFAULT_SPLIT_BYTES else {}
 
     def exact_deletes(self) -> bool:
-        """Return whether the metadata has the exact number of live rows: all delete files are deletion vectors."""
+        """Return whether all deletes are deletion vectors, so that the metadata has the exact number of live rows."""
         if not self.has_deletes:
             return True
         is_vector = self.jvm.iceberg.util.ContentFileUtil.isDV
         return all(is_vector(delete) for task in self.tasks.values() for delete in task.deletes())
 
     def write(self, frame: DataFrame) -> None:
-        """Write the placed frame, one file per Spark partition (and output partition). Nothing is committed."""
+        """Write the placed frame without a commit: one file per Spark partition and output partition."""
         options = {
             "use-table-distribution-and-ordering": "false",
             "output-spec-id": str(self.table.spec().specId()),
-            "target-file-size-bytes": str(ONE_FILE),
+            "target-file-size-bytes": str(UNLIMITED_FILE_BYTES),
             "fanout-enabled": "false",
         }
         with java_errors(f"writing new files of {self.table.name()}"):
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
 
     def new_files(self) -> list[tuple[int, NewFile]]:
-        """Return each new file with the number of the Spark partition that wrote it, in that order."""
+        """Return the new files with the number of the Spark partition that wrote each of them, in that order."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
             files = [
@@ -98,7 +104,7 @@ class Staged:
 
     @contextmanager
     def written(self, files: Sequence[NewFile]) -> Iterator[DataFrame]:
-        """Yield the rows of new files, read by Iceberg as files of the table, that is with columns by id."""
+        """Yield the rows of new files, read by Iceberg with the schema of the table."""
         if not files:
             yield self.frame.limit(0)
             return
@@ -115,18 +121,20 @@ class Staged:
             yield self.jvm.session.read.format("iceberg").load(key)
 
     def _readable(self, file: NewFile) -> Any:
-        """The Java DataFile for the reader, which ignores row ids in a file without numbers of its own."""
+        """Return a Java DataFile for the reader, which ignores stored row ids if the DataFile has no first row id."""
         if self.snapshot.firstRowId() is None:
             return file.handle
         readable = file.handle.copy()
-        readable.setFirstRowId(UNASSIGNED)
-        readable.setDataSequenceNumber(UNASSIGNED)
+        readable.setFirstRowId(PLACEHOLDER_ID)
+        readable.setDataSequenceNumber(PLACEHOLDER_ID)
         return readable
 
     def require_files(self, files: Sequence[NewFile], io: Any) -> None:
-        """Check that each file is on storage with its size. Raises EngineError ZL316.
+        """See `zlayout.formats.kernel.new_files.require_files`.
 
-        io: the Java FileIO to use. That of the staged table may have credentials that expired during the write.
+        Args:
+            files: The new files.
+            io: A new Java FileIO. The credentials of the staged table's FileIO may have expired during the write.
         """
 
         def stored(path: str) -> int | None:
@@ -138,19 +146,20 @@ class Staged:
 
 @contextmanager
 def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
-    """Stage the files of the work's groups as they are in its version. table: from `jvm.load`.
+    """Stage the files of the work's groups at the work's version. table: the result of `jvm.load`.
 
-    Raises CommitConflict ZL320 if the version has expired or does not have all of them.
+    Raises:
+        CommitConflict: ZL320, if the version has expired or does not have all the files.
     """
     snapshot = table.snapshot(work.version)
     wanted = [path for group in work.groups for path in group.files.path.to_pylist()]
-    with java_errors(f"looking up the files of {work.table}"):
+    with java_errors(f"searching for the files of {work.table}"):
         tasks = {} if snapshot is None else tasks_of(jvm, table, work.version, wanted)
     if tasks.keys() != set(wanted):
         raise CommitConflict.of(
             "ZL320",
-            f"snapshot {work.version} of {work.table} holds {len(tasks)} of the {len(wanted)} files to rewrite",
-            hint="nothing was written; plan again",
+            f"expected {len(wanted)} planned files in snapshot {work.version} of {work.table}, found {len(tasks)}",
+            hint="plan again; nothing was written",
         )
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
@@ -162,7 +171,10 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
 
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
-    """Let Spark read a Java list of tasks as table `key`, and write new files to it, until the stack is left."""
+    """Register a Java list of scan tasks as a table with name `key`, which Spark can read and write.
+
+    The registration ends when the stack is closed.
+    """
     cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
     written = jvm.iceberg.spark.FileRewriteCoordinator.get()
     for name, release in (
@@ -176,7 +188,7 @@ def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
-    """Run one clean-up. It never raises, since it only frees memory and must not hide the outcome of a commit."""
+    """Run a clean-up and log its errors. They are not raised, because they must not hide the outcome of a commit."""
     try:
         with java_errors(doing):
             release()
@@ -184,7 +196,7 @@ def _release(doing: str, release: Callable[[], Any]) -> None:
         _log.warning("%s", error)
 
 
-# `_file` and `_pos` as Spark types, marked as metadata columns.
+# The Spark schema of the metadata columns `_file` and `_pos`.
 ORIGIN = json.dumps(
     {
         "type": "struct",
@@ -197,10 +209,11 @@ ORIGIN = json.dumps(
 
 
 def _with_origin(frame: DataFrame) -> DataFrame:
-    """The same frame, from which `_file` and `_pos` can be selected though they are not among its columns.
+    """Return the frame with `_file` and `_pos` as hidden columns, which can be selected.
 
-    A staged table of version 3 has its lineage columns among the plain ones. Spark (4.1) then assumes that all metadata
-    columns are exposed and resolves none, so they are added to the relation, and a projection hides them again.
+    In a staged table of format version 3, the row lineage columns are ordinary columns. Spark (4.1) then assumes that
+    all metadata columns are ordinary columns and does not resolve `_file` and `_pos`. This function adds them to the
+    relation, and a projection hides them again.
     """
     java = jvm_of(frame.sparkSession)
     relation = frame._jdf.queryExecution().analyzed()
@@ -221,7 +234,7 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
 
 
-# <Spark partition>-<task>-<query>-<epoch>-<file of the task>; some location providers add a prefix.
+# <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
 _FILE_NAME = re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$")
 
 
@@ -231,6 +244,6 @@ def _partition_number(location: str) -> int:
         raise EngineError.of(
             "ZL318",
             f"expected a new file named <number>-<task>-<uuid>-<number>-<number>.<format>, found {location}",
-            hint="nothing was committed; use a write.location-provider.impl that keeps the names of files",
+            hint="use a write.location-provider.impl that keeps file names; nothing was committed",
         )
     return int(found[1])
