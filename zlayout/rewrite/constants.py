@@ -1,7 +1,7 @@
-"""Arrays of the driver as constants of generated code: look-ups and binary searches without a join or a UDF.
+"""Makes arrays of the driver available in Spark expressions: look-ups and binary searches without a join or a UDF.
 
-A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`, so it stays inside
-whole-stage code generation (Spark's own `array_binary_search` copies the whole array for every row).
+A binary search is a call of `java.util.Arrays.binarySearch` through Catalyst's `StaticInvoke`. It stays inside
+whole-stage code generation, whereas Spark's own `array_binary_search` copies the whole array for every row.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from zlayout.spark.jvm import jvm_of
 from zlayout.spark.scala import scala_object
 
 MAX_DIGITS_IN_LONG = 18
-UTF8_BINARY = 0  # Spark's number of the collation that compares bytes
+UTF8_BINARY = 0  # Spark's id of the collation that compares bytes
 
 
 class Constants:
-    """Named arrays that Spark expressions read. They are part of the tasks' code, once per stage."""
+    """Named arrays that Spark expressions can read. Every stage that uses them sends them to its tasks once."""
 
     def __init__(self, session: SparkSession, arrays: Mapping[str, pa.Array]) -> None:
-        """Make constants of arrays of int32, int64, float64, string, binary or decimal128, without nulls."""
+        """Store arrays of int32, int64, float64, string, binary or decimal128, without nulls."""
         self._jvm = jvm_of(session)
         self._types = {name: values.type for name, values in arrays.items()}
         self._positions = {name: i for i, name in enumerate(arrays)}
         self._row = _one_row(session, arrays)
 
     def at(self, name: str, index: Column) -> Column:
-        """Return the element of an int32 or int64 array at `index`, which must be in its range."""
+        """Return the element at `index` of an int32 or int64 array. The index must be valid."""
         element = "LongType" if pa.types.is_int64(self._types[name]) else "IntegerType"
         sql = self._jvm.org.apache.spark.sql
         kind = sql.types.ArrayType(scala_object(sql.types, element), False)
@@ -43,10 +43,12 @@ class Constants:
         return self.not_null(F.get(column_of(self._jvm, literal), index))
 
     def search(self, name: str, key: Column, *, once: bool = False) -> Column:
-        """Return int: the index of `key` in the sorted array, or -1 - (its insertion point); null for null.
+        """Return the index (int) of `key` in a sorted array, -1 - (insertion point) if it is missing, null for null.
 
-        key: an `ordered_key`, made for the same type that the array was made for by `search_array`. once: see
-        `static_call`.
+        Args:
+            name: The array, which `search_array` has made.
+            key: The result of `ordered_key` for the same column type.
+            once: See `static_call`.
         """
         kind = self._types[name]
         row = self._row.getArray(self._positions[name])
@@ -60,26 +62,26 @@ class Constants:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
         arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            # UTF8String.compareTo reads an environment variable each time, unlike Spark's own ordering
+            # unlike Spark's own ordering, UTF8String.compareTo reads an environment variable for every comparison
             order = self._jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(UTF8_BINARY).ordering()
             arguments.append(object_literal(self._jvm, order, "java.util.Comparator"))
-        place = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
-        invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", place, arguments, nulls=True, once=once)
+        integer = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
+        invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", integer, arguments, nulls=True, once=once)
         return column_of(self._jvm, invoke)
 
     def not_null(self, value: Column) -> Column:
-        """Return the value without checks for null, which would make the code of a tree walk too long."""
+        """Mark a value as not null. Without null checks, the generated code of a tree walk is short enough."""
         return wrapped(self._jvm, "KnownNotNull", value)
 
     def row_major(self, index: Column, count: int, inner: Column) -> Column:
-        """Return int: index * count + inner, without the overflow check, for which Spark calls a closure each time."""
+        """Return index * count + inner (int) without Spark's overflow check, which calls a closure for every row."""
         jvm = self._jvm
         catalyst, context = jvm.org.apache.spark.sql.catalyst.expressions, wrapping(jvm)
         scaled = catalyst.Multiply(expression_of(jvm, index), expression_of(jvm, F.lit(count)), context)
         return column_of(jvm, catalyst.Add(scaled, expression_of(jvm, inner), context))
 
     def low_int(self, value: Column) -> Column:
-        """Return int: the low 32 bits of a bigint, without the overflow check, which is most of an ANSI cast's code."""
+        """Return the low 32 bits (int) of a bigint without the overflow check, which makes generated code long."""
         jvm = self._jvm
         catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
         legacy, no_zone = scala_object(catalyst, "EvalMode").LEGACY(), scala_object(jvm.scala, "None")
@@ -91,17 +93,17 @@ class Constants:
         return wrapped(self._jvm, "UnscaledValue", key)
 
     def ordered_key(self, key: Column, kind: T.DataType) -> Column:
-        """Return a key of Spark type `kind` as a Java value whose order is that of `zlayout.curve.order`."""
+        """Convert a key of Spark type `kind` to a Java value with the order of `zlayout.curve.order`."""
         match kind:
             case T.BooleanType() | T.ByteType() | T.ShortType():
                 return key.cast("int")
             case T.FloatType() | T.DoubleType():
-                # Double.compare puts NaN above infinity, which is right, and -0.0 below 0.0, which is not
+                # Double.compare puts NaN above infinity, as required, but -0.0 below 0.0; adding 0.0 makes them equal
                 return key.cast("double") + F.lit(0.0)
             case T.DecimalType() if kind.precision <= MAX_DIGITS_IN_LONG:
                 return self.unscaled(key)
             case T.BinaryType():
-                return key.cast("string")  # the bytes do not change, and UTF8String compares them unsigned
+                return key.cast("string")  # does not change the bytes; UTF8String compares them as unsigned
         return key
 
     def _element_type(self, kind: pa.DataType) -> Any:
@@ -112,7 +114,7 @@ class Constants:
 
 
 def search_array(boundaries: pa.Array) -> pa.Array:
-    """Return the sorted boundaries of a key column as an array for `Constants.search`, in the same order."""
+    """Convert the sorted boundaries of a key column to an array for `Constants.search`, in the same order."""
     kind = boundaries.type
     if pa.types.is_boolean(kind) or pa.types.is_int8(kind) or pa.types.is_int16(kind):
         return boundaries.cast(pa.int32())
@@ -132,13 +134,13 @@ def search_array(boundaries: pa.Array) -> pa.Array:
 
 
 def _unscaled_longs(decimals: pa.Array) -> pa.Array:
-    """int64[n]: decimal128 values of at most 18 digits; the low half of each 16 little-endian bytes is the value."""
+    """Return decimal128 values of at most 18 digits as int64[n]: the low 8 of the 16 little-endian bytes."""
     halves = np.frombuffer(decimals.buffers()[1], dtype="<i8")
     return pa.array(halves[2 * decimals.offset :: 2][: len(decimals)])
 
 
 def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
-    """The arrays as one internal row of Spark, through Arrow, since py4j takes 0.1 ms per element."""
+    """Convert the arrays to one internal row of Spark through Arrow, because py4j takes 0.1 ms per element."""
     whole = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a) for a in arrays.values()]
     frame = session.createDataFrame(pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
     columns = [

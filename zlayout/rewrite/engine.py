@@ -1,7 +1,8 @@
-"""The rewrite of one table as a frame: sample, file maps, placement, one shuffle, sort, and the gate around it.
+"""Builds the frame that rewrites groups of one table: sample, file maps, placement, shuffle, sort, and the gate.
 
-This is independent of the format: a backend supplies the rows with their file and position, writes the frame and
-commits. The result depends only on the rows, the paths of their files and the layout, not on cores or task order.
+This module is independent of the format. A backend provides the rows with their files and positions, writes the frame
+and commits. The result depends only on the rows, the paths of their files and the layout. It does not depend on the
+number of cores or the order of tasks.
 """
 
 from __future__ import annotations
@@ -47,44 +48,50 @@ from zlayout.spec.model import Layout
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-# A leaf inside a file has about as many rows as a Parquet page has by default, so that page indexes can prune.
+# A leaf within a file has about as many rows as a Parquet page by default, so that engines can skip pages.
 ROWS_PER_PAGE = 20_000
 MAX_DEPTH_WITHIN = 6
 LONG_BITS = 63
-POSITION_BITS = 40  # more than the rows of any file, whose number may be an estimate
+POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
 NOT_SAMPLED = f"{PREFIX}not_sampled"
 
 SESSION_CONF = {
-    # one Spark partition is one output file: nothing may merge, split or reorder them
+    # one Spark partition is one output file: Spark must not merge, split or reorder partitions
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
     # a missing or corrupt source file must fail the job, not lose rows
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # CHAR values are stored unpadded, since readers that do not pad would read others
+    # CHAR values are stored without padding, because readers that do not pad would read other values
     "spark.sql.readSideCharPadding": "false",
-    # if a map stage runs again with other output, its readers run again too
+    # if a map stage runs again and its output differs, the stages that read it run again too
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-    # HotSpot does not compile longer methods: four keys took 85 s when interpreted, and 30 s as shorter code
+    # HotSpot does not compile longer methods: with four keys a rewrite took 85 s interpreted, 30 s with shorter code
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # a writer keeps a partition's file open instead of sorting by partition columns a second time
+    # a writer keeps the files of several output partitions open instead of sorting the rows by partition columns
     "spark.sql.maxConcurrentOutputFileWriters": "2",
 }
 
 
-# Spark's own minimum of one task per core leaves cores idle behind the largest task of a scan.
+# With one task per core, Spark's own minimum, cores are idle while the largest task of a scan runs.
 MIN_TASKS_PER_CORE = 4
 
 
 def min_tasks(session: SparkSession) -> int:
-    """Return how many tasks should read the source if it is large enough to be split into so many."""
+    """Return the minimum number of tasks for reading a source, unless the source is too small to be split."""
     return MIN_TASKS_PER_CORE * session.sparkContext.defaultParallelism
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The rows of one group (its number) that go to one output partition. key: `zlayout.rewrite.rows.shard_key`."""
+    """The rows of one group that go to one output partition.
+
+    Attributes:
+        group: The number of the group.
+        key: The value of `zlayout.rewrite.rows.shard_key`.
+        map: The file map of the shard.
+    """
 
     group: int
     key: int
@@ -108,15 +115,15 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The rewrite, ready to be written within `rewrite_conf(session)`.
+    """The frame that rewrites the groups. It must be written within `rewrite_conf(session)`.
 
     Attributes:
-        frame: The source's columns; each Spark partition is one output file. If the source has `partition`, the last
-            Spark partition of each group is for rows whose output partition is not in the sample. It may have several
-            output partitions, and is sorted by them.
-        gate: Call `gate.check()` after the write and before the commit.
-        group_of: int32[partitions], the group of each Spark partition.
-        oversized: Number of files with one key that is larger than two files.
+        frame: The rows with the source's columns. Each Spark partition is one output file. If the source has several
+            output partitions, one additional Spark partition per group has the rows whose output partition is not in
+            the sample, sorted by output partition.
+        gate: The gate. Call `gate.check()` after the write and before the commit.
+        group_of: int32[partitions], the number of the group of each Spark partition.
+        oversized: The number of files that have more than twice the target size because all rows have the same key.
     """
 
     frame: DataFrame
@@ -125,31 +132,31 @@ class Placed:
     oversized: int
 
     def notes(self, table: object) -> tuple[Diagnostic, ...]:
-        """Return what the user should know (ZL402)."""
+        """Return a note (ZL402) if files are oversized."""
         if not self.oversized:
             return ()
-        message = f"{table}: {self.oversized:,} of the new files have one key that is larger than two files"
-        return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to spread such a key over several files"),)
+        message = f"{table}: in {self.oversized:,} of the new files, the rows of one key are larger than two files"
+        return (Diagnostic("ZL402", message, "note", "use zorder.noise: true to distribute them over several files"),)
 
 
 def rewrite_conf(session: SparkSession) -> AbstractContextManager[None]:
-    """Set what the placed frame must be planned, run and written under; the earlier settings are restored."""
+    """Set the session configuration under which `place` is called and its frame is written, and restore it at exit."""
     return session_conf(session, SESSION_CONF | {"spark.sql.files.minPartitionNum": str(min_tasks(session))})
 
 
 def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Placed:
-    """Sample the groups' rows in one Spark job, lay them out on the driver, and return the frame that rewrites them.
+    """Sample the rows of the groups in one Spark job, build the file maps, and return the frame that rewrites the rows.
 
-    Call this, and write the frame, within `settings`.
+    Call this function, and write the frame, within `rewrite_conf`.
 
     Args:
-        source: The live rows of all groups' files and no others.
+        source: Exactly the live rows of the files of all groups.
         layout: The layout.
         groups: The groups.
 
     Raises:
-        TableError: ZL109, for a key column without an order.
-        EngineError: ZL313, for a file in two groups.
+        TableError: ZL109, if the type of a key column has no order.
+        EngineError: ZL313, if a file is in two groups.
     """
     columns = tuple(c.name for c in layout.columns)
     index = index_files(source.frame.sparkSession, groups)
@@ -171,19 +178,19 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
 
 
 def _shards(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Shard]:
-    """A file map for each group and output partition in the sample; a group without sample rows gets one file."""
+    """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
     shards = []
     weights = layout.weights
     for number, group in enumerate(groups):
-        mine = sample.group == number
-        keys, counts = np.unique(sample.shard_key[mine], return_counts=True)
+        in_group = sample.group == number
+        keys, counts = np.unique(sample.shard_key[in_group], return_counts=True)
         if not len(keys):
             keys, counts = np.array([number]), np.ones(1, np.int64)
         shares = counts / counts.sum()
         for key, share in zip(keys.tolist(), shares.tolist(), strict=True):
             files = max(1, round(group.target_files * share))
             depth = _depth_within(group.rows * share / files) if layout.sort_within else 0
-            rows = sample.rows_of(mine & (sample.shard_key == key))
+            rows = sample.rows_of(in_group & (sample.shard_key == key))
             built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
             shards.append(Shard(number, key, built))
     return shards
@@ -195,7 +202,7 @@ def _depth_within(rows_per_file: float) -> int:
 
 
 def _frame(job: _Job) -> DataFrame:
-    """The source's columns, each row in its file's Spark partition, in an order that depends only on the source."""
+    """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
     source, forest = job.source, job.forest
     by_key = np.argsort([c.key for c in job.shards])
     shards = {
@@ -211,27 +218,27 @@ def _frame(job: _Job) -> DataFrame:
     frame = _with_shard(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
-        # for a shard that is not in the sample: correctness must not depend on the sample
+        # rows of a shard that is not in the sample: correctness must not depend on the sample
         overflow = F.lit(forest.files) + F.col(GROUP)
         frame = frame.withColumn(FILE_ID, F.when(F.col(NOT_SAMPLED), overflow).otherwise(F.col(FILE_ID)))
     names, order = partition_names(source), _order(job)
     several = len(np.unique(job.group_of)) > 1
-    left = constants.at("group_of_ordinal", order.ordinal) if several else None
-    came = constants.at("group_of_partition", F.spark_partition_id()) if several else None
+    source_group = constants.at("group_of_ordinal", order.ordinal) if several else None
+    result_group = constants.at("group_of_partition", F.spark_partition_id()) if several else None
     carried = [column.alias(name) for name, column in order.carried.items()]
-    frame = job.gate.watch_source(frame, *map(F.col, names), *carried, group=left)
+    frame = job.gate.watch_source(frame, *map(F.col, names), *carried, group=source_group)
     frame = frame.repartitionById(job.partitions, order.partition).sortWithinPartitions(*names, *order.carried)
-    return job.gate.watch_result(frame, came)
+    return job.gate.watch_result(frame, result_group)
 
 
 def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
-    """The source's rows with the group of their file."""
+    """Return the source's rows with additional columns, and the column with the group of a row's file."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
 
 
 def _with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
-    """Add SHARD (int), and NOT_SAMPLED for a row whose shard is not in the sample (SHARD is arbitrary then)."""
+    """Add SHARD (int) and NOT_SAMPLED (boolean). SHARD is arbitrary if the row's shard is not in the sample."""
     if not source.partition:
         return frame.withColumn(SHARD, F.col(GROUP))
     found = f"{PREFIX}found"
@@ -242,9 +249,12 @@ def _with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataF
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What the shuffle carries beside a row, by name. It also sorts a file's rows: along the curve, then as before.
+    """The columns that the shuffle transports with a row and by which the rows of a file are sorted.
 
-    partition, ordinal: of the row, computed from the carried columns.
+    Attributes:
+        carried: The columns by name. Their order is the curve, then the position in the source.
+        partition: The Spark partition of a row, computed from the carried columns.
+        ordinal: The ordinal of a row's source file, computed from the carried columns.
     """
 
     carried: Mapping[str, Column]
@@ -253,7 +263,7 @@ class _Order:
 
 
 def _order(job: _Job) -> _Order:
-    """One long if that is enough: fewer bytes to shuffle, and Spark sorts by a single long with a radix sort."""
+    """Return the order, packed into one long if possible: Spark shuffles fewer bytes and can use a radix sort."""
     parts = {FILE_ID: job.partitions, LEAF: job.forest.leaves_in_file, ORDINAL: len(job.index)}
     bits = {name: (count - 1).bit_length() for name, count in parts.items()}
     bits[POSITION] = LONG_BITS - sum(bits.values())

@@ -1,4 +1,4 @@
-"""Many file maps as one set of arrays, so that one Spark job places the rows of all groups.
+"""Combines the file maps of all shards to one set of arrays, so that one Spark job places the rows of all groups.
 
 Every shard has its own file map. The trees of the shards are concatenated, and the boundaries of each column are merged
 to one sorted list.
@@ -19,29 +19,38 @@ from zlayout.curve.order import rank
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-# Up to so many combinations (shard, range id, range id, ...) a table of all results (4 MB) replaces the walk.
+# Up to this number of combinations (shard, range id, range id, ...), a table of all leaves (4 MB) replaces the walk.
 MAX_GRID_CELLS = 1 << 20
 
-
-# A node as one long, from the lowest bits: by how much and in which of the longs that hold a row's range ids its
-# column is, its threshold (`Forest.id_bits`), and its left child. There are fewer boundaries than nodes, so that this
-# fits 2^26 nodes.
+# A node is packed into one long. From the lowest bits: the position of its column's range id in a word (SHIFT_BITS),
+# the number of that word among the words of a row (WORD_BITS), the threshold (`Forest.id_bits`), and the left child.
+# This fits 2^26 nodes, because there are fewer boundaries than nodes.
 SHIFT_BITS = 6
 WORD_BITS = 4
-NEVER = np.iinfo(np.int32).max
+ABOVE_ALL_RANGE_IDS = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The trees of all shards. A node is an inner node or a leaf; a leaf is its own left child, and no row goes to its
-    right, so that every walk of `depth` steps ends on its leaf.
+    """The kd trees of all shards.
 
-    boundaries: for each column the sorted distinct values that some node compares with.
-    column, threshold, left, file, spread, leaf: int32[nodes]. The root of a shard is node 2 * shard. Left children are
-    even, and the right child follows the left one. A row goes left when its range id (the number of boundaries <= key,
-    0 for null) is below the threshold.
-    file: numbered through over all shards. leaf: 0.. along the curve inside the file. spread as in `KdTree`.
-    grid: int32, the leaf node of each (shard, range id, range id, ...) in row-major order, None where too large.
+    The root of a shard is node 2 * shard. Left children have even numbers, and the right child follows the left one. A
+    row goes to the left child if its range id is below the threshold of the node. A leaf is its own left child and has
+    a threshold above all range ids, so a walk of `depth` steps ends at the leaf.
+
+    Attributes:
+        boundaries: The sorted range boundaries of each column, of all shards together.
+        column: int32[nodes], the column whose range id is compared.
+        threshold: int32[nodes], the threshold.
+        left: int32[nodes], the left child.
+        file: int32[nodes], the file of a leaf. Files are numbered over all shards.
+        leaf: int32[nodes], the number of a leaf within its file, along the curve.
+        spread: int32[nodes], as in `KdTree`.
+        shards: The number of shards.
+        files: The number of files.
+        depth: The maximum depth of the trees.
+        grid: int32, the leaf of each combination (shard, range id, range id, ...) in row-major order, None if there are
+            more than MAX_GRID_CELLS.
     """
 
     boundaries: tuple[pa.Array, ...]
@@ -66,24 +75,24 @@ class Forest:
 
     @property
     def id_bits(self) -> int:
-        """Bits for a range id of any column, and for a threshold that is above them all."""
+        """The number of bits for a range id of any column, and for a threshold that is above all range ids."""
         return max(self.range_counts).bit_length()
 
     @property
     def ids_per_word(self) -> int:
-        """Number of range ids in one long."""
+        """The number of range ids in one word, a long."""
         return 63 // self.id_bits
 
     @property
     def words(self) -> Int64:
-        """int64[nodes]: each node as one long, with everything that a step of a walk needs."""
+        """The nodes, each packed into one long: int64[nodes]."""
         never = (1 << self.id_bits) - 1
         shift = self.column % self.ids_per_word * self.id_bits
         word = self.left.astype(np.int64) << self.id_bits | np.minimum(self.threshold, never)
         return (word << WORD_BITS | self.column // self.ids_per_word) << SHIFT_BITS | shift
 
     def walk(self, shard: Int64, range_ids: Sequence[Int64]) -> Int64:
-        """Return int64[n], the leaf node of each row: the reference for the expressions in Spark."""
+        """Return the leaf of each row as int64[rows]. This is the reference for the expressions in Spark."""
         node = 2 * shard
         table = np.stack(range_ids)
         rows = np.arange(len(node))
@@ -94,7 +103,7 @@ class Forest:
 
 
 def build_forest(maps: Sequence[FileMap]) -> Forest:
-    """Return one forest of the shards' file maps (at least one), in their order."""
+    """Return the forest of the file maps of all shards, of which there is at least one."""
     columns = len(maps[0].columns)
     shared = [rank(pa.concat_arrays([m.boundaries[c] for m in maps])) for c in range(columns)]
     taken = [0] * columns
@@ -103,11 +112,11 @@ def build_forest(maps: Sequence[FileMap]) -> Forest:
     roots: list[int] = []
     parts: list[dict[str, Int64]] = []
     for m in maps:
-        # a shard's boundary as a threshold among all shards' boundaries
+        # convert thresholds among the shard's boundaries to thresholds among the boundaries of all shards
         thresholds = []
         for c, s in enumerate(shared):
-            mine = s.ordinals[taken[c] : taken[c] + len(m.boundaries[c])]
-            thresholds.append(np.concatenate(([0], mine + 1)))
+            ordinals = s.ordinals[taken[c] : taken[c] + len(m.boundaries[c])]
+            thresholds.append(np.concatenate(([0], ordinals + 1)))
             taken[c] += len(m.boundaries[c])
         part = _node_arrays(m, thresholds, nodes, files)
         roots.append(nodes)
@@ -139,8 +148,8 @@ def _node_arrays(m: FileMap, thresholds: Sequence[Int64], first_node: int, first
     child[2 * inner :] = np.repeat(np.arange(inner, inner + leaves), 2)
     threshold = np.zeros(inner + leaves, np.int64)
     for c, shared in enumerate(thresholds):
-        mine = np.flatnonzero(tree.column == c)
-        threshold[mine] = shared[tree.threshold[mine]]
+        nodes = np.flatnonzero(tree.column == c)
+        threshold[nodes] = shared[tree.threshold[nodes]]
     none = np.zeros(inner, np.int64)
     return {
         "column": np.concatenate((tree.column, np.zeros(leaves, np.int64))),
@@ -153,9 +162,9 @@ def _node_arrays(m: FileMap, thresholds: Sequence[Int64], first_node: int, first
 
 
 def _number_siblings(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, Int32]:
-    """The nodes renumbered as in `Forest`, with `left` for `child`; a leaf of several parents becomes several leaves.
+    """Renumber the nodes so that siblings follow each other, as `Forest` requires, and replace `child` by `left`.
 
-    Beside each root one number is unused.
+    A leaf with several parents becomes several leaves. The number after each root is unused.
     """
     children = child.reshape(-1, 2)
     is_leaf = children[:, 0] == np.arange(len(children))
@@ -165,12 +174,12 @@ def _number_siblings(roots: Int64, child: Int64, **of_node: Int64) -> dict[str, 
     pair[inner] = 2 * (len(roots) + np.arange(len(inner)))
     found = {name: values[node].astype(np.int32) for name, values in of_node.items()}
     found["left"] = np.where(is_leaf[node], np.arange(len(node)), pair[node]).astype(np.int32)
-    found["threshold"][is_leaf[node]] = NEVER
+    found["threshold"][is_leaf[node]] = ABOVE_ALL_RANGE_IDS
     return found
 
 
 def _leaf_in_file(file: Int32) -> Int64:
-    """int64[leaves]: 0.. within each run of leaves of one file (they are adjacent)."""
+    """Number the leaves within each file: int64[leaves]. The leaves of a file are adjacent."""
     starts = np.flatnonzero(np.concatenate(([True], file[1:] != file[:-1])))
     return np.arange(len(file)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(file)]))))
 

@@ -1,12 +1,14 @@
-"""The gate before a commit: the rows that leave the shuffle must be the rows that entered it.
+"""The gate before a commit: checks that the rows after the shuffle are the rows before the shuffle.
 
-A content is the number of rows and the sum of their 64-bit hashes modulo 2^64, which does not depend on their order
-and, unlike an XOR, detects paired duplicates. Both sides are counted during the job, so the gate costs no scan.
+A content is the number of rows and the sum of their 64-bit hashes modulo 2^64. The sum does not depend on the order of
+the rows and, unlike an XOR, detects pairs of duplicates. The contents before and after the shuffle are computed during
+the rewrite, so the gate needs no additional scan.
 
-A row is one struct, so that Spark has it as contiguous bytes (`UnsafeRow`), which are hashed directly: every type,
-every null and every bit counts, at a fifth of the cost of `xxhash64` over the columns. Groups may be committed apart,
-so each must have its own rows again. A group's number is the seed of its rows' hashes: on one side by the file that a
-row was in, on the other by the file that it is written to.
+A row is one struct, which Spark stores as contiguous bytes (`UnsafeRow`). The hash of these bytes depends on every
+type, null and bit, at a fifth of the cost of `xxhash64` over the columns.
+
+Groups may be committed separately, so each group must keep its own rows. Therefore the number of the group is the seed
+of the hash: before the shuffle the group of the file that a row was read from, after it the group of the new file.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
-SEED = -0x61C8864680B583EB  # any long that py4j does not send as an int
+SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
 WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """rows: their number. hash: the sum of the hashes of all rows modulo 2^64, as a signed long."""
+    """The number of rows, and the sum of their hashes modulo 2^64 as a signed long."""
 
     rows: int
     hash: int
@@ -58,10 +60,13 @@ class Gate:
     def __init__(
         self, source: DataFrame, expected_rows: int, grouped: Callable[[], tuple[DataFrame, Column]] | None = None
     ) -> None:
-        """Make a gate.
+        """Store the source.
 
-        source: the frame to rewrite, with nothing added. expected_rows: live rows according to metadata. grouped: for
-        several groups, the source with more columns, and the column with the group's number (int).
+        Args:
+            source: The rows to rewrite, without additional columns.
+            expected_rows: The number of live rows according to the metadata.
+            grouped: For several groups, a function that returns the source with additional columns, and the column
+                with the number of a row's group (int).
         """
         self._source = source
         self._grouped = grouped
@@ -70,57 +75,75 @@ class Gate:
         self._after: Any = None  # a LongAccumulator, once there is a frame to watch
 
     def watch_source(self, frame: DataFrame, *carried: Column, group: Column | None = None) -> DataFrame:
-        """Count the rows that enter the shuffle. Returns a frame of ROW, with the source's columns, and `carried`.
+        """Compute the content before the shuffle by an observation.
 
-        frame: the source's columns and maybe more. group: of a row, computed from `carried`. An observation ends
-        Spark's generated loop and copies each row, which costs nothing directly below the shuffle.
+        An observation ends Spark's generated loop and copies each row. Directly before the shuffle this costs nothing.
+
+        Args:
+            frame: The source's columns and possibly more.
+            carried: Columns of the frame to keep.
+            group: The number of a row's group, computed from `carried`.
+
+        Returns:
+            A frame of ROW, a struct of the source's columns, and of the carried columns.
         """
         packed = frame.select(_row(self._source.columns), *carried)
         return packed.observe(self._before, *_content_columns(packed, group))
 
     def watch_result(self, frame: DataFrame, group: Column | None = None) -> DataFrame:
-        """Count the rows that leave the shuffle, and return the source's columns.
+        """Compute the content after the shuffle by a filter that all rows pass, and return the source's columns.
 
-        frame: sorted, which is where whole rows come from; has ROW. group: of a row. A filter that all rows pass counts
-        them as it looks at each, in the same generated loop as what takes the columns out of ROW: an observation would
-        be a loop of its own.
+        The filter runs in the same generated loop as the projection to the source's columns. An observation would add
+        another loop.
+
+        Args:
+            frame: The sorted rows, with the column ROW.
+            group: The number of a row's group.
         """
         jvm, context = jvm_of(frame.sparkSession), cast(Any, frame.sparkSession.sparkContext)
         self._after = context._jsc.sc().longAccumulator()
         return frame.filter(_counted(jvm, self._after, _row_hash(jvm, group))).select(f"{ROW}.*")
 
     def check(self) -> Content:
-        """What was written, once the write is done.
+        """Compare the contents after the write. After an error, nothing may be committed.
 
-        Raises EngineError ZL310 (rows or content differ), ZL311 (row count is not the metadata's) and ZL312
-        (the write reported nothing); nothing may be committed then.
+        Returns:
+            The content that was written.
+
+        Raises:
+            EngineError: ZL310 if the contents differ, ZL311 if the number of rows differs from the metadata, ZL312 if
+                Spark reported no content.
         """
         before, after = _observed(self._before), _accumulated(self._after)
         if before != after:
-            # a stage that ran again after a lost executor is counted twice before the shuffle: count once more
+            # if a stage before the shuffle ran again after the loss of an executor, its rows were counted twice
             before = self._count_again()
         if before != after:
-            raise _differs("rewriting changed the rows", before, after)
+            raise _differs("the rewrite changed the rows", before, after)
         if after.rows != self._expected_rows:
             raise EngineError.of(
                 "ZL311",
                 f"expected {self._expected_rows} live rows from the table's metadata, found {after.rows}",
-                hint="nothing was committed; check the table's delete files, then plan again",
+                hint="check the table's delete files, then plan again; nothing was committed",
             )
         return after
 
     def verify(self, written: DataFrame) -> Content:
-        """Read the written rows back (`verify: full`): the same columns as the source, in any order.
+        """Compare the rows of the new files, read back, with the rows that were sent to the writer (`verify: full`).
 
-        Raises EngineError ZL310 when they differ from what was sent to the writer.
+        Args:
+            written: The rows of the new files, which have at least the source's columns.
+
+        Raises:
+            EngineError: ZL310, if they differ.
         """
         written = written.select(*[quoted(c) for c in self._source.columns])
-        # what was written does not say its group; the hashes that were sent have it in them
+        # the accumulated hashes depend on the group, which the rows of new files do not have
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
-        # a writer may change the bytes of a NaN or a variant, but not what they mean
+        # a writer may change the bytes of a NaN or a variant, but not the value
         if sent != found and content_of(_normalised(self._source)) != content_of(_normalised(written)):
-            raise _differs("the files that were written hold other rows", sent, found)
+            raise _differs("the new files hold other rows", sent, found)
         return found
 
     def _count_again(self) -> Content:
@@ -131,7 +154,13 @@ class Gate:
 
 
 def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Column | None = None) -> Content:
-    """The content of a frame by a scan of it. columns: which make up a row, None for all. group: of a row."""
+    """Compute the content of a frame by a scan.
+
+    Args:
+        frame: The frame.
+        columns: The columns of a row, None for all columns.
+        group: The number of a row's group.
+    """
     seen = Observation()
     number = () if group is None else (group.alias(NUMBER),)
     packed = frame.select(_row(frame.columns if columns is None else columns), *number)
@@ -141,9 +170,13 @@ def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Co
 
 
 def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
-    """Each group must have as many rows in the files that it is committed with as it had.
+    """Check that the new files of each group have as many rows as the group has.
 
-    groups: by id the live rows that it had and those in its new files. Raises EngineError ZL310 where they differ.
+    Args:
+        groups: The number of live rows of the group and the number of rows in its new files, by group id.
+
+    Raises:
+        EngineError: ZL310, if the numbers of a group differ.
     """
     for group, (expected, found) in groups.items():
         if expected != found:
@@ -151,17 +184,17 @@ def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
 
 
 def column(name: str) -> Column:
-    """A column of the source inside ROW."""
+    """Return the field of ROW with a column of the source."""
     return F.col(ROW).getField(name)
 
 
 def _normalised(frame: DataFrame) -> DataFrame:
-    """The frame with values that are written in several ways in one of them."""
+    """Return the frame with one representation of each value that has several. See `_normalise`."""
     return frame.select(*[_normalise(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields])
 
 
 def _normalise(value: Column, kind: T.DataType) -> Column:
-    """The value with its NaNs as one of them and its variants as JSON; a map as an array of its entries."""
+    """Return the value with all NaNs replaced by the same NaN, variants by JSON, and maps by arrays of entries."""
     match kind:
         case T.FloatType() | T.DoubleType():
             return F.nanvl(value, F.lit(float("nan")).cast(kind))
@@ -185,10 +218,10 @@ def _row(columns: Sequence[str]) -> Column:
 
 
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
-    """Row count and sum of the hashes of a frame with ROW, seeded with the row's group where given.
+    """Return the aggregates `rows` and `hash` of a frame with ROW. group: the seed of a row's hash, if given.
 
-    The rows are counted by the last column, which is declared nullable. If it were not, Spark would drop it below the
-    observation, which copies each row.
+    Rows are counted by the last column, which is marked as nullable. Without the mark, Spark would remove this column
+    by a projection that copies each row.
     """
     jvm = jvm_of(frame.sparkSession)
     total = jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Sum(_row_hash(jvm, group), wrapping(jvm))
@@ -199,9 +232,10 @@ def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:
 
 
 def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
-    """boolean, true for every row: a `LongAccumulator` to which the row's hash was added is not zero.
+    """Return a boolean column that adds the row's hash to a `LongAccumulator` and is true for every row.
 
-    The Catalyst expression that sets a Java bean's fields is the only one that calls a method without a result.
+    `InitializeJavaBean` is the only Catalyst expression that can call a method without a result. The column is true,
+    because the accumulator is not empty after the addition.
     """
     setters = scala_map(jvm, {"add": hashed})
     objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
@@ -211,9 +245,9 @@ def _counted(jvm: Any, accumulator: Any, hashed: Any) -> Column:
 
 
 def _row_hash(jvm: Any, group: Column | None) -> Any:
-    """`XXH64` of the bytes of ROW with a seed, the row's group where given: calls that stay in generated code.
+    """Return a Catalyst expression for the `XXH64` hash of the bytes of ROW. group: the seed, if given.
 
-    ROW comes from a projection, so it is an UnsafeRow.
+    ROW is an UnsafeRow, because a projection makes it. All calls stay inside generated code.
     """
     unsafe_row = f"{_EXPRESSIONS}.UnsafeRow"
     seed = F.lit(SEED) if group is None else group.cast("bigint")
@@ -221,7 +255,7 @@ def _row_hash(jvm: Any, group: Column | None) -> Any:
     bytes_of = call(jvm, to_unsafe, "cast", object_type(jvm, unsafe_row), expression_of(jvm, F.col(ROW)))
     long, integer = (scala_object(jvm.org.apache.spark.sql.types, f"{name}Type") for name in ("Long", "Integer"))
     where = (
-        call(jvm, bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for memory off the heap
+        call(jvm, bytes_of, "getBaseObject", object_type(jvm, "java.lang.Object")),  # null for off-heap memory
         call(jvm, bytes_of, "getBaseOffset", long),
         call(jvm, bytes_of, "getSizeInBytes", integer),
         expression_of(jvm, seed),
@@ -234,12 +268,12 @@ def _content(metrics: Mapping[str, Any]) -> Content:
 
 
 def _accumulated(accumulator: Any) -> Content:
-    """What a `LongAccumulator` counted: the number of longs, and their sum, which wraps around."""
+    """Return the content in a `LongAccumulator`: the number of added hashes, and their sum modulo 2^64."""
     return Content(accumulator.count(), accumulator.sum())
 
 
 def _observed(observation: Observation) -> Content:
-    """What an observation counted. `Observation.get` would wait for ever if the write never ran the watched plan."""
+    """Return the content of an observation, waiting with a limit because `Observation.get` may wait for ever."""
     observed: Any = observation._jo
     until = time.monotonic() + WAIT_SECONDS
     while not observed.future().isCompleted():
@@ -247,7 +281,7 @@ def _observed(observation: Observation) -> Content:
             raise EngineError.of(
                 "ZL312",
                 "Spark reported no row count for the rewrite",
-                hint="nothing was committed; use engine: native and report this",
+                hint="use engine: native, and report this error; nothing was committed",
             )
         time.sleep(0.01)
     return _content(observation.get)
@@ -258,5 +292,5 @@ def _differs(what: str, expected: Content, found: Content) -> Exception:
     return EngineError.of(
         "ZL310",
         f"{what}: expected {expected.rows} rows, found {found.rows}{difference}",
-        hint="nothing was committed; a source file may have been changed or removed during the rewrite: plan again",
+        hint="plan again: a source file may have been changed or removed during the rewrite; nothing was committed",
     )

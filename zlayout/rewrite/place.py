@@ -1,7 +1,7 @@
-"""The file of a row as Spark expressions: range ids by binary search, then one table look-up or a tree walk.
+"""Computes the file of a row by Spark expressions: range ids by binary search, then one table look-up or a tree walk.
 
-Each step is a projection of its own whose results later steps use more than once. So Spark keeps the steps separate and
-computes each once, all inside one generated loop. docs/adr/0003 has the measurements.
+Each step is a separate projection, whose results the next steps use more than once. Therefore Spark does not merge the
+projections, and computes each result once, inside one generated loop. docs/adr/0003 has the measurements.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
 
 
 def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constants: Constants) -> DataFrame:
-    """Add `FILE_ID` (int, numbered over all shards) and `LEAF` (int, inside the file) to each row.
+    """Add FILE_ID (int, the file among those of all shards) and LEAF (int, the leaf within the file) to each row.
 
-    frame: has SHARD, ORDINAL and POSITION (`zlayout.rewrite.rows`) and the key columns.
+    Args:
+        frame: Rows with SHARD, ORDINAL, POSITION and the key columns.
+        columns: The names of the key columns.
+        forest: The forest.
+        constants: Constants that include `forest_arrays(forest)`.
     """
     frame = _with_range_ids(frame, columns, constants)
     node = f"{PREFIX}node"
@@ -43,7 +47,7 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         frame = _walk(frame, node, forest, constants)
     file = constants.at("file", F.col(node))
     if forest.spread.max(initial=1) > 1:
-        # a row keeps its position for any number of tasks, on which rand() depends
+        # not rand(), because it depends on the number of tasks
         row_hash = F.xxhash64(ORDINAL, POSITION)
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
     return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
@@ -52,15 +56,15 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:
     found = {f"{PREFIX}found{c}": c for c in range(len(columns))}
     keys = [constants.ordered_key(key_column(frame, name), key_type(frame, name)) for name in columns]
-    places = {n: F.coalesce(constants.search(f"boundaries{c}", keys[c]), F.lit(-1)) for n, c in found.items()}
-    frame = frame.withColumns({n: constants.not_null(place) for n, place in places.items()})
+    results = {n: F.coalesce(constants.search(f"boundaries{c}", keys[c]), F.lit(-1)) for n, c in found.items()}
+    frame = frame.withColumns({n: constants.not_null(result) for n, result in results.items()})
     return frame.withColumns({f"{PREFIX}range_id{c}": _range_id(F.col(n)) for n, c in found.items()})
 
 
-def _range_id(place: Column) -> Column:
-    """The number of boundaries <= key: found at i gives i + 1, -1 - i (to be inserted at i) gives i."""
-    negative = F.shiftright(place, 31)  # -1 or 0
-    return place.bitwiseXOR(negative) + F.bitwise_not(negative).bitwiseAND(1)
+def _range_id(result: Column) -> Column:
+    """Return the number of boundaries <= key from the result of a search: i + 1 for i, and i for -1 - i."""
+    negative = F.shiftright(result, 31)  # -1 or 0
+    return result.bitwiseXOR(negative) + F.bitwise_not(negative).bitwiseAND(1)
 
 
 def _range_id_names(forest: Forest) -> list[str]:
@@ -75,9 +79,10 @@ def _grid_index(forest: Forest, constants: Constants) -> Column:
 
 
 def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> DataFrame:
-    """One look-up and one comparison per level.
+    """Add the leaf of each row by a walk down the tree, with one look-up and one comparison per level.
 
-    The method that Spark generates for all levels must stay below 8000 bytes, since HotSpot compiles no longer ones.
+    Spark generates one method for all levels. It must stay below 8000 bytes, because HotSpot does not compile longer
+    methods.
     """
     names, number = _range_id_names(forest), forest.ids_per_word
     parts = [names[i : i + number] for i in range(0, len(names), number)]
@@ -100,7 +105,7 @@ def _walk(frame: DataFrame, node: str, forest: Forest, constants: Constants) -> 
 
 
 def _packed(ids: Sequence[str], bits: int) -> Column:
-    """bigint: range ids of `bits` bits each, the first one in the lowest bits."""
+    """Pack range ids of `bits` bits each into one bigint, the first one in the lowest bits."""
     packed = F.lit(0).cast("bigint")
     for name in reversed(ids):
         packed = F.shiftleft(packed, bits).bitwiseOR(F.col(name).cast("bigint"))

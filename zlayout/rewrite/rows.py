@@ -1,7 +1,8 @@
-"""What a rewrite adds to each row before its keys are used: its position in the source, and its shard.
+"""Adds the origin of each row, its group and the key of its shard to the source of a rewrite.
 
-`ordinal` is the rank of the row's file among all files of the job by path, so it is the same for copies of a table
-under different roots; `position` is the row's index in that file. Neither depends on how the scan is split.
+ORDINAL is the rank of the row's file among the files of the rewrite in the order of paths, so it is the same for copies
+of a table in different locations. POSITION is the index of the row in the file. Neither depends on how Spark splits the
+files into tasks.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ PARTITION = f"{PREFIX}partition"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows to rewrite: exactly those of the pinned files, with every column that must be kept.
+    """The rows to rewrite: exactly the live rows of the pinned files.
 
-    file: the path of a row's file, a column that `frame.select` can resolve (`_metadata.file_path`, `_file`).
-    position: its index in that file (`_metadata.row_index`, `_pos`). partition: the values of the output
-    partitioning (Iceberg transforms applied); empty if each group is inside one output partition.
+    Attributes:
+        frame: The rows, with all columns that must be kept.
+        file: The path of a row's file, a column that can be selected from `frame`.
+        position: The index of a row in its file, a column that can be selected from `frame`.
+        partition: The values of a row's output partition, with transforms applied. Empty if every group has one output
+            partition.
     """
 
     frame: DataFrame
@@ -53,7 +57,11 @@ class Source:
 class GroupTarget:
     """A group to rewrite.
 
-    paths: string[files], each exactly as in `Source.file`. rows: live rows. target_files: number of files to write.
+    Attributes:
+        id: The id of the group.
+        paths: string[files], the paths of its files in the form of `Source.file`.
+        rows: The number of live rows.
+        target_files: The number of files to write.
     """
 
     id: str
@@ -64,7 +72,14 @@ class GroupTarget:
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The files of a job. hash: int64[files], sorted hashes of the paths; ordinal, group: int32, beside them."""
+    """The files of a rewrite, in the order of the hashes of their paths.
+
+    Attributes:
+        salt: The seed for which the hashes are distinct.
+        hash: int64[files], the hashes.
+        ordinal: int32[files], the ordinals.
+        group: int32[files], the numbers of the groups.
+    """
 
     salt: int
     hash: Int64
@@ -76,7 +91,7 @@ class FileIndex:
 
 
 def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileIndex:
-    """Hash the paths of all groups by Spark's own function. Raises EngineError ZL313 for a file in two groups."""
+    """Build the index of the files of all groups. Raises EngineError ZL313 for a file in two groups."""
     paths = pa.concat_arrays([pa.array(g.paths, pa.string()) for g in groups])
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(g.paths) for g in groups])
     if len(pc.unique(paths)) != len(paths):
@@ -105,12 +120,12 @@ def index_arrays(index: FileIndex) -> dict[str, pa.Array]:
 
 
 def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> DataFrame:
-    """Add ORDINAL and GROUP (int) by FILE. A row of a file that is not in the index fails the job."""
+    """Add ORDINAL and GROUP (int) of a row's FILE. The Spark job fails if a file is not in the index."""
     found = f"{PREFIX}found"
     path_hash = F.xxhash64(F.col(FILE), F.lit(index.salt))
     frame = frame.withColumn(found, constants.search("path_hash", path_hash, once=True))
     at = F.when(F.col(found) >= 0, F.col(found)).otherwise(
-        F.raise_error(F.lit("ZL314 a row's file is not among the files to rewrite")).cast("int")
+        F.raise_error(F.lit("ZL314 expected rows of the planned files, found a row of another file")).cast("int")
     )
     frame = frame.withColumn(found, constants.not_null(at))
     origin = {ORDINAL: constants.at("ordinal", F.col(found)), GROUP: constants.at("group", F.col(found))}
@@ -118,7 +133,7 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
 
 
 def source_columns(source: Source) -> list[Column]:
-    """Return FILE, POSITION and the partition values, under names that no table has."""
+    """Return FILE, POSITION and the values of the output partition, under names that no table has."""
     values = [value.alias(name) for value, name in zip(source.partition, partition_names(source), strict=True)]
     return [source.file.alias(FILE), source.position.alias(POSITION), *values]
 
@@ -128,7 +143,7 @@ def partition_names(source: Source) -> list[str]:
 
 
 def shard_key(source: Source) -> Column:
-    """Return bigint: the row's group, or a hash of it and of the output partition if a group may have several."""
+    """Return the key (bigint) of a row's shard: its group, or a hash of group and output partition."""
     names = partition_names(source)
     if not names:
         return F.col(GROUP).cast("bigint")
@@ -136,7 +151,7 @@ def shard_key(source: Source) -> Column:
 
 
 def key_column(frame: DataFrame, name: str) -> Column:
-    """Return a key column by its dotted name; parts with dots are in backticks, and a top-level name has precedence."""
+    """Return a key column by its dotted name. The name of a top-level column has precedence over a nested one."""
     if name in frame.columns:
         return F.col(quoted(name))
     if "`" in name:

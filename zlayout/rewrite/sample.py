@@ -1,4 +1,4 @@
-"""One sampling job for all groups and key columns. Whether a row is in the sample depends on that row alone."""
+"""Samples the key columns of all groups in one Spark job. Whether a row is in the sample depends on that row alone."""
 
 from __future__ import annotations
 
@@ -28,16 +28,19 @@ from zlayout.rewrite.rows import (
 )
 
 Int64 = NDArray[np.int64]
-# Expected sample rows for each output file. Files' rows then vary by about 1 / sqrt(2000) = 2 %.
+# The number of rows of new files then varies by about 1 / sqrt(2000) = 2 %.
 SAMPLE_ROWS_PER_FILE = 2000
 HASH_BITS = 31
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sampled rows.
+    """The sampled rows.
 
-    keys: one array of length n for each key column. group: int32[n]. shard_key: int64[n], see `rows.shard_key`.
+    Attributes:
+        keys: The values of each key column, by name.
+        group: int32[rows], the number of the group.
+        shard_key: int64[rows], see `rows.shard_key`.
     """
 
     keys: Mapping[str, pa.ChunkedArray]
@@ -51,10 +54,10 @@ class Sample:
 
 
 def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex) -> Sample:
-    """Sample `columns` of all groups in one job that reads those columns alone.
+    """Sample the key columns of all groups in one Spark job, which reads only these columns.
 
-    A row is in the sample if a hash of its file and position is below its group's share. So the sample, unlike that of
-    `DataFrame.sample(fraction, seed)`, does not depend on the number of cores or splits. Executors run no Python.
+    A row is in the sample if a hash of its file and position is below the threshold of its group. Therefore the sample,
+    unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
     """
     thresholds = pa.array([_threshold(g) for g in groups], pa.int32())
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds})
@@ -72,6 +75,6 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
 
 
 def _threshold(group: GroupTarget) -> int:
-    """The share of a group's rows to sample, as the largest hash of a sampled row."""
+    """Return the share of a group's rows to sample, as the largest hash of a sampled row."""
     share = SAMPLE_ROWS_PER_FILE * group.target_files / max(group.rows, 1)
     return min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1)

@@ -1,1 +1,1 @@
-"""The Spark session, and calls of its JVM through py4j."""
+"""Provides the Spark session, and calls of its JVM through py4j."""

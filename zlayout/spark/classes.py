@@ -1,4 +1,4 @@
-"""Which public methods the classes of the driver's JVM have, by reflection."""
+"""Finds the public methods of classes in the driver's JVM by reflection."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 # `public java.lang.String a.b.Some.method(int,java.lang.String) throws ...`
 _SIGNATURE = re.compile(r"\.([\w$]+)\(([^)]*)\)")
 
-# Class -> `method/number of arguments`, `new/number of arguments` for a constructor.
+# Methods by class, as `method/number of arguments` or, for a constructor, `new/number of arguments`.
 Calls = Mapping[str, tuple[str, ...]]
 
-# Public methods and constructors by Spark application and class: a JVM's classes stay as they are.
+# Public methods and constructors by Spark application and class. They do not change while a JVM runs.
 _known: dict[tuple[str, str], frozenset[str] | None] = {}
 
 
 class JavaClasses:
-    """Looks classes up without running any of their code. context: the SparkContext."""
+    """Finds classes in the JVM of a SparkContext, without running code of the classes."""
 
     def __init__(self, context: Any) -> None:
         jvm = context._jvm
@@ -26,25 +26,25 @@ class JavaClasses:
         self._application = str(context.applicationId)
 
     def find(self, name: str) -> frozenset[str] | None:
-        """Return `name/arguments` of all public methods and constructors; None if there is no such class."""
+        """Return all public methods and constructors of a class in the form of `Calls`, None if it does not exist."""
         key = self._application, name
         if key not in _known:
             _known[key] = self._signatures(name)
         return _known[key]
 
     def missing(self, calls: Calls) -> str:
-        """Return the first of the calls that does not exist, '' if all do."""
+        """Return the first class or method that does not exist, '' if all exist."""
         for name, wanted in calls.items():
-            there = self.find(name)
-            if there is None:
+            existing = self.find(name)
+            if existing is None:
                 return name
             for call in wanted:
-                if call not in there:
+                if call not in existing:
                     return f"{name.rpartition('.')[2]}.{call}"
         return ""
 
     def _signatures(self, name: str) -> frozenset[str] | None:
-        """Takes two strings from the JVM instead of one call for each method."""
+        """Read the signatures of a class by two calls of the JVM instead of one call per method."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -53,7 +53,7 @@ class JavaClasses:
             if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
                 return None
             raise
-        # not java.util.Arrays: py4j finds none of its methods for an array of methods
+        # not java.util.Arrays.toString, which py4j cannot call with an array of methods
         listed = self._scala.runtime.ScalaRunTime
         methods, made = listed.stringOf(found.getMethods()), listed.stringOf(found.getConstructors())
         names = {f"{name}/{_count(given)}" for name, given in _SIGNATURE.findall(methods)}

@@ -1,4 +1,4 @@
-"""Spark Connect sessions, which have no driver JVM at hand, are refused by name."""
+"""Refuses Spark Connect sessions, which give no access to the driver's JVM."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ _MODE_CONF, _MODE_ENVIRONMENT = "spark.api.mode", "SPARK_API_MODE"
 
 
 def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Check whether a session made with `conf` in this environment would be one of Spark Connect.
+    """Check that a new session with this configuration would not be a Spark Connect session.
+
+    Args:
+        conf: The Spark configuration.
+        environment: The environment variables.
 
     Raises:
-        Refused: ZL204, if it would be.
+        Refused: ZL204, if it would be a Spark Connect session.
     """
     named = [f"spark.conf {key}" for key in _CONF if key in conf]
     named += [name for name in _ENVIRONMENT if name in environment]
@@ -27,9 +31,9 @@ def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> N
 
 
 def connect_refused(reason: str) -> ZlayoutError:
-    """Return Refused ZL204. reason: how it was found out that Spark Connect is used."""
+    """Return Refused ZL204. reason: the setting or session by which Spark Connect was detected."""
     return Refused.of(
         "ZL204",
         f"zlayout cannot rewrite tables through Spark Connect ({reason}): its commits need the driver's JVM",
-        hint="unset it and give spark.master, or run `zlayout apply` inside spark-submit on the cluster",
+        hint="remove the setting and set spark.master, or run `zlayout apply` inside spark-submit on the cluster",
     )

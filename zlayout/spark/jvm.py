@@ -1,7 +1,7 @@
-"""Classes and collections of the JVM through py4j, and session settings.
+"""Provides Java classes and collections through py4j, and temporary session configuration.
 
-py4j asks the JVM at each dot of `jvm.org.apache` whether that is a class, and the JVM searches all its jars. About a
-hundred such requests took a quarter of a second per rewrite, so `JvmPackage` decides by the name alone.
+For each part of a name such as `jvm.org.apache`, py4j asks the JVM whether it is a class, and the JVM searches all its
+jars. In a rewrite, about a hundred requests took a quarter of a second. `JvmPackage` decides by the name alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _root(client: Any) -> JvmPackage:
 
 
 class JvmPackage:
-    """A Java package. A name that begins with a capital or ends with `$` is a class, and any other a package.
+    """A Java package. A name in it that begins with a capital letter or ends with `$` is a class, any other a package.
 
-    A class that does not exist raises Py4JError only when it is used.
+    A class that does not exist raises Py4JError when it is used.
     """
 
     def __init__(self, client: Any, name: str) -> None:
@@ -49,7 +49,7 @@ class JvmPackage:
 
 
 def java_list(jvm: Any, items: Iterable[Any]) -> Any:
-    """Return a java.util.ArrayList. jvm: from `jvm_of`, here and below."""
+    """Return a java.util.ArrayList of the items. jvm: the result of `jvm_of`."""
     whole = jvm.java.util.ArrayList()
     for item in items:
         whole.add(item)
@@ -57,21 +57,21 @@ def java_list(jvm: Any, items: Iterable[Any]) -> Any:
 
 
 def java_class(jvm: Any, name: str) -> Any:
-    """Return the Java class of that name, by the class loader that knows the jars of the session."""
+    """Return the java.lang.Class of a name, from the class loader that has the jars of the session."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return jvm.java.lang.Class.forName(name, True, loader)
 
 
 @contextmanager
-def session_conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings for the block; the earlier ones are restored afterwards, also after an error."""
-    kept = {key: spark.conf.get(key) for key in settings if spark._jsparkSession.conf().contains(key)}
+def session_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Set session configuration for the block, and restore the earlier values afterwards."""
+    kept = {key: spark.conf.get(key) for key in conf if spark._jsparkSession.conf().contains(key)}
     try:
-        for key, value in settings.items():
+        for key, value in conf.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key in settings:
+        for key in conf:
             if key in kept:
                 spark.conf.set(key, str(kept[key]))
             else:

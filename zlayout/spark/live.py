@@ -1,4 +1,4 @@
-"""Work in a Spark session that is already running, and leave nothing behind in it."""
+"""Runs zlayout in an existing Spark session and leaves nothing behind in it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _DELTA_STATE = "Delta Table State"
 class LiveRuntime(SparkRuntime):
     """A runtime on a session that belongs to the caller.
 
-    The work is done in a clone of the session, which has its settings and catalogs and shares its SparkContext.
-    Whatever zlayout sets is set in the clone, so that the caller's session has the same settings at every moment.
+    zlayout works in a clone of the session, which has the same configuration and catalogs and shares the SparkContext.
+    Configuration is set only in the clone, so the configuration of the caller's session never changes.
     """
 
     def __init__(self, project: Project, session: SparkSession) -> None:
@@ -40,10 +40,10 @@ class LiveRuntime(SparkRuntime):
         """Check that the session can write to tables of these catalogs.
 
         Raises:
-            Refused: ZL204 (Spark Connect), ZL207 (settings are missing), ZL208 (a catalog points elsewhere).
+            Refused: ZL204 for Spark Connect, ZL207 if configuration is missing, ZL208 if a catalog differs.
         """
         if type(self._given).__module__.startswith("pyspark.sql.connect"):
-            raise connect_refused("the session is one")
+            raise connect_refused("the session is a Spark Connect session")
         problems = [problem for catalog in catalogs for problem in _problems(self._given, catalog)]
         if problems:
             raise Refused(*dict.fromkeys(problems))
@@ -58,7 +58,7 @@ class LiveRuntime(SparkRuntime):
         from py4j.protocol import Py4JError
 
         clone, self._session = self._session, None
-        with suppress(OSError, Py4JError):  # a JVM that has died holds nothing any more
+        with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
             self._activate(self._active)
             _remove_listeners(clone)
             for number, cached in _persistent(clone):
@@ -77,7 +77,7 @@ class LiveRuntime(SparkRuntime):
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
         for catalog in self._project.catalogs.values():
-            if _catalog_conf(catalog):  # a cache of tables would hide what others commit
+            if _catalog_conf(catalog):  # a cache of tables would hide commits of other writers
                 clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
         set_time_zone(clone, zone)
         active = self._sessions().getActiveSession()
@@ -86,17 +86,17 @@ class LiveRuntime(SparkRuntime):
         return clone
 
     def _refresh(self, table: TableName) -> None:
-        """Drop what the caller's session has cached of an Iceberg table, so that it reads the new files."""
+        """Refresh an Iceberg table in the caller's session, which may have cached it, so that it reads new files."""
         if not _catalog_conf(self._project.catalogs[table.catalog]):
-            return  # Delta tables go by path, and Delta itself notices commits in this JVM
+            return  # Delta itself detects the commits
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        with suppress(OSError, Py4JError, PySparkException):  # the commit stands, and the cache expires
+        with suppress(OSError, Py4JError, PySparkException):  # the commit exists, and the cache expires by itself
             self._given.sql(f"REFRESH TABLE {quoted_name((table.catalog, *table.identifier))}")
 
     def _activate(self, java_session: Any) -> None:
-        """Make a session the one that Delta finds in this thread; None for none."""
+        """Make a session the active one of this thread, which Delta uses, None for no active session."""
         sessions = self._sessions()
         if java_session is None:
             sessions.clearActiveSession()
@@ -108,10 +108,15 @@ class LiveRuntime(SparkRuntime):
 
 
 def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
-    """A runtime on the given session, which is checked for what the catalogs need; without one, on a new session.
+    """Return a runtime on a session or, without one, on a new session.
+
+    Args:
+        project: The project.
+        session: The session, None for a new one.
+        catalogs: The catalogs for which the session is checked.
 
     Raises:
-        Refused: ZL204, ZL207, ZL208, as `LiveRuntime.require`.
+        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`.
     """
     if session is None:
         return SparkRuntime(project)
@@ -121,13 +126,13 @@ def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterab
 
 
 def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
-    """Ids and handles of all RDDs that the SparkContext caches."""
+    """Yield ids and Java objects of all RDDs that the SparkContext caches."""
     context: Any = session.sparkContext
     yield from dict(context._jsc.getPersistentRDDs()).items()
 
 
 def _remove_listeners(clone: SparkSession) -> None:
-    """Remove the listener bus that Spark adds for each session with listeners; without this it waits for the GC."""
+    """Remove the listener bus of the clone, which Spark would keep until the clone is garbage-collected."""
     context: Any = clone.sparkContext
     scala = context._jsc.sc()
     java_clone: Any = clone._jsparkSession
@@ -141,19 +146,19 @@ def _remove_listeners(clone: SparkSession) -> None:
 
 
 def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnostic]:
-    """What the session lacks to write to tables of the catalog."""
+    """Yield the reasons why the session cannot write to tables of the catalog."""
     wanted = _catalog_conf(catalog)
     if not wanted:
         traits = FORMATS[catalog.format].traits
         if traits.spark_extension not in str(session.conf.get(_EXTENSIONS, "")):
-            yield _missing(_EXTENSIONS, traits.spark_extension, "start the session with it")
+            yield _missing(_EXTENSIONS, traits.spark_extension, "start the session with this setting")
         for key, value in traits.spark_conf.items():
             if session.conf.get(key, None) is None:
-                yield _missing(key, value, "start the session with it")
+                yield _missing(key, value, "start the session with this setting")
         return
     prefix = f"{_CATALOG}.{catalog.name}"
     if session.conf.get(prefix, None) is None:
-        yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} as zlayout.yaml has them")
+        yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} to the values in zlayout.yaml")
         return
     has_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # in place of a type
     compared = ("warehouse", "uri") if has_class else ("type", "warehouse", "uri")
@@ -162,8 +167,8 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
         if key in wanted and (found is None or _location(found) != _location(wanted[key])):
             yield Diagnostic(
                 "ZL208",
-                f"catalog {catalog.name} of the Spark session is another one: expected {key}={wanted[key]}, "
-                f"found {'nothing' if found is None else found}",
+                f"catalog {catalog.name} of the Spark session differs: expected {key}={wanted[key]}, "
+                f"found {'no value' if found is None else found}",
                 "refused",
                 "use the same catalog in zlayout.yaml and in the session",
                 catalog.location,
@@ -179,7 +184,7 @@ def _missing(key: str, value: str, hint: str) -> Diagnostic:
 
 
 def _location(text: str) -> str:
-    """A URL in the form that both sides can be compared in: file:///a/, file:/a and /a are the same folder."""
+    """Return a canonical form of a URL for comparisons: file:///a/, file:/a and /a are the same folder."""
     scheme, sign, rest = text.rstrip("/").partition(":")
     if sign and scheme == "file":
         return "/" + rest.lstrip("/")

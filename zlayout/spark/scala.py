@@ -1,4 +1,4 @@
-"""Scala values through py4j, as arguments for classes of Spark and Delta."""
+"""Provides Scala objects and collections through py4j, as arguments for methods of Spark and Delta."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from zlayout.spark.jvm import java_list
 
 
 def scala_object(package: Any, name: str) -> Any:
-    """Return the Scala object `name` of a JVM package through MODULE$, since its static forwarders may be private."""
+    """Return the Scala object `name` of a package, by MODULE$ because its static methods may be private."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
-    """Return a Scala Seq of a Python iterable or of a Java list, which stays in the JVM."""
+    """Return a Scala Seq of the items of a Python iterable or, without copying them to Python, of a Java list."""
     if hasattr(items, "_get_object_id"):
         return jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list(jvm, items)).toSeq()

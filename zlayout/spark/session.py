@@ -1,4 +1,4 @@
-"""Start Spark: check Java, set jars, extensions and catalogs, and keep its log. The only module that does."""
+"""Starts the Spark session of a project: checks Java, sets jars, extensions and catalogs, and keeps Spark's log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIME_ZONE = "spark.sql.session.timeZone"
-# What zlayout needs in every session: partition values of timestamps are read and written in UTC.
+# The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
 SESSION_CONF = {
     TIME_ZONE: "UTC",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
@@ -34,9 +34,9 @@ JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package op
 
 
 class SparkRuntime:
-    """The Spark session of a project, started when it is first asked for. As a context manager it stops the session.
+    """The Spark session of a project. It is started on first use, and stopped at the end of the context manager.
 
-    log_path: the log of the JVM; None if it was not started by zlayout (spark-submit), or not yet.
+    `log_path` is the log of the JVM. It is None before the start, and if another program started the JVM.
     """
 
     def __init__(self, project: Project) -> None:
@@ -56,7 +56,12 @@ class SparkRuntime:
 
     @property
     def session(self) -> SparkSession:
-        """The session. Raises Refused ZL204 (Connect), EngineError ZL301, ZL302 (Java), ZL303, ZL304 (Spark)."""
+        """The session, which is started if necessary.
+
+        Raises:
+            Refused: ZL204, for Spark Connect.
+            EngineError: ZL301 or ZL302 for Java, ZL303 or ZL304 for Spark.
+        """
         if self._session is None:
             self._session = self._start()
         return self._session
@@ -72,10 +77,10 @@ class SparkRuntime:
         self._session = None
 
     def committed(self, table: TableName) -> None:
-        """Take note that a table was changed."""
+        """Report that a commit changed a table."""
 
     def discard_log(self) -> None:
-        """Remove Spark's log, which is only needed after a failure."""
+        """Delete Spark's log, which is needed only after a failure."""
         if self.log_path is not None:
             self.log_path.unlink(missing_ok=True)
             self.log_path = None
@@ -88,7 +93,9 @@ class SparkRuntime:
         try:
             from pyspark.sql import SparkSession
         except ImportError as error:
-            raise EngineError.of("ZL303", "pyspark is not installed", hint="pip install 'zlayout[spark]'") from error
+            raise EngineError.of(
+                "ZL303", "pyspark is not installed", hint="run pip install 'zlayout[spark]'"
+            ) from error
         builder = SparkSession.builder.appName("zlayout")
         conf = session_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
         zone = conf.pop(TIME_ZONE)
@@ -99,7 +106,7 @@ class SparkRuntime:
                 session = builder.getOrCreate()
             except Exception as error:
                 raise EngineError.of(
-                    "ZL304", f"Spark did not start: {first_line(error)}", hint="Spark's log has the rest"
+                    "ZL304", f"Spark did not start: {first_line(error)}", hint="see Spark's log"
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
         try:
@@ -111,17 +118,23 @@ class SparkRuntime:
 
 
 def names_jars(environ: Mapping[str, str]) -> bool:
-    """Whether PYSPARK_SUBMIT_ARGS names jars, so that none have to be downloaded from Maven."""
+    """Return whether PYSPARK_SUBMIT_ARGS names jars, so that zlayout need not download any from Maven."""
     return bool({"--jars", "--packages"} & set(environ.get("PYSPARK_SUBMIT_ARGS", "").split()))
 
 
 def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -> dict[str, str]:
-    """The Spark settings of a project. Under spark-submit the master and the jars are those of the cluster."""
+    """Return the Spark configuration of a project.
+
+    Args:
+        project: The project.
+        submitted: Whether spark-submit started the process, which then sets master and jars.
+        has_jars: Whether the user has named the jars.
+    """
     traits = [format.traits for format in FORMATS.values()]
     conf = {
         "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
         **SESSION_CONF,
-        # Finding out where in the code a column was made takes a tenth of a second per rewrite.
+        # Spark would record the line of code that makes each column, which takes 0.1 s per rewrite.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -142,37 +155,43 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
 
 
 def set_time_zone(session: SparkSession, zone: str) -> None:
-    """Set the time zone. Raises EngineError ZL304 if it does not exist: setting it unchecked hangs in pyspark 4.1.4."""
+    """Set the time zone of a session.
+
+    The time zone is checked first, because pyspark 4.1.4 hangs after an invalid one.
+
+    Raises:
+        EngineError: ZL304, if the time zone does not exist.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         jvm_of(session).java.time.ZoneId.of(zone)
     except (Py4JJavaError, PySparkException) as error:
-        hint = f"{TIME_ZONE} is the name of a region, such as Europe/Berlin, or UTC"
-        raise EngineError.of("ZL304", f"Spark did not start: no time zone {zone!r}", hint=hint) from error
+        hint = f"set {TIME_ZONE} to the name of a region, such as Europe/Berlin, or to UTC"
+        raise EngineError.of("ZL304", f"Spark did not start: unknown time zone {zone!r}", hint=hint) from error
     session.conf.set(TIME_ZONE, zone)
 
 
 def check_java() -> None:
-    """Raise EngineError ZL301 if there is no Java, ZL302 if it is too old for Spark 4."""
+    """Check that Java is installed. Raises EngineError ZL301 if it is missing, ZL302 if it is too old for Spark 4."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not java or not Path(java).exists():
-        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
-        raise EngineError.of("ZL301", f"apply runs on Spark, which needs Java: {where}", hint=JAVA_HINT)
+        reason = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
+        raise EngineError.of("ZL301", f"Spark needs Java, but {reason}", hint=JAVA_HINT)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if not found or int(found[1]) < versions.JAVA_MINIMUM:
         version = found[1] if found else first_line(answer.stderr.strip() or "nothing")
         raise EngineError.of(
-            "ZL302", f"Java {versions.JAVA_MINIMUM} or newer is needed, found {version}", hint=JAVA_HINT
+            "ZL302", f"expected Java {versions.JAVA_MINIMUM} or newer, found {version}", hint=JAVA_HINT
         )
 
 
 @contextmanager
 def _jvm_log() -> Iterator[Path]:
-    """Redirect stderr to a file while the JVM starts; the JVM inherits it and keeps writing there."""
+    """Redirect stderr to a file while the JVM starts. The JVM inherits the file and continues to write to it."""
     handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
     sys.stderr.flush()
     kept = os.dup(2)

@@ -1,4 +1,4 @@
-"""The engine versions whose internal calls zlayout was tested with; one place for packages and checks."""
+"""The engine versions that zlayout was tested with, and the packages of these versions."""
 
 SPARK = "4.1.4"
 SCALA = "2.13"
@@ -7,7 +7,7 @@ ICEBERG = "1.12.0"
 SQLITE_JDBC = "3.53.2.1"
 JAVA_MINIMUM = 17
 
-# The versions of Spark that engine zlayout was tested with; `zlayout.formats.kernel.engine_check` asks for them.
+# The versions of Spark that engine zlayout was tested with. `zlayout.formats.kernel.engine_check` requires them.
 TESTED_SPARK = frozenset({SPARK})
 
 DELTA_PACKAGE = f"io.delta:delta-spark_4.1_{SCALA}:{DELTA}"
