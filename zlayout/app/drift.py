@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zlayout.app.plan import PARALLELISM, ProjectPlan, plan
-from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.spec.model import Project
 
 
@@ -15,20 +15,20 @@ class DriftReport:
     """Which tables are not as declared.
 
     Attributes:
-        plan: What was planned for all selected tables, to report; `apply` does not accept it.
+        plan: The plan of all selected tables as data, to report. `apply` does not accept it.
     """
 
-    plan: ProjectPlan
+    plan: Plan
 
     @property
     def drifted(self) -> tuple[TablePlan, ...]:
         """Tables with drift, or with decay above its tolerance."""
-        return self.plan.document.with_status(Status.CHANGES, Status.REFUSED)
+        return self.plan.with_status(Status.CHANGES, Status.REFUSED)
 
     @property
     def failed(self) -> tuple[TablePlan, ...]:
         """Tables that could not be read."""
-        return self.plan.document.with_status(Status.ERROR)
+        return self.plan.with_status(Status.ERROR)
 
 
 def drift(
@@ -45,5 +45,12 @@ def drift(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has none.
     """
+    return DriftReport(compare(project, select, exclude, parallelism).document)
+
+
+def compare(
+    project: Project, select: Iterable[str], exclude: Iterable[str], parallelism: int = PARALLELISM
+) -> ProjectPlan:
+    """As `drift`, with the observed tables. Not to be applied: it may hold full rewrites that nobody has allowed."""
     # A partitioning change is reported as one, even where apply needs a permission for it.
-    return DriftReport(plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism))
+    return plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.drift import drift
+from zlayout.app.drift import DriftReport, compare
 from zlayout.app.pictures import CHEAP_FILES, with_pictures
 from zlayout.app.plan import ProjectPlan, plan
 from zlayout.app.plan_file import write_document
@@ -87,12 +87,12 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
     """Print what has drifted. Exit code 2: a table drifted or decayed above its tolerance, 1: one cannot be read."""
-    found = drift(load_project(request.project), request.select, request.exclude, parallelism=request.parallelism)
-    report = drawn(found.plan, reports)
+    planned = compare(load_project(request.project), request.select, request.exclude, request.parallelism)
+    found, report = DriftReport(planned.document), drawn(planned, reports)
     code = 1 if found.failed else CHANGES if found.drifted else 0
     if not reports.take_stdout:
         options, closing = console.text_options(), text.drift_line(report.plan)
-        console.result(text.render(report, options, heading=heading(found.plan), closing=closing))
+        console.result(text.render(report, options, heading=heading(planned), closing=closing))
     reports.finish(report, console, code)
     return code
 
