@@ -256,6 +256,8 @@ def _incoherence(document: Document) -> str:
     for entries in (document.tables, document.results, document.pictures):
         if len({entry.table for entry in entries}) < len(entries):
             return "duplicate table"
+    if unplanned := {result.table for result in document.results} - {table.table for table in document.tables}:
+        return f"{min(unplanned)}: a result of a table without a plan"
     for table in document.tables:
         if table.status is Status.CHANGES and table.version is None:
             return f"{table.table}: changes without what they require"

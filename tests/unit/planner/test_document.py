@@ -14,6 +14,7 @@ from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import Boxes, Picture
+from zlayout.planner.result import Outcome, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.spec.schema import load_schema
 
@@ -97,6 +98,17 @@ def test_a_mistake_is_reported_with_its_place_and_what_was_expected(plan: Plan, 
     body = json.loads(document.to_json(plan))
     change(body["tables"][0])
     with pytest.raises(SpecError, match=re.escape(message)):
+        document.from_json(json.dumps(body), "plan.json")
+
+
+def test_a_result_of_a_table_without_a_plan_is_refused(plan: Plan) -> None:
+    table = plan.tables[0].table
+    result = TableResult("run", Outcome.AS_DECLARED, commits=1, files_removed=2, files_added=1, bytes_added=9)
+    report = RunReport(plan, {table: result})
+    body = json.loads(document.to_json(report))
+    assert document.from_json(json.dumps(body), "plan.json") == report
+    body["results"][0]["table"] = "lake.db.other"
+    with pytest.raises(SpecError, match=r"ZL041 .*lake\.db\.other: a result of a table without a plan"):
         document.from_json(json.dumps(body), "plan.json")
 
 
