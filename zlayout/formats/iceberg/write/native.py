@@ -60,7 +60,7 @@ def refuse_native(work: Work, state: TableState) -> None:
         Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that
             the action would rewrite.
     """
-    found = [] if work.layout.curve == "linear" else unordered_columns(work.layout, state)
+    found = unordered_columns(work.layout, state)
     if not work.covers_table:
         found += _outside_files(work, state)
     if found:
@@ -219,8 +219,10 @@ def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
-    """Return ZL223 for each z-order column whose type the curve of `rewrite_data_files` cannot order."""
-    found = []
+    """Return ZL223 for each column that the curve cannot order. `linear` is a sort, which orders any column."""
+    found: list[Diagnostic] = []
+    if layout.curve == "linear":
+        return found
     for zorder in layout.columns:
         column = state.column(zorder.name)
         if column is None:
