@@ -79,7 +79,7 @@ def without_lineage(_delta: Any, files: Any) -> tuple[Row, ...]:
     return tuple(row for file in files for row in file.live(lineage=False))
 
 
-def tags_first(delta: Any, storage: Any, snapshot: Any, state: Any, work: Any, notify: Any) -> Iterator[Any]:
+def tags_first(delta: Any, log: Any, snapshot: Any, state: Any, work: Any, notify: Any) -> Iterator[Any]:
     """The files are tagged as laid out, then they are laid out."""
     live = {file.name: file for file in snapshot.files.values()}
     paths = [path for group in work.groups for path in group.files.path.to_pylist()]
@@ -87,7 +87,7 @@ def tags_first(delta: Any, storage: Any, snapshot: Any, state: Any, work: Any, n
     transaction = delta.begin(snapshot)
     transaction.trackFilesRead(tagged)
     transaction.commit(Seq(tagged), "ComputeStats", {})
-    yield from real_run(delta, storage, delta.table.current, state, work, notify)
+    yield from real_run(delta, log, delta.table.current, state, work, notify)
 
 
 def twice(self: Any, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
@@ -102,7 +102,7 @@ def orphans_deleted(self: Any, transaction: Any, actions: Any, operation: Any, d
     try:
         return real_log_commit(self, transaction, actions, operation, doing)
     except Exception:
-        self._storage.storage -= {action.name for action in actions if isinstance(action, AddFile)}
+        self.storage.storage -= {action.name for action in actions if isinstance(action, AddFile)}
         raise
 
 

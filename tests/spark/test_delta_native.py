@@ -22,6 +22,7 @@ from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed, Work
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import ZorderColumn
@@ -170,12 +171,14 @@ def test_a_concurrent_delete_beats_the_record(table: DeltaSubject, monkeypatch: 
     monkeypatch.setattr(DeltaJvm, "commit", after_a_delete)
     files = pa.table({"path": state.files.path, "group": ["g"] * len(state.files)})
     storage = pa_fs.SubTreeFileSystem(str(table.path), pa_fs.LocalFileSystem())
+    delta = DeltaJvm(table.spark, str(table.path))
+    log = Log(delta, storage, "t", "r")
     with pytest.raises(CommitConflict, match=r"ZL321.*ConcurrentDelete"):
-        stamp(DeltaJvm(table.spark, str(table.path)), storage, "t", LAYOUT, "r", files, ("g",))
+        stamp(delta, log, LAYOUT, files, ("g",))
     monkeypatch.undo()
     assert table.sql(f"select count(*) n from {table}").collect()[0].n == 9
     assert table.observe().files.layouts == ()
-    gone = stamp(DeltaJvm(table.spark, str(table.path)), storage, "t", LAYOUT, "r", files, ("g",))
+    gone = stamp(delta, log, LAYOUT, files, ("g",))
     assert gone is None, "those files are gone"
 
 

@@ -110,22 +110,23 @@ class DeltaBackend:
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218 before any write."""
         from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.outcome import Log
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
         from zlayout.formats.delta.write.repartition import refuse_empty_strings, repartition
         from zlayout.formats.delta.write.settings import set_properties
 
-        storage = self._storage(state.location)
         delta = DeltaJvm(self.runtime.session, state.location)
+        log = Log(delta, self._storage(state.location), str(work.table), work.run_id)
         notify(Progress(str(work.table), "changing settings"))
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
             refuse_empty_strings(delta, work)
         if work.properties:
-            yield set_properties(delta, storage, work, state.version)
+            yield set_properties(delta, log, work, state.version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
-            yield repartition(delta, storage, snapshot, state, work, notify)
+            yield repartition(delta, log, snapshot, state, work, notify)
         if work.properties or work.partition_by is not None:
             state = self.observe(work.table, _columns(work))
         if work.partition_by is not None:
@@ -133,12 +134,12 @@ class DeltaBackend:
         if work.groups and native:
             from zlayout.formats.delta.write.native import run_native
 
-            yield from run_native(delta, storage, state, work, notify, lambda: self.observe(work.table, ()))
+            yield from run_native(delta, log, state, work, notify, lambda: self.observe(work.table, ()))
         elif work.groups:
             from zlayout.formats.delta.write.commit import run_zlayout
 
             snapshot, state = self._pinned(delta, state, work)
-            yield from run_zlayout(delta, storage, snapshot, state, work, notify)
+            yield from run_zlayout(delta, log, snapshot, state, work, notify)
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)

@@ -1,17 +1,40 @@
-"""Checks directly before a commit that its new files are on storage, because a clean-up may have removed them."""
+"""The Spark partition that wrote a new file, and the check directly before a commit that new files are on storage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from re import Pattern
 
 from zlayout.errors import EngineError
 
 MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
 
 
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """How a format's writer names a file.
+
+    pattern: Its first group is the number of the Spark partition. expected: The pattern for people. hint: What to do
+    about a file with another name.
+    """
+
+    pattern: Pattern[str]
+    expected: str
+    hint: str
+
+
+def spark_partition(path: str, name: FileName) -> int:
+    """Return the number of the Spark partition that wrote a new file. Raises EngineError ZL318 for another name."""
+    if found := name.pattern.search(path):
+        return int(found[1])
+    message = f"expected a new file named {name.expected}, found {path}"
+    raise EngineError.of("ZL318", message, hint=f"{name.hint}; nothing was committed")
+
+
 def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> None:
-    """Check that each new file is on storage with its size.
+    """Check that each new file is on storage with its size, because a clean-up may have removed it.
 
     Args:
         sizes: The sizes in bytes that the commit will record, by path.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import CommitConflict, Diagnostic, EngineError
+from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Work
 from zlayout.formats.delta.read.tags import GROUP
 from zlayout.formats.delta.write.failures import spark_errors
@@ -25,6 +25,7 @@ from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pin
 from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.new_files import FileName, spark_partition
 from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
@@ -32,17 +33,21 @@ from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.table.state import TableState
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
-_PART = re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$")
+FILE_NAME = FileName(
+    re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$"),
+    expected="part-<number>-...",
+    hint="use a version of Delta that zlayout was tested with",
+)
 
 
 def run_zlayout(
-    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
+    delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify
 ) -> Iterator[Commit | GroupFailed | Notice]:
     """Rewrite the groups of the work and commit them.
 
     Args:
         delta: The table.
-        storage: The file system, rooted at the table.
+        log: Makes the commits of the run.
         snapshot: The snapshot that is read, and from which conflicts are checked (py4j).
         state: The table state of the snapshot. Groups whose files have changed since the plan are dropped.
         work: The groups and their layout.
@@ -64,19 +69,19 @@ def run_zlayout(
         pinned = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = begin(delta, snapshot, pinned.adds)
         notify(Progress(table, "rewriting"))
-        rewritten, notes = write_groups(delta, storage, snapshot, state, transaction, pinned, groups, work)
+        rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
         notify(Progress(table, "committing"))
     yield from map(Notice, notes)
-    yield from commit_apart(rewritten, Committer(delta, storage, snapshot, transaction, work).commit)
+    yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work).commit)
 
 
 class Committer:
     """Commits the groups that one transaction has written, all at once or some of them."""
 
-    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, work: Work) -> None:
+    def __init__(self, delta: DeltaJvm, log: Log, snapshot: Any, transaction: Any, work: Work) -> None:
         """Store the transaction that wrote the files. It makes the first commit, which has all groups."""
         self._delta = delta
-        self._log = Log(delta, storage, str(work.table), work.run_id)
+        self._log = log
         self._snapshot = snapshot
         self._transactions = [transaction]
         self._work = work
@@ -148,7 +153,7 @@ def write_groups(
         placed.gate.check()
         added: list[list[NewFile]] = [[] for _ in groups]
         for new in written:
-            added[int(placed.group_of[_spark_partition(new.path)])].append(new)
+            added[int(placed.group_of[spark_partition(new.path, FILE_NAME)])].append(new)
         if work.verify == "full" or _records_other_values(files, groups, added, state):
             placed.gate.verify(delta.read_back(snapshot, [new.handle for new in written], files.adds.head()))
     require_rows({t.id: (t.rows, sum(new.rows for new in mine)) for t, mine in zip(targets, added, strict=True)})
@@ -186,17 +191,6 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
         GroupTarget(group.id, mine, live, group.target_files)
         for group, mine, live in zip(groups, uris, rows, strict=True)
     ]
-
-
-def _spark_partition(path: str) -> int:
-    found = _PART.search(path)
-    if not found:
-        raise EngineError.of(
-            "ZL318",
-            f"expected a new file named part-<number>-..., found {path}",
-            hint="use a version of Delta that zlayout was tested with; nothing was committed",
-        )
-    return int(found[1])
 
 
 def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group) -> NewFile:

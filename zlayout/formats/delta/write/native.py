@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pa_fs
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Work
@@ -63,7 +62,7 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
 
 def run_native(
     delta: DeltaJvm,
-    storage: pa_fs.FileSystem,
+    log: Log,
     state: TableState,
     work: Work,
     notify: Notify,
@@ -73,7 +72,7 @@ def run_native(
 
     Args:
         delta: The table.
-        storage: The file system, rooted at the table.
+        log: Makes the commits of the run.
         state: The table directly before.
         work: The groups and their layout.
         notify: Called with each stage.
@@ -86,7 +85,7 @@ def run_native(
         CommitConflict: ZL321, if OPTIMIZE failed because of a concurrent change.
         EngineError: If OPTIMIZE failed for another reason.
     """
-    table, log = str(work.table), Log(delta, storage, str(work.table), work.run_id)
+    table = str(work.table)
     notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
     statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
@@ -104,7 +103,7 @@ def run_native(
         yield GroupFailed(tuple(group.id for group in left), failure)
     notify(Progress(table, "recording the layout"))
     added = pa.concat_arrays([commit.added for commit in commits])
-    yield from record(delta, storage, work, finished, added, after.files)
+    yield from record(delta, log, work, finished, added, after.files)
 
 
 def _any_live(group: Group, live: FileTable) -> bool:
@@ -136,7 +135,7 @@ def refuse_partial(work: Work, state: TableState) -> None:
 
 def record(
     delta: DeltaJvm,
-    storage: pa_fs.FileSystem,
+    log: Log,
     work: Work,
     groups: tuple[str, ...],
     added: pa.Array,
@@ -148,7 +147,7 @@ def record(
     files = pa.table({"path": live.path.take(rows), "group": names.take(pa.array(live.partition).take(rows))})
     for attempt in range(_STAMP_ATTEMPTS):
         try:
-            commit = stamp(delta, storage, str(work.table), work.layout, work.run_id, files, groups)
+            commit = stamp(delta, log, work.layout, files, groups)
         except CommitConflict as conflict:
             if attempt == _STAMP_ATTEMPTS - 1:
                 yield GroupFailed(groups, conflict)

@@ -26,9 +26,10 @@ class Log:
     """Commits of one run to the log of one table."""
 
     def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, table: str, run_id: str) -> None:
+        """storage: the file system, rooted at the table."""
+        self.storage = storage
+        self.table = table
         self._delta = delta
-        self._storage = storage
-        self._table = table
         self._run_id = run_id
 
     def commit(self, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
@@ -39,7 +40,7 @@ class Log:
             with session_conf(self._delta.spark, _COMMIT_CONF):
                 return self._delta.commit(transaction, actions, operation, {RUN: self._run_id, COMMIT_MARKER: marker})
 
-        return settled(self._doing(doing), send, lambda: version_with_marker(self._storage, marker, base), FAILURES)
+        return settled(self._doing(doing), send, lambda: version_with_marker(self.storage, marker, base), FAILURES)
 
     def run(
         self, statement: str, settings: Mapping[str, str], base: int, doing: str
@@ -66,7 +67,7 @@ class Log:
                 self._delta.spark.sql(statement).collect()
 
         def look() -> list[RunCommit]:
-            return list(run_commits(self._storage, self._run_id, base))
+            return list(run_commits(self.storage, self._run_id, base))
 
         commits, failure = ran(self._doing(doing), run, look, FAILURES)
         if failure is not None and not commits:
@@ -74,4 +75,4 @@ class Log:
         return commits, failure
 
     def _doing(self, doing: str) -> str:
-        return f"{self._table}: {doing} in run {self._run_id}"
+        return f"{self.table}: {doing} in run {self._run_id}"

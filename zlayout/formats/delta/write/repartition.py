@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow.fs as pa_fs
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
@@ -22,14 +21,12 @@ from zlayout.sql_text import quoted
 from zlayout.table.state import TableState
 
 
-def repartition(
-    delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, state: TableState, work: Work, notify: Notify
-) -> Commit:
+def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, work: Work, notify: Notify) -> Commit:
     """Replace all files by files with the new partitioning, in one commit.
 
     Args:
         delta: The table.
-        storage: The file system, rooted at the table.
+        log: Makes the commits of the run.
         snapshot: The snapshot that is read (py4j).
         state: The table state of the snapshot.
         work: The work, which has the new partitioning.
@@ -43,7 +40,6 @@ def repartition(
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
-    log = Log(delta, storage, table, work.run_id)
     notify(Progress(table, f"rewriting the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
         transaction = delta.begin(snapshot)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow.fs as pa_fs
-
 from zlayout.formats.base import Commit, Work
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.native import optimize_conf
@@ -11,12 +9,12 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.sql_text import quoted, string_literal
 
 
-def set_properties(delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work, version: int) -> Commit:
+def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
     """Set the properties of the work by ALTER TABLE, with the run id in the commit.
 
     Args:
         delta: The table.
-        storage: The file system, rooted at the table.
+        log: Makes the commits of the run.
         work: The work, which has the properties.
         version: The version of the table directly before.
 
@@ -26,7 +24,7 @@ def set_properties(delta: DeltaJvm, storage: pa_fs.FileSystem, work: Work, versi
         CommitUnknown: ZL331.
     """
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
-    log, conf = Log(delta, storage, str(work.table), work.run_id), optimize_conf(work.layout, work.run_id)
+    conf = optimize_conf(work.layout, work.run_id)
     statement = f"ALTER TABLE delta.{quoted(delta.location)} SET TBLPROPERTIES ({pairs})"
     done, _ = log.run(
         statement, conf, version, "setting table properties"

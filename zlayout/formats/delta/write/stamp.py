@@ -13,7 +13,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 
 from zlayout.formats.base import Commit
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
@@ -33,10 +32,8 @@ def layout_tags(layout: Layout) -> dict[str, str]:
 
 def stamp(
     delta: DeltaJvm,
-    storage: pa_fs.FileSystem,
-    table: str,
+    log: Log,
     layout: Layout,
-    run_id: str,
     files: pa.Table,
     groups: tuple[str, ...],
 ) -> Commit | None:
@@ -60,16 +57,14 @@ def stamp(
         CommitConflict: ZL321, if one of the files is changed or removed concurrently.
         CommitUnknown: ZL331.
     """
-    with spark_errors(table, "recording the layout"):
+    with spark_errors(log.table, "recording the layout"):
         snapshot = delta.snapshot()
         transaction = delta.begin(snapshot)
         adds = delta.seq(_tagged(delta, snapshot, layout, files))
         if adds.isEmpty():
             return None
         transaction.trackFilesRead(adds)
-        version = Log(delta, storage, table, run_id).commit(
-            transaction, adds, delta.compute_stats(), "recording the layout"
-        )
+        version = log.commit(transaction, adds, delta.compute_stats(), "recording the layout")
     return Commit("record", version, groups)
 
 

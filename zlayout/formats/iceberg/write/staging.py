@@ -26,7 +26,7 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.kernel.commits import NewFile
-from zlayout.formats.kernel.new_files import require_files
+from zlayout.formats.kernel.new_files import FileName, require_files, spark_partition
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.jvm import jvm_of
 from zlayout.sql_text import quoted
@@ -37,6 +37,12 @@ MIN_SPLIT_BYTES = 16 * 2**20
 OPEN_COST_BYTES = 4 * 2**20  # the minimum size of a file for Iceberg when it combines files to tasks
 PLACEHOLDER_ID = 2**40  # a row id and sequence number, which the reader uses only for rows without their own
 _log = logging.getLogger(__name__)
+# <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
+FILE_NAME = FileName(
+    re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$"),
+    expected="<number>-<task>-<uuid>-<number>-<number>.<format>",
+    hint="use a write.location-provider.impl that keeps file names",
+)
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 
 
@@ -100,7 +106,9 @@ class Staged:
                 NewFile(f, f.location(), int(f.fileSizeInBytes()), int(f.recordCount()))
                 for f in coordinator.fetchNewFiles(self.table, self.id)
             ]
-        return sorted(((_partition_number(f.path), f) for f in files), key=lambda item: (item[0], item[1].path))
+        return sorted(
+            ((spark_partition(f.path, FILE_NAME), f) for f in files), key=lambda item: (item[0], item[1].path)
+        )
 
     @contextmanager
     def written(self, files: Sequence[NewFile]) -> Iterator[DataFrame]:
@@ -232,18 +240,3 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     session: Any = frame.sparkSession
     plan = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, exposed)
     return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
-
-
-# <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
-_FILE_NAME = re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$")
-
-
-def _partition_number(location: str) -> int:
-    found = _FILE_NAME.search(location)
-    if not found:
-        raise EngineError.of(
-            "ZL318",
-            f"expected a new file named <number>-<task>-<uuid>-<number>-<number>.<format>, found {location}",
-            hint="use a write.location-provider.impl that keeps file names; nothing was committed",
-        )
-    return int(found[1])
