@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
     from zlayout.planner.model import Plan, Status, TablePlan
-    from zlayout.planner.result import Outcome, TableResult
+    from zlayout.planner.result import ResultStatus, TableResult
     from zlayout.planner.run_report import RunReport
     from zlayout.spec.model import Layout, LayoutSpec, Project
 
@@ -70,7 +70,7 @@ _MODULES = {
     ),
     "zlayout.formats.base": ("Commit", "GroupFailed", "Notice", "Progress"),
     "zlayout.planner.model": ("Plan", "Status", "TablePlan"),
-    "zlayout.planner.result": ("Outcome", "TableResult"),
+    "zlayout.planner.result": ("ResultStatus", "TableResult"),
     "zlayout.planner.run_report": ("RunReport",),
     "zlayout.spec.model": ("Layout", "LayoutSpec", "Project"),
 }
@@ -91,12 +91,12 @@ __all__ = [
     "LayoutSpec",
     "Location",
     "Notice",
-    "Outcome",
     "Plan",
     "Progress",
     "Project",
     "ProjectPlan",
     "Refused",
+    "ResultStatus",
     "RunReport",
     "SampleStarted",
     "SpecError",

@@ -17,13 +17,13 @@ from unit.report.sample_plans import APPLIED, HOSTILE, ORDERS, PLAN
 from zlayout.errors import Refused, SpecError
 from zlayout.planner import document
 from zlayout.planner.model import Plan
-from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import REPORTERS
 
 MANY = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 BOXES = Boxes((0, 500, 0, 1000, 500, 1000, 0, 1000), 2)
-PICTURE = Picture(("a", "b"), "p=1", BOXES, BOXES, (StripCell("p=1", 1, 2, 1, 3.0),), (("<= 1", 2),))
+PICTURE = Picture(("a", "b"), "p=1", BOXES, BOXES, (StripBin("p=1", 1, 2, 1, 3.0),), (("<= 1", 2),))
 DRAWN = replace(ORDERS, table="drawn", size_histogram=(("<= 1/2", 3), ("> 2", 1)))
 DOCUMENTS = [
     json.loads(document.to_json(p))

@@ -104,7 +104,7 @@ def test_a_laid_out_table_is_rewritten_once_for_its_bounds(arena: SparkArena) ->
     cut = contract.plan(arena, spec)
     assert cut.state is not None
     assert _queried(arena, cut.state) == [len(cut.state.files)] * 3
-    assert {g.reason for g in cut.decision.plan.groups} == {Reason.BOUNDS_CUT}
+    assert {g.reason for g in cut.decision.plan.groups} == {Reason.BOUNDS_TRUNCATED}
     assert len(cut.decision.plan.properties) == 1
     contract.apply(arena, cut)
     done = contract.plan(arena, spec)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zlayout.planner.cut_bounds import worth_longer
+from zlayout.planner.truncated_bounds import worth_longer
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import LONG_BOUND, TableState, is_text
 

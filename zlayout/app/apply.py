@@ -208,11 +208,11 @@ def apply_table(
 
 def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
     """Whether a dropped group was to get longer bounds, and some of its files are still live but in no group now."""
-    blind = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_CUT} & failed
-    if not blind or after.state is None:
+    indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
+    if not indistinct or after.state is None:
         return False
     left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
-    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in blind))
+    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in indistinct))
 
 
 def _paths(groups: Iterable[Group]) -> set[str]:

@@ -10,7 +10,7 @@ from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
-from zlayout.planner.forecast import Promise, promises
+from zlayout.planner.forecast import PredictionCheck, check_predictions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.histogram import SizeBucket, size_histogram
@@ -39,7 +39,7 @@ class Inspection:
     target_size: int
     sizes: tuple[SizeBucket, ...]
     columns: tuple[ColumnMetrics, ...]
-    predictions: tuple[Promise, ...] = ()
+    predictions: tuple[PredictionCheck, ...] = ()
     predicted_partitions: int = 0
     orphans: Orphans | None = None
 
@@ -72,9 +72,9 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} with readable bounds")
     declared = spec if columns is None else None
     target = spec.layout.target_size if spec else DEFAULT_SIZE
-    predictions: tuple[tuple[Promise, ...], int] = ((), 0)
+    predictions: tuple[tuple[PredictionCheck, ...], int] = ((), 0)
     if declared is not None and backend.capabilities.can_predict(declared.layout):
-        predictions = promises(state.files, declared)
+        predictions = check_predictions(state.files, declared)
     return Inspection(
         state,
         spec,

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from zlayout.app.plan import Planned
 from zlayout.planner.drawing import boxes_of, draw, strip
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
 
 # A page with more pictures is slow to load; the tables with most bytes to rewrite come first.
-MOST_PICTURES = 50
+MAX_PICTURES = 50
 
 
 # Drawing larger tables takes about as long as planning them; plan files have no pictures of these.
-CHEAP_FILES = 200_000
+MAX_FILES_DRAWN_IN_PLAN_FILE = 200_000
 
 
 def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> RunReport:
-    """Draw the MOST_PICTURES tables that have most bytes to rewrite, then most files.
+    """Draw the MAX_PICTURES tables that have most bytes to rewrite, then most files.
 
     most_files: do not draw tables with more files.
     """
@@ -28,7 +28,7 @@ def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None
         readable = {name: p for name, p in readable.items() if p.decision.plan.files <= most_files}
     tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)
     order = sorted(tables, key=lambda t: (-t.rewrite_bytes, -t.files))
-    return RunReport(plan, pictures={t.table: _drawn(t, readable[t.table]) for t in order[:MOST_PICTURES]})
+    return RunReport(plan, pictures={t.table: _drawn(t, readable[t.table]) for t in order[:MAX_PICTURES]})
 
 
 def _drawn(table: TablePlan, planned: Planned) -> Picture:
@@ -37,7 +37,7 @@ def _drawn(table: TablePlan, planned: Planned) -> Picture:
     return draw(planned.spec, planned.state, planned.decision.groups, predictable=predictable)
 
 
-def looked_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripCell, ...]]:
+def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripBin, ...]]:
     """The boxes and the strip of a table after its run, for the partition that was drawn before; none if none was.
 
     None either if the spec no longer fits the table, for example because a column was dropped.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zlayout.app.files import write_whole
-from zlayout.app.pictures import CHEAP_FILES, with_pictures
+from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import PARALLELISM, Planned, ProjectPlan, backends_of, look, plan_specs, plan_table
 from zlayout.app.select import named_layouts, select_layouts
 from zlayout.errors import Refused, SpecError, TableError
@@ -34,7 +34,7 @@ def write_plan(plan: ProjectPlan, path: str | Path) -> None:
     Raises:
         SpecError: ZL043, the file cannot be written, or the plan is too large to be read again.
     """
-    write_document(with_pictures(plan.document, plan.planned, CHEAP_FILES), Path(path))
+    write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
 
 
 def write_document(report: RunReport, path: Path) -> None:

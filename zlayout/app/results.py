@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from zlayout.app.pictures import looked_again
+from zlayout.app.pictures import drawn_again
 from zlayout.app.plan import Planned
 from zlayout.errors import CommitUnknown, Diagnostic, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed, Notice
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Picture
-from zlayout.planner.result import MeasuredColumn, Outcome, TableResult
+from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 
 
@@ -60,7 +60,7 @@ def _drawn(before: Picture | None, applied: Applied) -> TableResult:
     result = result_of(applied)
     if applied.again is None:
         return result
-    boxes, strip = looked_again(before, applied.again)
+    boxes, strip = drawn_again(before, applied.again)
     return replace(result, boxes=boxes, strip=strip)
 
 
@@ -84,20 +84,20 @@ def result_of(applied: Applied) -> TableResult:
     )
 
 
-def _outcome(applied: Applied) -> Outcome:
+def _outcome(applied: Applied) -> ResultStatus:
     if isinstance(applied.error, CommitUnknown):
-        return Outcome.UNKNOWN
+        return ResultStatus.UNKNOWN
     if applied.interrupted:
-        return Outcome.INTERRUPTED
+        return ResultStatus.INTERRUPTED
     if applied.error is not None:
-        return Outcome.FAILED
+        return ResultStatus.FAILED
     if applied.after is None or applied.after.status is Status.ERROR:
-        return Outcome.UNKNOWN
+        return ResultStatus.UNKNOWN
     if applied.forgotten:
-        return Outcome.NOT_YET
+        return ResultStatus.NOT_YET
     if applied.after.status is Status.UNCHANGED:
-        return Outcome.AS_DECLARED
-    return Outcome.WITHIN_BUDGET if applied.within_budget else Outcome.NOT_YET
+        return ResultStatus.AS_DECLARED
+    return ResultStatus.WITHIN_BUDGET if applied.within_budget else ResultStatus.NOT_YET
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
@@ -106,7 +106,7 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         # The error of a cancelled job adds nothing for the person who cancelled it.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
-    if applied.after is None or _outcome(applied) not in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET):
+    if applied.after is None or _outcome(applied) not in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET):
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     return tuple(problems)
 

@@ -39,9 +39,9 @@ class Events(View):
                 self.emit("planned_change", **_planned(table))
 
     def summary(self, report: RunReport, exit_code: int) -> None:
-        """Write `change_summary`: the number of tables per outcome, and the exit code of the command."""
-        outcomes = [result.outcome for result in report.results.values()]
-        counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
+        """Write `change_summary`: the number of tables per result status, and the exit code of the command."""
+        statuses = [result.outcome for result in report.results.values()]
+        counts = {status: statuses.count(status) for status in sorted(set(statuses))}
         self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
 
     def started(self, moment: Moment, run_id: str) -> None:

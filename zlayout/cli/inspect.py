@@ -9,7 +9,7 @@ from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.orphans import Orphans
-from zlayout.planner.forecast import Promise
+from zlayout.planner.forecast import PredictionCheck
 from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.table.metrics import ColumnMetrics
@@ -25,7 +25,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
-    lines += _promises(found.predictions, found.predicted_partitions, len(found.state.files.partitions))
+    lines += _prediction_checks(found.predictions, found.predicted_partitions, len(found.state.files.partitions))
     console.result("\n".join(lines) + "\n")
     return 0
 
@@ -91,15 +91,15 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
             yield f"  files by depth of {printable(m.column)}: {listed}"
 
 
-def _promises(kept: tuple[Promise, ...], partitions: int, of: int) -> Iterator[str]:
+def _prediction_checks(checks: tuple[PredictionCheck, ...], partitions: int, of: int) -> Iterator[str]:
     """Predicted beside measured touched of the declared layout; no lines before the first apply."""
-    if not kept:
+    if not checks:
         return
     where = f", in {partitions:,} of {of:,} partitions" if of > 1 else ""
     yield ""
     yield f"  touched of the declared layout, predicted by plan and measured after its rewrites{where}"
-    width = max(6, *(len(printable(p.column)) for p in kept))
+    width = max(6, *(len(printable(p.column)) for p in checks))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
-    for p in kept:
+    for p in checks:
         ratio = f"{p.predicted / p.measured:.2f}" if p.measured else ""
         yield f"  {printable(p.column):<{width}} {number(p.predicted):>10} {number(p.measured):>10} {ratio:>10}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zlayout.app.drift import DriftReport, compare
-from zlayout.app.pictures import CHEAP_FILES, with_pictures
+from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, plan
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
@@ -68,7 +68,7 @@ def plan_command(
     report = drawn(planned, reports)
     if out is not None:
         if not reports.need_pictures:
-            report = with_pictures(planned.document, planned.planned, CHEAP_FILES)
+            report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
         write_document(report, out)
         console.say(f"plan written to {out}")
     _print(report, heading(planned), output, console, reports)

@@ -1,4 +1,4 @@
-"""What a plan does to a table: a tagged union of actions, each with its reason and the numbers behind it."""
+"""The actions of a plan: a tagged union of changes of one table, each with its reason and its numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Reason(StrEnum):
     NOT_LAID_OUT = "not_laid_out"
     LAYOUT_CHANGED = "layout_changed"
     PARTITIONING_CHANGED = "partitioning_changed"
-    BOUNDS_CUT = "bounds_cut"
+    BOUNDS_TRUNCATED = "bounds_cut"
     DELETED_ROWS = "deleted_rows"
     DECAYED = "decayed"
 
@@ -25,11 +25,11 @@ class PropertyReason(StrEnum):
     """Why a table property is set."""
 
     NO_STATISTICS = "no_statistics"
-    BOUNDS_CUT = "bounds_cut"
+    BOUNDS_TRUNCATED = "bounds_cut"
 
 
 @dataclass(frozen=True, slots=True)
-class CutBounds:
+class TruncatedBounds:
     """How the bounds of a text column are truncated."""
 
     column: str
@@ -37,17 +37,17 @@ class CutBounds:
     length: Count
     """The length of most truncated bounds, in characters (bytes of a binary column)."""
     equal: Count
-    """How many files have two bounds that are one truncated prefix, shared with another file of the partition."""
+    """The number of files whose two bounds are one truncated prefix that another file of the partition has too."""
     of: Count
     """The number of all files."""
     same: bool
-    """Whether so many bounds are equal that queries cannot skip files by them."""
+    """Whether the bounds are indistinct: so many are equal that queries cannot skip files by them."""
 
 
-def cut_text(cut: CutBounds) -> str:
-    """Which bounds are truncated, where, and how many files that makes equal, for people."""
+def truncation_text(cut: TruncatedBounds) -> str:
+    """Describe truncated bounds: the column, the length, and the number of files with equal bounds."""
     equal = f" and equal in {cut.equal:,} of {cut.of:,} files" if cut.same else ""
-    return f"bounds of {cut.column} are cut at {cut.length} characters{equal}"
+    return f"bounds of {cut.column} are truncated to {cut.length} characters{equal}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class PropertyChange:
     name: str
     """The name of the property."""
     before: str | None
-    """Its value now, null where it is not set."""
+    """The present value; null if the property is not set."""
     after: str
     """The value to set."""
     reason: PropertyReason
     """Why it is set."""
     column: str
     """The column whose bounds it concerns."""
-    cut: CutBounds | None = None
-    """How the bounds are truncated, for the reason `bounds_cut`."""
+    cut: TruncatedBounds | None = None
+    """How the bounds are truncated; null unless the reason is `bounds_cut`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ChangePartitioning:
     after: tuple[str, ...]
     """The declared partition keys."""
     full_rewrite: bool
-    """Whether this replaces every file of the table, as in Delta Lake."""
+    """Whether the change replaces every file of the table, as on Delta Lake."""
     location: Location | None
     """Where the spec declares the partition keys."""
     kind: Literal["change_partitioning"] = "change_partitioning"
@@ -99,21 +99,21 @@ class RewriteGroup:
     """Rewrite one group of files of one partition."""
 
     id: str
-    """Identifies the group: made from the layout and the files."""
+    """The id of the group, a hash of its layout and its files."""
     partition: str
-    """The name of the partition for people (`l_month=2026-01`); empty for an unpartitioned table."""
+    """The partition as text, for example `l_month=2026-01`; empty for an unpartitioned table."""
     files: Count
     """The number of files to replace."""
     bytes: Count
-    """Their size."""
+    """The size of these files."""
     rows: Count
-    """The number of their rows."""
+    """The number of live rows in these files."""
     target_files: Count
     """The number of files to write, an estimate."""
     reason: Reason
     """Why the group is rewritten."""
     partitions: Count = 1
-    """How many partitions the files are in: more than one where they move to another partitioning."""
+    """The number of partitions that contain the files; more than one only if the partitioning changes."""
     kind: Literal["rewrite_group"] = "rewrite_group"
     """The kind of action."""
 

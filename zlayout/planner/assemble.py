@@ -11,7 +11,7 @@ from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, 
 from zlayout.planner.budget import rest
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
-from zlayout.planner.model import ColumnForecast, LeftOver, Status, TablePlan
+from zlayout.planner.model import ColumnForecast, DeferredGroups, Status, TablePlan
 from zlayout.planner.notes import cut_notes, scope_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.requirements import (
@@ -32,12 +32,12 @@ from zlayout.table.state import TableState
 
 
 def assemble(proposal: Proposal, choice: Choice) -> Decision:
-    """The decision to carry out the chosen candidates, with their pinned files where the status is `changes`."""
+    """Make the decision that carries out the chosen candidates. It pins files only if the status is `changes`."""
     spec, state, kept = proposal.spec, proposal.state, [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
     change = _partitioning(proposal, left_over)
     lengthens = left_over is None or _all_lengthened(proposal, choice)
-    properties = tuple(p for p in proposal.properties if lengthens or p.reason is not PropertyReason.BOUNDS_CUT)
+    properties = tuple(p for p in proposal.properties if lengthens or p.reason is not PropertyReason.BOUNDS_TRUNCATED)
     status = Status.REFUSED if choice.refusal else proposal.status
     plan = describe(
         spec,
@@ -55,7 +55,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:
-    """A plan with the facts of the table; `parts` are its other fields."""
+    """Make the plan of a table: its name, layout and size from the spec and the state, other fields from `parts`."""
     files = state.files
     return TablePlan(
         table=str(spec.table),
@@ -72,30 +72,30 @@ def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: objec
     )
 
 
-def _left_over(proposal: Proposal, choice: Choice) -> LeftOver | None:
-    """What the budget leaves for later, None where that is nothing."""
+def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
+    """Return the groups that the budget defers; None if it defers nothing."""
     left = rest(proposal, choice.candidates)
     if proposal.whole is None or proposal.refusals or not left:
         return None
     return replace(
         proposal.whole,
-        # The candidates may be less than all there is: new files without the groups that they belong to.
+        # The candidates may cover a part only: new files without the laid-out groups that they should be merged with.
         groups=max(len(proposal.candidates) - len(choice.candidates), 1),
         files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
         bytes=left,
     )
 
 
-def _partitioning(proposal: Proposal, left_over: LeftOver | None) -> ChangePartitioning | None:
-    """The change of the partitioning. One that replaces every file is left over with them."""
+def _partitioning(proposal: Proposal, left_over: DeferredGroups | None) -> ChangePartitioning | None:
+    """Return the partitioning change; None if there is none, or if its full rewrite is deferred."""
     change = proposal.partitioning
     return None if change is not None and change.full_rewrite and left_over is not None else change
 
 
 def _all_lengthened(proposal: Proposal, choice: Choice) -> bool:
-    """Whether all groups that are rewritten for longer bounds are chosen: if not, bounds stay as long as they are."""
+    """Return whether every group that needs longer bounds is chosen. If not, the length of bounds does not change."""
     left = (c for n, c in enumerate(proposal.candidates) if n not in choice.candidates)
-    return all(candidate.action.reason is not Reason.BOUNDS_CUT for candidate in left)
+    return all(candidate.action.reason is not Reason.BOUNDS_TRUNCATED for candidate in left)
 
 
 def _actions(
@@ -119,8 +119,8 @@ def _requirements(
     )
 
 
-def _columns(proposal: Proposal, choice: Choice, left_over: LeftOver | None) -> tuple[ColumnForecast, ...]:
-    """The metrics now and after the chosen candidates."""
+def _columns(proposal: Proposal, choice: Choice, left_over: DeferredGroups | None) -> tuple[ColumnForecast, ...]:
+    """Return the present metrics, and the forecast for the time after the chosen candidates are rewritten."""
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     found = (state.column(name) for name in spec.column_names)
     boundless = [c.name for c in found if c is not None and lacks_bounds(c, state) and not c.enable_stats]
@@ -147,7 +147,7 @@ def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tupl
         *proposal.notes,
         *unused_settings(spec),
         *scope_notes(spec, selection, len(state.files.partitions)),
-        *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.hopeless),
+        *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
         *(() if selection.groups else ordered.note(spec, state)),
         *((choice.refusal,) if choice.refusal else ()),
     )

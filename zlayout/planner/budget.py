@@ -1,4 +1,4 @@
-"""Spends a byte budget: of all candidates, those that lower touched most for each byte. Pure."""
+"""Spend a byte budget on the candidates that lower touched most per byte. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zlayout.planner.proposal import Choice, Proposal
 
 
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, ...]:
-    """Choose candidates of all tables together, greedily by the touched that they save for each byte.
+    """Choose candidates of all tables together, greedily by the decrease of touched per byte.
 
     Args:
-        proposals: one for each table.
-        budget: bytes that may be rewritten, None for no limit.
+        proposals: One per table.
+        budget: The limit on rewritten bytes; None for no limit.
 
     Returns:
-        The choice for each proposal, in the same order. Where not even the smallest candidate fits, every table that
+        The choice for each proposal, in the same order. If the budget is smaller than every candidate, each table that
         has something to rewrite is refused with ZL205.
     """
     if budget is None:
@@ -41,19 +41,19 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
 
 
 def choose_saved(proposal: Proposal, ids: Collection[str]) -> Choice:
-    """The choice of the candidates with these ids: what a budget chose for a saved plan."""
+    """Choose the candidates with these ids, which a budget chose for a saved plan."""
     return _choice(proposal, [n for n, candidate in enumerate(proposal.candidates) if candidate.action.id in ids])
 
 
 def _choice(proposal: Proposal, candidates: Collection[int]) -> Choice:
-    """The choice of these candidates; of all where nothing would be left over."""
+    """Choose these candidates, or all if nothing would be deferred."""
     if not _has_work(proposal) or rest(proposal, candidates) == 0:
         return proposal.everything
     return Choice(tuple(sorted(candidates)))
 
 
 def rest(proposal: Proposal, candidates: Collection[int]) -> int:
-    """Bytes that should be rewritten and are not when just these candidates are."""
+    """Return the number of bytes that are deferred if only these candidates are rewritten."""
     whole = proposal.whole.bytes if proposal.whole else 0
     return whole - sum(proposal.candidates[n].action.bytes for n in candidates)
 
@@ -69,9 +69,9 @@ def _has_work(proposal: Proposal) -> bool:
 
 
 class _Bundle(NamedTuple):
-    """Candidates of one table that are done together or not at all; the order of bundles is that of the budget."""
+    """Candidates of one table that are rewritten together or not at all. The budget chooses bundles in sort order."""
 
-    cost: float  # the negative of touched saved for each byte
+    cost: float  # the change of touched per byte, negative if touched decreases
     ids: tuple[str, ...]
     bytes: int
     table: int
@@ -79,7 +79,7 @@ class _Bundle(NamedTuple):
 
 
 def _bundles(at: int, proposal: Proposal) -> Iterator[_Bundle]:
-    """The bundles of proposal number `at`."""
+    """Yield the bundles of proposal number `at`."""
     if proposal.status is not Status.CHANGES or proposal.savings is None:
         return
     actions = [candidate.action for candidate in proposal.candidates]
@@ -90,23 +90,23 @@ def _bundles(at: int, proposal: Proposal) -> Iterator[_Bundle]:
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:
-    """Groups (by number) that are done together or not at all.
+    """Return sets of candidate numbers that are rewritten together or not at all.
 
     Once a table property makes bounds longer, files with short bounds cannot be distinguished from files that need no
-    longer ones (docs/adr/0004-cut-bounds.md). A later run would not select those that are left over now.
+    longer bounds (docs/adr/0004-cut-bounds.md). A later run would not select groups that are deferred now.
     """
-    indistinct = [number for number, c in enumerate(candidates) if c.action.reason is Reason.BOUNDS_CUT]
+    indistinct = [number for number, c in enumerate(candidates) if c.action.reason is Reason.BOUNDS_TRUNCATED]
     parts = Counter(candidate.partition for candidate in candidates)
     alone = [
         [number]
         for number, c in enumerate(candidates)
-        if c.action.reason is not Reason.BOUNDS_CUT and not _changes_nothing(c.action, parts[c.partition])
+        if c.action.reason is not Reason.BOUNDS_TRUNCATED and not _changes_nothing(c.action, parts[c.partition])
     ]
     return [*alone, indistinct] if indistinct else alone
 
 
 def _smallest(proposal: Proposal) -> int:
-    """Bytes of the two smallest parts of one partition where there are any, else of all that there is to rewrite."""
+    """Return the size of the smallest useful rewrite: two parts of one partition, or all if no partition has two."""
     by_partition: dict[int, list[int]] = {}
     for candidate in proposal.candidates:
         by_partition.setdefault(candidate.partition, []).append(candidate.action.bytes)
@@ -115,8 +115,8 @@ def _smallest(proposal: Proposal) -> int:
 
 
 def _changes_nothing(action: RewriteGroup, parts: int) -> bool:
-    """Whether the rewrite replaces one file by one file, among others of its partition that it overlaps as before.
+    """Return whether the rewrite replaces one file by one file that overlaps other files of its partition as before.
 
-    The file would count as laid out: in the end nothing would be left to do, and nothing would be gained.
+    The new file would count as laid out, so that the partition would count as done although nothing improved.
     """
     return parts > 1 and action.files == action.target_files == 1 and action.reason is not Reason.DELETED_ROWS

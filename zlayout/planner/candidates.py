@@ -1,4 +1,4 @@
-"""The groups of files that could be rewritten: selected, divided where a budget demands it, and pinned."""
+"""Select candidates: groups of files that could be rewritten, divided to fit a budget, with pinned files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zlayout.planner import cut_bounds, ordered
+from zlayout.planner import ordered, truncated_bounds
 from zlayout.planner.actions import ChangePartitioning, RewriteGroup
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import LeftOver
+from zlayout.planner.model import DeferredGroups
 from zlayout.planner.partitions import target_files
-from zlayout.planner.select import Selection, moved
+from zlayout.planner.select import FileSelection, moved
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import rewrite_group
 from zlayout.spec.model import LayoutSpec
@@ -22,7 +22,7 @@ from zlayout.table.state import FileTable, TableState
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A group that could be rewritten. files: the pinned files; digest: of these, as in `FilesAre`."""
+    """A group that could be rewritten, with its pinned files and their digest (see `FilesAre`)."""
 
     action: RewriteGroup
     files: FileTable
@@ -30,55 +30,55 @@ class Candidate:
 
     @property
     def partition(self) -> int:
-        """The number of the partition that the files are in (of the first file, where they move to another one)."""
+        """The index of the partition that contains the first file."""
         return int(self.files.partition[0])
 
 
 def select_files(
     spec: LayoutSpec, state: TableState, change: ChangePartitioning | None, now: Measured, budget: int | None
-) -> tuple[Selection, LeftOver | None]:
+) -> tuple[FileSelection, DeferredGroups | None]:
     """Select the files to rewrite.
 
     Args:
-        spec: the declared layout.
-        state: the observed table.
-        change: the change of the partitioning, if there is one.
-        now: the table's metrics.
-        budget: bytes that the run may rewrite, None for no limit.
+        spec: The declared layout.
+        state: The observed table.
+        change: The partitioning change, if there is one.
+        now: The present metrics of the table.
+        budget: The limit on rewritten bytes; None for no limit.
 
     Returns:
-        The selection, with groups of at most `budget` bytes where that is possible; and, with a budget, all that
-        should be rewritten, as it is left over when nothing of it is done.
+        The selected files, in groups of at most `budget` bytes where possible. With a budget, also the totals of
+        everything that should be rewritten, which is what a run that rewrites nothing would defer.
     """
     if change is not None and change.full_rewrite:
         selection = _everything(state, now)
         return selection, None if budget is None else _whole(spec, state, selection, budget)
-    fields, blind = partitioning(spec, state), cut_bounds.blind_partitions(spec, state)
-    selection = ordered.select(spec, state, fields, now, blind, spec.max_group_size)
+    fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
+    selection = ordered.select(spec, state, fields, now, indistinct, spec.max_group_size)
     if budget is None:
         return selection, None
     whole = _whole(spec, state, selection, budget)
     if whole.bytes > budget:
-        selection = ordered.select(spec, state, fields, now, blind, min(budget, spec.max_group_size or budget))
+        selection = ordered.select(spec, state, fields, now, indistinct, min(budget, spec.max_group_size or budget))
     return selection, whole
 
 
-def _everything(state: TableState, now: Measured) -> Selection:
-    """All files as one group: the partitioning changes, and the format must rewrite the whole table for that."""
+def _everything(state: TableState, now: Measured) -> FileSelection:
+    """Select all files as one group, for a partitioning change that rewrites the whole table."""
     files = np.arange(len(state.files), dtype=np.int64)
     groups = (moved(state.files, files),) if len(files) else ()
-    return Selection(groups, now.ideal, now.targets, (), 0, 0, moves=True)
+    return FileSelection(groups, now.ideal, now.targets, (), 0, 0, moves=True)
 
 
-def _whole(spec: LayoutSpec, state: TableState, selection: Selection, budget: int) -> LeftOver:
+def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, budget: int) -> DeferredGroups:
     size = sum(int(state.files.bytes[s.files].sum()) for s in selection.groups)
     files = sum(len(s.files) for s in selection.groups)
     touched = zip(spec.column_names, selection.touched.sum(axis=0).tolist(), strict=True)
-    return LeftOver(budget, len(selection.groups), files, size, tuple(touched))
+    return DeferredGroups(budget, len(selection.groups), files, size, tuple(touched))
 
 
-def pin(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[Candidate, ...]:
-    """The selected groups with their files, digests and ids. Equal files and an equal layout give an equal id."""
+def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:
+    """Pin the files of the selected groups and compute digests and ids. Equal files and layouts have equal ids."""
     pinned = state.files.split([chosen.files for chosen in selection.groups])
     return tuple(
         Candidate(

@@ -1,4 +1,4 @@
-"""Files grouped by class (partition, group or candidate): sums and hulls over the files of each, without a loop."""
+"""Group files by class (partition, group or candidate) and reduce columns over each class without a loop."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.table.order import order_of
 from zlayout.table.reach import NOWHERE
 
-FAR = np.iinfo(np.int64).max // 4
+NO_LOWER_BOUND = np.iinfo(np.int64).max // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Files in the order of their class.
+    """M files sorted by class, of which K out of `count` classes have files.
 
-    files: int64[M]. present: int64[K], the classes with files, out of `count`. start: int64[K], where the files of each
-    begin.
+    Attributes:
+        files: int64[M], indices of files, sorted by class.
+        present: int64[K], the classes that have files, ascending.
+        start: int64[K], the position in `files` at which each of these classes begins.
+        count: The number of classes, including those without files.
     """
 
     files: Index
@@ -29,7 +32,7 @@ class Classes:
     count: int
 
     def of(self, member: Bools) -> Classes:
-        """The classes of only those files; member: bool[N]."""
+        """Restrict the classes to the files for which `member` (bool[N]) is true."""
         kept = member[self.files]
         stop = np.append(self.start, len(self.files))
         before = np.concatenate(([0], np.cumsum(kept)))[stop]
@@ -37,20 +40,20 @@ class Classes:
         return Classes(self.files[kept], self.present[some], before[:-1][some], self.count)
 
     def numbers(self) -> Index:
-        """int64[count]: the number of files of each class."""
+        """Return the number of files per class, int64[count]."""
         return self._spread(np.diff(self.start, append=len(self.files)), 0)
 
     def sums(self, values: NDArray[Any]) -> Floats:
-        """float64[count]: the sum of `values`, [N], over the files of each class."""
+        """Return the sum of `values` ([N]) per class, float64[count]."""
         return self._spread(self._each(np.add, values).astype(np.float64, copy=False), 0)
 
     def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
-        """int64[count] twice: the smallest `lo` and the largest `hi` of each class, FAR and NOWHERE without files.
+        """Return the smallest `lo` and the largest `hi` per class, int64[count] each.
 
-        lo, hi: int64[N], NOWHERE for files to ignore.
+        A class without files gets NO_LOWER_BOUND and NOWHERE. lo, hi: int64[N], NOWHERE for files to ignore.
         """
-        first = self._each(np.minimum, np.where(lo == NOWHERE, FAR, lo))
-        return self._spread(first, FAR), self._spread(self._each(np.maximum, hi), NOWHERE)
+        first = self._each(np.minimum, np.where(lo == NOWHERE, NO_LOWER_BOUND, lo))
+        return self._spread(first, NO_LOWER_BOUND), self._spread(self._each(np.maximum, hi), NOWHERE)
 
     def _each(self, reduce: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
         found: NDArray[Any] = reduce.reduceat(values[self.files], self.start) if len(self.start) else values[:0]
@@ -65,7 +68,10 @@ class Classes:
 def classes_of(of: Index, count: int, files: Index | None = None) -> Classes:
     """Group files by class.
 
-    of: int64[M] below `count`, the class of each of `files` (int64[M]; None for all, 0..M - 1).
+    Args:
+        of: int64[M] below `count`, the class of each file.
+        count: The number of classes.
+        files: int64[M], indices of the files; None for 0..M - 1.
     """
     order = order_of(of) if (of[1:] < of[:-1]).any() else np.arange(len(of))
     ordered = of[order]

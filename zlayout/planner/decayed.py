@@ -1,4 +1,4 @@
-"""Metrics of decayed partitions: what their files touch, and what a rewrite of some of them is predicted to leave."""
+"""Measure decayed partitions: touched of their files, and touched predicted for after a rewrite of some of them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
-# A layout that misses theory by less than this factor, mean over its columns, counts as being as good as theory.
+# Touched below this multiple of the theoretical value (mean over the columns) counts as equal to it.
 NEAR_THEORY = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Decayed:
-    """N files of P partitions with their metrics, for d z-order columns.
+    """N files of P partitions, with their metrics on d z-order columns.
 
     Attributes:
-        files: the files.
+        files: The files.
         partition: int64[N], the partition of each file, 0..P - 1.
-        facts: facts of the same files.
-        live_bytes: float64[N], bytes of each file that a rewrite keeps; whole numbers, whose sum is exact in any order.
-        reaches: one for each z-order column.
-        touched: float64[P, d], now.
-        achievable: float64[P, d], the lowest touched that a rewrite of the whole partition can be expected to leave.
-        calibration: float64[P, d], achievable divided by the theoretical touched; 1 where they are close.
-        targets: int64[P], files after a rewrite of the whole partition.
-        distinct: float64[P, d], distinct values, infinity where unknown.
+        facts: Facts of the same files.
+        live_bytes: float64[N], bytes of each file without its deleted rows; whole numbers, so that sums are exact.
+        reaches: One per z-order column.
+        touched: float64[P, d], the present touched.
+        achievable: float64[P, d], the lowest touched that a rewrite of the whole partition can be expected to reach.
+        calibration: float64[P, d], achievable divided by the theoretical touched; 1 if they are close.
+        targets: int64[P], the number of files after a rewrite of the whole partition.
+        distinct: float64[P, d], the number of distinct values; infinity if unknown.
     """
 
     files: FileTable
@@ -51,7 +51,7 @@ class Decayed:
 
     @property
     def ratio(self) -> Floats:
-        """float64[P]: touched divided by achievable, mean over the columns."""
+        """The touched ratio of each partition, float64[P]: touched divided by achievable, mean over the columns."""
         return mean_ratio(self.touched, self.achievable)
 
 
@@ -64,14 +64,14 @@ def measure_decayed(
     partition: Index,
     reaches: tuple[Reach, ...] = (),
 ) -> Decayed:
-    """Measure the files, and what a rewrite can achieve.
+    """Measure the files and calibrate the prediction of a rewrite.
 
-    Correlated columns, few distinct values and frequent values make a layout that is worse than theory. What the
-    largest rewrite of the partition left shows by how much. Without this calibration each append would cause a rewrite
-    of the whole partition that cannot help.
+    With correlated columns, few distinct values or frequent values, a rewrite cannot reach the theoretical touched. The
+    largest laid-out group of a partition shows by which factor it was missed. Without this calibration, each append
+    would cause a rewrite of the whole partition that gains nothing.
 
     Args:
-        reaches: of the z-order columns in these files, where they are known already. For the others see `Decayed`.
+        reaches: Known reaches of the z-order columns in these files; computed if empty. See `Decayed` for the others.
     """
     reaches = reaches or tuple(side_by_side(_reach(files, partition, len(targets)), spec.column_names, len(files)))
     touched = np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1)
@@ -96,7 +96,7 @@ def _live_bytes(files: FileTable) -> Floats:
 def _calibration(
     files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
 ) -> Floats:
-    """float64[P, d]: touched among the files of the partition's largest laid-out group over its ideal; 1 if close."""
+    """Divide touched among the largest laid-out group of each partition by its ideal: float64[P, d], 1 if close."""
     groups = int(facts.group.max(initial=-1)) + 1
     if not groups:
         return np.ones_like(distinct)
@@ -116,16 +116,22 @@ def _calibration(
 
     columns = tuple(zip(spec.column_names, reaches, strict=True))
     touched = np.stack(side_by_side(alone, columns, len(files)), axis=1)
-    # One column's loss may be another's gain, as with 128 files in 8 by 16 slices: hence the mean.
+    # The mean is compared because a column may lose what another gains, as with 128 files in 8 by 16 slices.
     short = mean_ratio(touched, ideal) > NEAR_THEORY
     return np.where(short[:, None], np.maximum(touched / ideal, 1.0), 1.0)
 
 
 def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:
-    """float64[count, d]: by how much touched decreases when each group is rewritten alone.
+    """Predict by how much each group alone lowers touched.
 
-    group: int64[N], the group of each file, below `count`; -1 for files that are not rewritten. The result is 0 for a
-    group with files of several partitions (the partitioning changes), for which nothing can be predicted.
+    Args:
+        decayed: The files and their metrics.
+        group: int64[N], the group of each file, below `count`; -1 for files that are not rewritten.
+        count: The number of groups.
+        spec: The declared layout.
+
+    Returns:
+        float64[count, d]; 0 for a group with files of several partitions, for which nothing can be predicted.
     """
     members = np.flatnonzero(group >= 0)
     groups = classes_of(group[members], count, members)
@@ -141,6 +147,6 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
 
 
 def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
-    """float64[K, d]: touched among `written` new files (int64[K]) of each `partition` (int64[K])."""
+    """Predict touched among `written` new files (int64[K]) of each `partition` (int64[K]): float64[K, d]."""
     fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.calibration[partition]
     return np.minimum(np.maximum(fresh, 1.0), written[:, None])

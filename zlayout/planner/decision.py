@@ -1,4 +1,4 @@
-"""What the planner decided for one table: the plan to show, and the pinned files behind it."""
+"""The decision of the planner for one table: its plan and the pinned files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from zlayout.table.state import FileTable
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What a plan may do.
+    """Limits on what a plan may do.
 
-    allow_full_rewrite: a change of the partitioning may replace every file of a Delta table. max_rewrite_bytes: the
-    bytes of files that a run may rewrite, None for no limit.
+    Attributes:
+        allow_full_rewrite: Whether a partitioning change may replace every file of a Delta table.
+        max_rewrite_bytes: The budget of a run in bytes; None for no limit.
     """
 
     allow_full_rewrite: bool = False
@@ -26,9 +27,11 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the plan says about a table.
+    """The plan of one table with the pinned files of its actions.
 
-    pinned: the files behind each `RewriteGroup` of the plan, by its id; none unless the status is `changes`.
+    Attributes:
+        plan: The plan of the table.
+        pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
     """
 
     plan: TablePlan
@@ -40,7 +43,7 @@ class Decision:
         return pinned_groups(self.plan.groups, self.pinned)
 
     def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
-        """The decision as a work order."""
+        """Return the work order that carries out the decision."""
         return Work(
             table=spec.table,
             layout=spec.layout,
@@ -49,7 +52,7 @@ class Decision:
             requirements=self.plan.requirements,
             pinned=self.pinned,
             declared=spec.partition_by or (),
-            # Files that arrive outside `where` before the rewrite must stay outside it.
+            # With `where`, files that are added out of scope before the rewrite must not be rewritten.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
         )

@@ -1,6 +1,6 @@
-"""Decides what to do to a table: a pure function of the spec and the observed state.
+"""Decide what to do to tables: pure functions of the layout specs and the observed states.
 
-`decide` is for one table. With a budget over many tables, `propose` comes first for each, then `settle` for all.
+`decide` plans one table. With a budget over many tables, call `propose` for each of them and then `settle` for all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zlayout.errors import Diagnostic
-from zlayout.planner import cut_bounds, forecast
+from zlayout.planner import forecast, truncated_bounds
 from zlayout.planner.assemble import assemble, describe
 from zlayout.planner.budget import choose
 from zlayout.planner.candidates import pin, select_files
@@ -33,14 +33,14 @@ def decide(
     notes: tuple[Diagnostic, ...] = (),
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
 ) -> Decision:
-    """Decide what brings one table to its spec.
+    """Decide which changes lay out one table as declared.
 
     Args:
-        spec: the declared layout.
-        state: the observed table.
-        capabilities: what the backend can do.
-        notes: the backend's own diagnostics on the layout.
-        options: what the plan may do; a budget is spent on this table alone.
+        spec: The declared layout.
+        state: The observed table.
+        capabilities: What the backend can do.
+        notes: Diagnostics of the backend on the layout.
+        options: What the plan may do. A budget is spent on this table alone.
     """
     return settle([propose(spec, state, capabilities, notes, options)], options.max_rewrite_bytes)[0]
 
@@ -52,9 +52,10 @@ def propose(
     notes: tuple[Diagnostic, ...] = (),
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
 ) -> Proposal | Decision:
-    """Find all that could be done to one table; the arguments are those of `decide`.
+    """Find all changes that could be made to one table. The arguments are those of `decide`.
 
-    Where the spec does not fit the table there is nothing to choose, and the decision is returned.
+    Returns:
+        The proposal; or a decision with the status ERROR if the spec does not fit the table.
     """
     checked = check(spec, state)
     if any(d.severity == "error" for d in checked):
@@ -62,14 +63,14 @@ def propose(
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
     selection, whole = select_files(spec, state, change, now, options.max_rewrite_bytes)
-    cuts = cut_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
+    cuts = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,
         state=state,
         partitioning=change,
         properties=compare_properties(spec, state, cuts),
         cuts=cuts,
-        hopeless=cut_bounds.hopeless(spec, state),
+        indistinct_anyway=truncated_bounds.indistinct_anyway(spec, state),
         now=now,
         selection=selection,
         candidates=pin(spec, state, selection),
@@ -84,13 +85,13 @@ def propose(
 
 
 def settle(proposals: Sequence[Proposal | Decision], budget: int | None) -> tuple[Decision, ...]:
-    """Spend the budget (bytes, None for no limit) on all tables together, and decide on each, in the same order."""
+    """Spend the budget (bytes; None for no limit) on all tables together, and return a decision for each, in order."""
     choices = iter(choose([p for p in proposals if isinstance(p, Proposal)], budget))
     return tuple(p if isinstance(p, Decision) else assemble(p, next(choices)) for p in proposals)
 
 
 def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOptions) -> tuple[Diagnostic, ...]:
-    """Why the changes must not be made."""
+    """Return the refusals because of which the table must not be changed."""
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,

@@ -1,7 +1,7 @@
-"""The plan file: `RunReport` as JSON and back. The same JSON is the report of format `json`.
+"""Write and read the plan document: a `RunReport` as JSON. The report format `json` is the same document.
 
-The dataclasses of the plan are the only description of the document: pydantic reads it by them and derives its JSON
-Schema from them (docs/adr/0011-plan-document.md).
+The dataclasses of the plan are the only description of the document. pydantic validates it and derives its JSON Schema
+from them (docs/adr/0011-plan-document.md).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
     from pydantic_core import SchemaValidator
 
-# A plan of one table with 50,000 groups takes some 17 MB.
+# A plan of one table with 50,000 groups takes about 17 MB.
 MAX_BYTES = 24 * 1024 * 1024
-# A parsed value takes more memory than its text. Any file may hold FREE_VALUES, and a larger one a value for each
-# CHARACTERS_PER_VALUE characters. A list counts as three values and an object as twelve.
-FREE_VALUES, CHARACTERS_PER_VALUE = 350_000, 5
-MAX_KEYS = 40  # of one object; the largest record of a plan has fewer
-HINT = "a plan file is what `zlayout plan --out FILE` writes; do not edit it"
+# A parsed value takes more memory than its text, so the number of values is limited too: to BASE_VALUES, plus one value
+# per CHARACTERS_PER_VALUE characters of the document. A list counts as three values and an object as twelve.
+BASE_VALUES, CHARACTERS_PER_VALUE = 350_000, 5
+MAX_KEYS_PER_OBJECT = 40  # the largest record of a plan has fewer
+HINT = "write a plan file with `zlayout plan --out FILE`, and do not edit it"
 _PLAIN = ("int", "float", "str", "bool")
 _EXPECTED = {
     "missing": "a value, found nothing",
@@ -48,7 +48,7 @@ class AppliedTable:
     table: str
     """The name of the table."""
     result: TableResult
-    """What apply did."""
+    """What apply did to the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +58,35 @@ class DrawnTable:
     table: str
     """The name of the table."""
     picture: Picture
-    """What the HTML report draws."""
+    """The picture that the HTML report draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A plan of zlayout, as `zlayout plan --out` writes it and `zlayout show` and `zlayout apply` read it."""
+    """The plan document, which `zlayout plan --out` writes and `zlayout show` and `zlayout apply` read."""
 
     __pydantic_config__ = {"extra": "forbid", "use_attribute_docstrings": True}  # noqa: RUF012
 
     format_version: Literal[2]
-    """The version of this format. zlayout reads no other."""
+    """The format version. zlayout reads no other one."""
     zlayout_version: str
     """The version of zlayout that wrote the document."""
     exit_code: int
-    """The exit code of `zlayout plan`: 1 when a table cannot be planned, 3 when one is refused, else 0."""
+    """The exit code of `zlayout plan`: 1 if a table cannot be planned, 3 if a table is refused, else 0."""
     has_changes: bool
     """Whether `zlayout apply` would change a table."""
     summary: Summary
-    """The counts of the last line of the plan."""
+    """The counts in the last line of the text report."""
     tables: tuple[TablePlan, ...]
-    """The plan of each table, in the order of their names."""
+    """The plan of each table, sorted by table name."""
     results: tuple[AppliedTable, ...]
-    """What apply did, for the tables that it began; empty in a plan that was not applied."""
+    """The results of the tables that apply started; empty if the plan was not applied."""
     pictures: tuple[DrawnTable, ...]
-    """What the HTML report draws, for the tables that were drawn."""
+    """The pictures of the HTML report, for the tables that were drawn."""
 
 
 def to_json(shown: Plan | RunReport) -> str:
-    """The document as indented JSON in a stable order. It is ASCII and ends with a newline."""
+    """Serialise a plan or run report as indented ASCII JSON with a stable order and a final line break."""
     report = RunReport.of(shown)
     plan = report.plan
     document = Document(
@@ -100,8 +100,8 @@ def to_json(shown: Plan | RunReport) -> str:
         tuple(DrawnTable(*item) for item in report.pictures.items()),
     )
     text = json.dumps(asdict(document), indent=2, allow_nan=False)
-    # Lists and objects without others inside go on one line each. No string of JSON holds a line break, so only the
-    # white space between values changes.
+    # Put lists and objects that contain no others on one line. Strings in JSON contain no line breaks, so only white
+    # space between values changes.
     return re.sub(r"[\[{]\n[^][{}]*[]}]", _on_one_line, text) + "\n"
 
 
@@ -110,44 +110,54 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def too_large(text: str) -> bool:
-    """Whether a document exceeds the limits of `read`: MAX_BYTES, or so many values that they need too much memory."""
+    """Return whether a document exceeds the limits of `read`: MAX_BYTES, or the number of values."""
     values = text.count(",") + 3 * text.count("[") + 12 * text.count("{")
-    return len(text) > MAX_BYTES or values > FREE_VALUES + len(text) / CHARACTERS_PER_VALUE
+    return len(text) > MAX_BYTES or values > BASE_VALUES + len(text) / CHARACTERS_PER_VALUE
 
 
 def read(path: Path) -> RunReport:
-    """The plan in the file at `path`. Raises as `from_json`, and SpecError ZL040 when the file cannot be read."""
+    """Read a plan file.
+
+    Raises:
+        SpecError: ZL040 (the file cannot be read or is not JSON), ZL041 (it is not a plan document).
+        Refused: ZL206, the document has another format version.
+    """
     try:
         content = read_at_most(path, MAX_BYTES + 1)
-        # zlayout writes ASCII. A document with other characters takes up to four times the memory.
-        most = MAX_BYTES if content.isascii() else MAX_BYTES // 4
-        if len(content) > most:
-            raise SpecError.of("ZL040", f"the file is larger than {most} bytes", location=Location(str(path)))
+        # zlayout writes ASCII. A document with other characters needs up to four times the memory.
+        max_bytes = MAX_BYTES if content.isascii() else MAX_BYTES // 4
+        if len(content) > max_bytes:
+            raise SpecError.of(
+                "ZL040", f"expected at most {max_bytes:,} bytes, found a larger file", location=Location(str(path))
+            )
         return from_json(content.decode("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise SpecError.of(
             "ZL040",
             f"cannot read the plan file: {reason}",
-            hint="write one with `zlayout plan --out FILE`",
+            hint="write the file with `zlayout plan --out FILE`",
             location=Location(str(path)),
         ) from error
 
 
 def from_json(text: str, path: str) -> RunReport:
-    """The plan in a document that `to_json` wrote, with the results and pictures that it holds.
+    """Parse a document that `to_json` wrote.
 
     Args:
-        text: the document.
-        path: the file it is from, for errors.
+        text: The document.
+        path: The path of its file, for error messages.
+
+    Returns:
+        The plan with its results and pictures.
 
     Raises:
-        SpecError: ZL040 for text that is not JSON, ZL041 for JSON that is not a plan, with the place inside it.
-        Refused: ZL206 for a plan of another version of the format.
+        SpecError: ZL040 (not JSON), ZL041 (not a plan document); the message names the invalid key.
+        Refused: ZL206, the document has another format version.
     """
     values = _values(text, path)
     del text
-    from pydantic_core import ValidationError  # here and below, because most commands read no plan file
+    from pydantic_core import ValidationError  # imported here because most commands read no plan file
 
     try:
         document: Document = _reader().validate_python(values)
@@ -163,11 +173,11 @@ def from_json(text: str, path: str) -> RunReport:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the document. `make schemas` writes it to schemas/v2/plan.schema.json."""
+    """Return the JSON Schema of the document. `make schemas` writes it to schemas/v2/plan.schema.json."""
     schema = _adapter().json_schema()
     for record in schema["$defs"].values():
         if "properties" in record:
-            record["additionalProperties"] = False  # pydantic 2.13 does not state it for a record inside another one
+            record["additionalProperties"] = False  # pydantic 2.13 omits it for nested records
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "zlayout plan"}
 
 
@@ -181,11 +191,10 @@ def _adapter() -> TypeAdapter[Document]:
 
 @cache
 def _reader() -> SchemaValidator:
-    """Validates plain values, and never converts one plain type into another.
+    """Return a validator of parsed JSON that does not convert numbers, strings and booleans into each other.
 
-    pydantic's strict mode for plain values rejects a list for a tuple and an object for a dataclass, which is all that
-    JSON has; its reader of JSON text copies the rejected input into every error. So strict mode is set on the types of
-    plain values alone.
+    Strict mode of pydantic as a whole would reject lists for tuples and objects for dataclasses. Its own JSON parser
+    copies the rejected input into every error. Therefore strict mode is set on the schemas of scalars alone.
     """
     from pydantic_core import SchemaValidator
 
@@ -193,7 +202,7 @@ def _reader() -> SchemaValidator:
 
 
 def _strict(schema: Any) -> Any:
-    """The core schema with strict numbers, texts and booleans, and lists that end at their first invalid item."""
+    """Make scalars of a core schema strict, and make lists stop at their first invalid item."""
     if isinstance(schema, list):
         return [_strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -204,34 +213,34 @@ def _strict(schema: Any) -> Any:
 
 
 def _values(text: str, path: str) -> dict[str, Any]:
-    """The plain values of a document of this version of the format."""
+    """Parse the JSON of a document and check its size and format version."""
     if too_large(text):
-        raise _invalid("it has too many values for its size", path)
+        raise _invalid("expected fewer values, found more than a plan of this size has", path)
     try:
         document = parse_json(text, _record)
     except ValueError as error:
-        place = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
-        raise SpecError.of("ZL040", f"not JSON: {getattr(error, 'msg', str(error))}", location=place) from error
+        location = Location(path, getattr(error, "lineno", 0), getattr(error, "colno", 0))
+        raise SpecError.of("ZL040", f"not JSON: {getattr(error, 'msg', str(error))}", location=location) from error
     if not isinstance(document, dict):
         raise _invalid("expected an object", path)
     if "format_version" not in document:
-        raise _invalid("it has no format_version", path)
+        raise _invalid("expected format_version, found no such key", path)
     found = document["format_version"]
     if type(found) is not int or found != FORMAT_VERSION:
         writer = document.get("zlayout_version")
         by = f", written by zlayout {writer:.40}" if isinstance(writer, str) else ""
-        message = f"expected plan format {FORMAT_VERSION}, found {describe_value(found)}{by}"
+        message = f"expected plan format version {FORMAT_VERSION}, found {describe_value(found)}{by}"
         raise Refused.of("ZL206", escape_unprintable(message), hint="run `zlayout plan` again", location=Location(path))
     return document
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError for duplicate keys and for too many of them."""
-    if len(pairs) > MAX_KEYS:
-        raise ValueError(f"an object has more than {MAX_KEYS} keys")
+    """Make a dict of a JSON object. Raises ValueError for duplicate keys and for too many keys."""
+    if len(pairs) > MAX_KEYS_PER_OBJECT:
+        raise ValueError(f"expected at most {MAX_KEYS_PER_OBJECT} keys in an object, found {len(pairs)}")
     record = dict(pairs)
     if len(record) < len(pairs):
-        raise ValueError("an object has a duplicate key")
+        raise ValueError("duplicate key in an object")
     return record
 
 
@@ -242,17 +251,17 @@ def _invalid(reason: str, path: str) -> SpecError:
 
 
 def _first_error(error: ValidationError) -> str:
-    """`tables.0.files: expected a valid integer, found 'many'`."""
+    """Describe the first error, for example `tables.0.files: expected a valid integer, found 'many'`."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(str(part)[:60] for part in first["loc"])
+    key = ".".join(str(part)[:60] for part in first["loc"])
     expected = _EXPECTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
     if first["type"] not in ("missing", "unexpected_keyword_argument"):
         expected += f", found {describe_value(first['input'])}"
-    return f"{place or 'the document'}: expected {expected}"
+    return f"{key or 'the document'}: expected {expected}"
 
 
 def _incoherence(document: Document) -> str:
-    """What no type can state and reports or apply rely on, '' if all of it holds."""
+    """Return which rule the document breaks that types cannot state; '' if it breaks none."""
     for entries in (document.tables, document.results, document.pictures):
         if len({entry.table for entry in entries}) < len(entries):
             return "duplicate table"
@@ -260,10 +269,14 @@ def _incoherence(document: Document) -> str:
         return f"{min(unplanned)}: a result of a table without a plan"
     for table in document.tables:
         if table.status is Status.CHANGES and table.version is None:
-            return f"{table.table}: changes without what they require"
+            return f"{table.table}: expected requirements for the changes, found no version_is"
     drawn = [boxes for entry in document.pictures for boxes in (entry.picture.before, entry.picture.after)]
     drawn += [entry.result.boxes for entry in document.results]
     if any(boxes and len(boxes.positions) % 4 for boxes in drawn):
-        return "boxes that cannot be drawn"
-    # Each number fits into 64 bits; so must the sums that a plan is written with.
-    return "counts that add up to more than 64 bits" if max(astuple(summary(document.tables))) >= 2**63 else ""
+        return "expected four positions per box, found a remainder"
+    # Each number fits into 64 bits, and so must the sums in the summary.
+    return (
+        "expected counts with a sum below 2**63, found larger ones"
+        if max(astuple(summary(document.tables))) >= 2**63
+        else ""
+    )

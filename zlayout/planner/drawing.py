@@ -1,4 +1,4 @@
-"""Draws the layout of a table from its file bounds as a `Picture`. Pure, seeded, bounded for many files."""
+"""Draw the layout of a table from its file bounds as a `Picture`. Pure, seeded, and limited in size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zlayout.curve.layout import build
 from zlayout.planner.forecast import measure
 from zlayout.planner.partition_text import partition_text
-from zlayout.planner.picture import SCALE, Boxes, Picture, StripCell
+from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.histogram import size_histogram
@@ -22,22 +22,22 @@ from zlayout.table.sums import counts
 
 Floats = NDArray[np.float64]
 
-# More boxes than this cannot be distinguished, and make a large page.
+# Readers cannot distinguish more boxes, and the page would become large.
 MAX_BOXES = 400
-MAX_CELLS = 120
+MAX_STRIP_BINS = 120
 POINTS_PER_FILE = 24
-_GRID = 2**30
+_POINTS_PER_AXIS = 2**30
 
 
 def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool) -> Picture:
-    """The picture of one table.
+    """Draw the picture of one table.
 
     Args:
-        spec: the declared layout.
-        state: the table as it is.
-        groups: the files that the plan rewrites.
-        predictable: whether the engine orders by the declared curve within the present partitions, so that the boxes
-            after the rewrite can be predicted.
+        spec: The declared layout.
+        state: The observed table.
+        groups: The groups that the plan rewrites.
+        predictable: Whether the boxes after the rewrite can be predicted: the engine orders by the declared curve, and
+            the partitioning does not change.
     """
     files = state.files
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
@@ -55,15 +55,15 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
 
 
 def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
-    """The boxes of the partition `name` as it is, or of the largest partition where that one does not exist."""
+    """Draw the present boxes of the partition `name`; of the partition with most files if `name` no longer exists."""
     names = [partition_text(p) for p in files.partitions]
     nothing = np.zeros(len(files), bool)
     partition = names.index(name) if name in names else _most_interesting(files, nothing)
     return _maps(spec, files, partition, nothing, ())[0]
 
 
-def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> tuple[StripCell, ...]:
-    """The partitions in the order of their names, in at most MAX_CELLS cells; empty for a table with one partition."""
+def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> tuple[StripBin, ...]:
+    """Divide the partitions, sorted by name, into at most MAX_STRIP_BINS bins; empty for a table with one partition."""
     count = len(files.partitions)
     if count < 2:
         return ()
@@ -72,11 +72,11 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
     number = counts(files.partition, count)
     planned = counts(files.partition[rewritten], count)
     ratio = measure(files, spec).ratio
-    cells = []
-    for part in np.array_split(order, min(count, MAX_CELLS)):
+    bins = []
+    for part in np.array_split(order, min(count, MAX_STRIP_BINS)):
         ends = [names[part[0]], names[part[-1]]]
-        cells.append(
-            StripCell(
+        bins.append(
+            StripBin(
                 label=" to ".join(dict.fromkeys(ends)),
                 partitions=len(part),
                 files=int(number[part].sum()),
@@ -84,7 +84,7 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
                 excess=round(float(ratio[part].max()), 2),
             )
         )
-    return tuple(cells)
+    return tuple(bins)
 
 
 def _columns(spec: LayoutSpec) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _columns(spec: LayoutSpec) -> tuple[str, ...]:
 
 
 def _most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
-    """Index of the partition with most bytes to rewrite, or with most files where nothing is rewritten."""
+    """Return the index of the partition with most bytes to rewrite, or with most files if nothing is rewritten."""
     if not len(files):
         return 0
     weights = files.bytes * rewritten if rewritten.any() else np.ones(len(files))
@@ -114,10 +114,10 @@ def _sizes_after(
 def _maps(
     spec: LayoutSpec, files: FileTable, partition: int, rewritten: NDArray[np.bool_], groups: Sequence[Group]
 ) -> tuple[Boxes, Boxes | None]:
-    mine = np.flatnonzero(files.partition == partition)
-    count = len(mine)
-    # Evenly spaced in the order of the log, so that old and new files are sampled alike.
-    index = mine[np.linspace(0, count - 1, min(count, MAX_BOXES)).astype(np.int64)] if count else mine
+    inside = np.flatnonzero(files.partition == partition)
+    count = len(inside)
+    # The sample is evenly spaced in the order of the log, so that it has old and new files.
+    index = inside[np.linspace(0, count - 1, min(count, MAX_BOXES)).astype(np.int64)] if count else inside
     sample = files.take(index)
     names = _columns(spec)
     if not count or any(name not in sample.bounds for name in names):
@@ -125,20 +125,20 @@ def _maps(
     axes = [_Positions(sample.bounds[name], sample) for name in names]
     kept = np.logical_and.reduce([axis.holds_values for axis in axes])
     before = Boxes(_flat([axis.boxes(kept) for axis in axes]), count)
-    redone = rewritten[index] & kept
-    if not groups or not redone.any():
+    replaced = rewritten[index] & kept
+    if not groups or not replaced.any():
         return before, None
-    targets = max(1, round(float(files.bytes[mine[rewritten[mine]]].sum()) / spec.layout.target_size))
-    after = _predict(spec.layout, axes, sample, redone, min(targets, MAX_BOXES))
-    rest = kept & ~redone
-    left_alone = int((~rewritten[mine]).sum())
+    targets = max(1, round(float(files.bytes[inside[rewritten[inside]]].sum()) / spec.layout.target_size))
+    after = _predict(spec.layout, axes, sample, replaced, min(targets, MAX_BOXES))
+    rest = kept & ~replaced
+    unchanged = int((~rewritten[inside]).sum())
     coarse = targets > MAX_BOXES
     together = [np.concatenate([a, axis.boxes(rest)]) for a, axis in zip(after, axes, strict=True)]
-    return before, Boxes(_flat(together), targets + left_alone, coarse)
+    return before, Boxes(_flat(together), targets + unchanged, coarse)
 
 
 class _Positions:
-    """The ranges of files in one column, as distances between bounds and as shares of the rows."""
+    """The intervals of files on one column, as distances between bounds and as shares of the rows."""
 
     def __init__(self, bounds: ColumnBounds, files: FileTable) -> None:
         ranked = rank_bounds(bounds, files.rows)
@@ -153,7 +153,7 @@ class _Positions:
         self._below, self._upto = self._shares(files.live_rows.astype(np.float64))
 
     def _shares(self, rows: Floats) -> tuple[Floats, Floats]:
-        """float64[R] each: the share of rows below each bound, and up to it, rows spread evenly over ranges."""
+        """Return the shares of rows below and up to each of R bounds, float64[R]; rows are spread over intervals."""
         weight = np.where(self.holds_values, np.maximum(rows, 1.0), 0.0)
         if not weight.sum():
             return np.zeros(len(self._at)), np.ones(len(self._at))
@@ -166,38 +166,38 @@ class _Positions:
         upto = (weight[:, None] * np.where(point, at >= low, spread)).sum(axis=0) / weight.sum()
         return below, upto
 
-    def place(self, low: Floats, high: Floats) -> Int64:
-        """int64[n, 2]: the positions of ranges of this column, from 0 to SCALE."""
+    def positions(self, low: Floats, high: Floats) -> Int64:
+        """Return the positions of n intervals on this column, int64[n, 2], from 0 to SCALE."""
         ends = [np.interp(low, self._at, self._below), np.interp(high, self._at, self._upto)]
         return np.rint(np.stack(ends, axis=1) * SCALE).astype(np.int64)
 
     def boxes(self, which: NDArray[np.bool_]) -> Int64:
-        return self.place(self.low[which], self.high[which])
+        return self.positions(self.low[which], self.high[which])
 
 
 def _predict(
-    layout: Layout, axes: Sequence[_Positions], files: FileTable, redone: NDArray[np.bool_], targets: int
+    layout: Layout, axes: Sequence[_Positions], files: FileTable, replaced: NDArray[np.bool_], targets: int
 ) -> list[Int64]:
-    """The boxes that the curve makes of rows drawn from the file ranges, each column independently."""
+    """Apply the curve to rows drawn from the intervals of files, each column independently. Return the new boxes."""
     random = np.random.default_rng(0)
-    rows = np.maximum(files.live_rows[redone].astype(np.float64), 1.0)
+    rows = np.maximum(files.live_rows[replaced].astype(np.float64), 1.0)
     file = random.choice(len(rows), size=max(targets * POINTS_PER_FILE, 500), p=rows / rows.sum())
     points = []
     for axis in axes:
-        low, high = axis.low[redone][file], axis.high[redone][file]
-        points.append(np.rint((low + random.random(len(file)) * (high - low)) * _GRID).astype(np.int64))
+        low, high = axis.low[replaced][file], axis.high[replaced][file]
+        points.append(np.rint((low + random.random(len(file)) * (high - low)) * _POINTS_PER_AXIS).astype(np.int64))
     names = [c.name for c in layout.columns[: len(axes)]]
     keys = {name: pa.array(p) for name, p in zip(names, points, strict=True)}
     to = build(keys, layout.weights, layout.curve, layout.range_ids, targets, layout.noise).locate(keys)
     order = np.argsort(to, kind="stable")
     first = np.flatnonzero(np.diff(to[order], prepend=-1))
-    lows = [np.minimum.reduceat(p[order], first) / _GRID for p in points]
-    highs = [np.maximum.reduceat(p[order], first) / _GRID for p in points]
-    return [axis.place(low, high) for axis, low, high in zip(axes, lows, highs, strict=True)]
+    lows = [np.minimum.reduceat(p[order], first) / _POINTS_PER_AXIS for p in points]
+    highs = [np.maximum.reduceat(p[order], first) / _POINTS_PER_AXIS for p in points]
+    return [axis.positions(low, high) for axis, low, high in zip(axes, lows, highs, strict=True)]
 
 
 def _flat(sides: Sequence[Int64]) -> tuple[int, ...]:
-    """Four numbers for each box. With one column, the files are stacked in its order."""
+    """Return four numbers per box. With one column, the boxes are stacked in its order."""
     across = sides[0]
     if len(sides) == 1:
         across = across[np.lexsort((across[:, 1], across[:, 0]))]

@@ -1,4 +1,4 @@
-"""Metrics of a table now, and the forecast of what a rewrite leaves: from metadata alone."""
+"""Measure a table and forecast its metrics after a rewrite, from metadata alone."""
 
 from __future__ import annotations
 
@@ -20,21 +20,30 @@ from zlayout.table.sums import counts, sums
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# touched / floor of a fresh layout, by curve and number of columns: simulated on uniform keys (docs/curves.md).
-_LOSS = {"kd": (1.0, 1.03, 1.04, 1.05), "hilbert": (1.0, 1.23, 1.25, 1.22), "zorder": (1.0, 1.7, 1.55, 1.44)}
-# What a layout by several columns leaves varies by a few percent with how the number of files splits among the columns.
-# Ratios use the low end of that range, so that they are never too small.
+# touched / floor directly after a rewrite, by curve and number of columns, simulated on uniform keys (docs/curves.md).
+_TOUCHED_PER_FLOOR = {
+    "kd": (1.0, 1.03, 1.04, 1.05),
+    "hilbert": (1.0, 1.23, 1.25, 1.22),
+    "zorder": (1.0, 1.7, 1.55, 1.44),
+}
+# With several columns, touched after a rewrite varies by a few percent, because the number of files does not divide
+# evenly among the columns. Ratios use the low end of that range, so that they are never too small.
 _LOW_END = 0.95
 DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The metrics of a table's d z-order columns now, and what a rewrite of each of P partitions would leave.
+    """Present and achievable metrics of the d z-order columns of a table with P partitions.
 
-    ratio: float64[P], touched divided by the best that a rewrite can leave, mean over the columns. touched: float64[P,
-    d], now; ideal: float64[P, d], after a rewrite. distinct: float64[P, d], distinct values. files, targets: int64[P],
-    number of files now and after a rewrite.
+    Attributes:
+        metrics: The present metrics, one per column.
+        ratio: float64[P], touched divided by the lowest touched that a rewrite can reach, mean over the columns.
+        touched: float64[P, d], at present.
+        ideal: float64[P, d], expected touched after a rewrite of the whole partition.
+        distinct: float64[P, d], the number of distinct values.
+        files: int64[P], the present number of files.
+        targets: int64[P], the number of files after a rewrite of the whole partition.
     """
 
     metrics: tuple[ColumnMetrics, ...]
@@ -47,15 +56,15 @@ class Measured:
 
     @property
     def reaches(self) -> tuple[Reach, ...]:
-        """One for each column; none unless zlayout laid out at least a part of the table."""
+        """The reach of each column; empty if zlayout laid out no file of the table."""
         return tuple(m.reach for m in self.metrics if m.reach is not None)
 
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
-    """Measure the z-order columns of the spec, each partition by itself."""
+    """Measure the z-order columns of the spec in each partition."""
     metrics = layout_metrics(files, spec.layout.weights, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
-    partition = files.partition.astype(np.int64)  # once for all sums
+    partition = files.partition.astype(np.int64)  # converted once for all sums
     number = counts(partition, count)
     rows, live, size = (sums(partition, count, values) for values in (files.rows, files.live_rows, files.bytes))
     size *= np.divide(live, rows, out=np.ones(count), where=rows > 0)
@@ -67,13 +76,14 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     return Measured(metrics, ratio, touched, ideal, distinct, number, targets)
 
 
-def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
-    """float64[P]: touched divided by `yardstick`, both float64[P, d], mean over the columns; 1 where that is 0.
+def mean_ratio(touched: Floats, reference: Floats) -> Floats:
+    """Divide `touched` by `reference` (float64[P, d] each; the quotient is 1 if the reference is 0).
 
-    It is rounded before it is compared with a tolerance: rounding errors of the running sums over all partitions must
-    not decide about one of them.
+    Returns:
+        The mean over the columns, float64[P]. It is rounded so that rounding errors of sums over all partitions do not
+        decide whether one partition exceeds its tolerance.
     """
-    ratios = np.divide(touched, yardstick, out=np.ones_like(touched), where=yardstick > 0)
+    ratios = np.divide(touched, reference, out=np.ones_like(touched), where=reference > 0)
     mean: Floats = ratios.mean(axis=1).round(DECIMALS)
     return mean
 
@@ -81,15 +91,18 @@ def mean_ratio(touched: Floats, yardstick: Floats) -> Floats:
 def columns(
     now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool, boundless: Collection[str] = ()
 ) -> tuple[ColumnForecast, ...]:
-    """The metrics of the plan: now, the forecast, and the floor of as many files as the forecast has.
+    """Combine present metrics, the forecast, and the floor of the forecast number of files.
 
     Args:
-        now: the metrics now.
+        now: The present metrics.
         touched: float64[P, d], predicted for each partition.
         files: int64[P], predicted for each partition.
-        spec: the declared layout.
-        predicted: whether the forecast applies: something is rewritten, and the engine orders by the curve.
-        boundless: columns that have no bounds whatever is rewritten, so that every query opens all files.
+        spec: The declared layout.
+        predicted: Whether to include the forecast: files are rewritten, and the result can be predicted.
+        boundless: Columns that have no bounds even in rewritten files, so that every query opens all files.
+
+    Returns:
+        One entry per z-order column.
     """
     lowest = floor(files, tuple(spec.layout.weights.values()), now.distinct).sum(axis=0)
     after = touched.sum(axis=0)
@@ -114,25 +127,25 @@ def columns(
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """touched of one column over laid-out partitions: as predicted by the plan, and as measured."""
+class PredictionCheck:
+    """Predicted and measured touched of one column, summed over partitions that one rewrite laid out as a whole."""
 
     column: str
     predicted: float
     measured: float
 
 
-def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], int]:
-    """The prediction and the measurement for each column, over partitions that a single rewrite laid out whole.
+def check_predictions(files: FileTable, spec: LayoutSpec) -> tuple[tuple[PredictionCheck, ...], int]:
+    """Compare predicted with measured touched in partitions that one rewrite laid out as a whole.
 
-    The prediction is made again from metadata, by the rule of `columns` and for the files that there are.
+    The prediction is computed again from metadata, for the present number of files.
 
     Returns:
-        One promise for each column, and the number of such partitions.
+        One check per z-order column, and the number of such partitions. Both are empty if there are none.
     """
-    ours = laid_out(spec, files)
+    in_layout = laid_out(spec, files)
     count = max(len(files.partitions), 1)
-    number, laid = counts(files.partition, count), counts(files.partition[ours], count)
+    number, laid = counts(files.partition, count), counts(files.partition[in_layout], count)
     low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     np.minimum.at(low, files.partition, files.group)
     np.maximum.at(high, files.partition, files.group)
@@ -144,25 +157,31 @@ def promises(files: FileTable, spec: LayoutSpec) -> tuple[tuple[Promise, ...], i
     measured = now.touched[whole].sum(axis=0)
     names = [m.column for m in now.metrics]
     rows = zip(names, predicted.tolist(), measured.tolist(), strict=True)
-    return tuple(Promise(*row) for row in rows), int(whole.sum())
+    return tuple(PredictionCheck(*row) for row in rows), int(whole.sum())
 
 
 def best_touched(ideal: Floats) -> Floats:
-    """float64[P, d]: the lowest touched that a rewrite can be expected to leave; `ideal` is its mean."""
+    """Return the lowest touched that a rewrite can be expected to reach, float64[P, d]; `ideal` is the mean."""
     return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LOW_END * ideal, 1.0), ideal)
 
 
 def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
-    """float64[P, d]: touched after a rewrite into `targets` (int64[P]) files by the layout's curve.
+    """Predict touched after a rewrite of each partition by the curve of the layout.
 
-    distinct: float64[P, d], distinct values of each column, infinity where unknown.
+    Args:
+        targets: int64[P], the number of files that the rewrite writes.
+        layout: The declared layout.
+        distinct: float64[P, d], the number of distinct values of each column; infinity if unknown.
+
+    Returns:
+        float64[P, d].
     """
     d = len(layout.columns)
     if layout.curve == "linear":
-        # Sorted by the first column, which is divided into runs; the values of the others remain in all files.
+        # Files are ranges of the first column. Values of the other columns are in all files.
         first = floor(targets, (1.0,), distinct[:, :1])
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)
-    loss = _LOSS[layout.curve][min(d, 4) - 1]
+    loss = _TOUCHED_PER_FLOOR[layout.curve][min(d, 4) - 1]
     lowest = floor(targets, tuple(layout.weights.values()), distinct)
     return np.minimum(lowest * loss, targets[:, None])

@@ -1,7 +1,7 @@
-"""Selects what to rewrite in decayed partitions: new files, and as few laid-out files as restore the tolerance.
+"""Select the files to rewrite in decayed partitions: new files, and the fewest laid-out files that restore tolerance.
 
-docs/adr/0006-incremental-rewrites.md explains why. All partitions are searched together; every step is an array
-operation over all candidates, so that the cost depends on the number of files and not on that of partitions.
+All partitions are searched together. Every step is an array operation over all candidates, so that the cost depends on
+the number of files and not on the number of partitions (docs/adr/0006-incremental-rewrites.md).
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from numpy.typing import NDArray
 from zlayout.planner.classes import Classes, classes_of
 from zlayout.planner.decayed import Decayed, touched_of_new
 from zlayout.planner.forecast import mean_ratio
-from zlayout.planner.partitions import SMALL, Bools, Floats, Index
+from zlayout.planner.partitions import SMALL_BELOW, Bools, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.reach import Reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.sums import counts, sums
 
-# Share of the tolerance that a rewrite must leave unused, for later appends and for the error of the prediction.
-RESERVE = 0.1
-# Factor by which a candidate that does not restore the tolerance scores worse than any that does.
-NOT_RESTORED = 1e15
+# The share of the tolerance that a rewrite must leave unused, for later appends and errors of the prediction.
+UNUSED_SHARE_OF_TOLERANCE = 0.1
+# The factor by which the score of a candidate that does not restore the tolerance is worse than any that does.
+NOT_RESTORED_FACTOR = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
     """What to rewrite in each of P partitions.
 
-    chosen: bool[N], the files. touched: float64[P, d] and files: int64[P], predicted for after the rewrite.
+    Attributes:
+        chosen: bool[N], the files to rewrite.
+        touched: float64[P, d], predicted for the time after the rewrite.
+        files: int64[P], the number of files after the rewrite.
     """
 
     chosen: Bools
@@ -39,36 +42,40 @@ class Merge:
     files: Index
 
 
-def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float = np.inf) -> Merge:
+def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float = np.inf) -> Merge:
     """Choose the files to rewrite in every partition.
 
-    Candidates are the pending files with the 0, 1, 2, ... smallest laid-out groups of the partition; either whole
-    groups, or only those of their files whose intervals meet the pending files in every column. Among the candidates
-    that are predicted to restore the tolerance, the one with the fewest bytes for each unit of tolerance that it leaves
-    unused wins: the more it leaves, the later is the next rewrite. Where none of at most `most_bytes` restores the
-    tolerance, the one with the largest gain for its bytes wins, and only the pending files where these alone have more.
+    A candidate is the pending files together with the 0, 1, 2, ... smallest laid-out groups of the partition. It has
+    either all files of these groups, or only those that intersect the pending files in every column.
+
+    Of the candidates that are predicted to restore the tolerance, the one with the fewest bytes per unit of unused
+    tolerance is chosen, since more unused tolerance delays the next rewrite. If no candidate of at most `max_bytes`
+    restores the tolerance, the one with the largest gain per byte is chosen; if the pending files alone are larger
+    than `max_bytes`, only they are.
 
     Args:
-        decayed: the files and their metrics.
-        pending: bool[N], files that must be rewritten; all files without a laid-out group are.
-        spec: the declared layout.
-        most_bytes: the limit of one rewrite.
+        decayed: The files and their metrics.
+        pending: bool[N], files that must be rewritten. It includes all files without a laid-out group.
+        spec: The declared layout.
+        max_bytes: The limit of one rewrite, in bytes.
     """
-    units = _units(decayed, pending)
-    everything = classes_of(_rows(decayed, pending, units), units.candidates)
-    meets = pending | _meets(decayed, pending)
-    alone = _left_alone(decayed, pending, meets, units, spec)
+    laid_out = _laid_out_groups(decayed, pending)
+    everything = classes_of(_first_candidates(decayed, pending, laid_out), laid_out.candidates)
+    intersects = pending | _intersecting(decayed, pending)
+    alone = _small_files_left_alone(decayed, pending, intersects, laid_out, spec)
     whole, met = side_by_side(
-        lambda way: _candidates(decayed, pending, units, *way, spec, most_bytes),
-        tuple(zip((everything, everything.of(meets)), alone, strict=True)),
+        lambda way: _candidates(decayed, pending, laid_out, *way, spec, max_bytes),
+        tuple(zip((everything, everything.of(intersects)), alone, strict=True)),
         len(pending),
     )
     pick = met.score < whole.score
     step = np.where(pick, met.step, whole.step)
     taken = np.zeros(len(decayed.files) + 1, bool)
-    taken[units.group] = np.arange(len(units.group)) - units.start[units.partition] < step[units.partition]
+    taken[laid_out.group] = (
+        np.arange(len(laid_out.group)) - laid_out.start[laid_out.partition] < step[laid_out.partition]
+    )
     inside = taken[decayed.facts.group]
-    inside &= meets | ~pick[decayed.partition]
+    inside &= intersects | ~pick[decayed.partition]
     return Merge(
         pending | inside,
         np.where(pick[:, None], met.touched, whole.touched),
@@ -77,11 +84,16 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, most_bytes: float 
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
-    """The laid-out groups that have files which are not pending, in order of (partition, bytes).
+class _LaidOutGroups:
+    """The U laid-out groups with files that are not pending, sorted by partition and then by bytes.
 
-    group, partition: int64[U]. start: int64[P + 1], the first unit of each partition. Candidates are numbered along
-    with the units: for each partition the candidate without groups, then one for each unit that is added.
+    Candidates are numbered in the same order: for each partition first the candidate without laid-out groups, and then
+    one for each group that is added.
+
+    Attributes:
+        group: int64[U], the number of the group.
+        partition: int64[U], the partition of the group.
+        start: int64[P + 1], the position of the first group of each partition.
     """
 
     group: Index
@@ -94,12 +106,12 @@ class _Units:
 
     @property
     def without(self) -> Index:
-        """int64[P]: the candidate of each partition that takes no groups."""
+        """The candidate without laid-out groups of each partition, int64[P]."""
         return self.start[:-1] + np.arange(len(self.start) - 1)
 
     @property
     def candidate(self) -> Index:
-        """int64[U]: the first candidate that takes each unit."""
+        """The first candidate that contains each group, int64[U]."""
         return np.arange(len(self.group)) + self.partition + 1
 
 
@@ -107,8 +119,11 @@ class _Units:
 class _Best:
     """The best candidate of each partition.
 
-    score: lower is better, infinity where no candidate helps. step: how many groups it rewrites. touched, after: the
-    touched and the number of files that it leaves.
+    Attributes:
+        score: float64[P], lower is better; infinity if no candidate helps.
+        step: int64[P], the number of laid-out groups that it rewrites.
+        touched: float64[P, d], predicted for the time after the rewrite.
+        after: int64[P], the number of files after the rewrite.
     """
 
     score: Floats
@@ -117,7 +132,7 @@ class _Best:
     after: Index
 
 
-def _units(decayed: Decayed, pending: Bools) -> _Units:
+def _laid_out_groups(decayed: Decayed, pending: Bools) -> _LaidOutGroups:
     kept = np.flatnonzero(~pending)
     group = decayed.facts.group[kept]
     size = np.bincount(group, decayed.files.bytes[kept])
@@ -125,108 +140,122 @@ def _units(decayed: Decayed, pending: Bools) -> _Units:
     owner[group] = decayed.partition[kept]
     order = np.lexsort((size, owner))
     order = order[np.searchsorted(owner[order], 0) :]
-    return _Units(order, owner[order], np.searchsorted(owner[order], np.arange(len(decayed.targets) + 1)))
+    return _LaidOutGroups(order, owner[order], np.searchsorted(owner[order], np.arange(len(decayed.targets) + 1)))
 
 
-def _rows(decayed: Decayed, pending: Bools, units: _Units) -> Index:
-    """int64[N]: the first candidate of the partition that contains the file."""
+def _first_candidates(decayed: Decayed, pending: Bools, laid_out: _LaidOutGroups) -> Index:
+    """Return the first candidate that contains each file, int64[N]."""
     place = np.zeros(len(decayed.files) + 1, np.int64)
-    place[units.group] = units.candidate
-    return np.where(pending, units.without[decayed.partition], place[decayed.facts.group])
+    place[laid_out.group] = laid_out.candidate
+    return np.where(pending, laid_out.without[decayed.partition], place[decayed.facts.group])
 
 
-def _meets(decayed: Decayed, pending: Bools) -> Bools:
-    """bool[N]: files whose intervals intersect the hull of the partition's pending files in every column."""
-    meets, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
+def _intersecting(decayed: Decayed, pending: Bools) -> Bools:
+    """Return the files, bool[N], that intersect the hull of the pending files of their partition in every column."""
+    intersects, waiting = np.ones(len(pending), bool), np.flatnonzero(pending)
     partitions = classes_of(decayed.partition[waiting], len(decayed.targets), waiting)
     for measured in decayed.reaches:
         lo, hi = partitions.hull(measured.lo, measured.hi)
-        meets &= measured.lo <= hi[decayed.partition]
-        meets &= measured.hi >= lo[decayed.partition]
-    return meets
+        intersects &= measured.lo <= hi[decayed.partition]
+        intersects &= measured.hi >= lo[decayed.partition]
+    return intersects
 
 
-def _left_alone(
-    decayed: Decayed, pending: Bools, meets: Bools, units: _Units, spec: LayoutSpec
+def _small_files_left_alone(
+    decayed: Decayed, pending: Bools, intersects: Bools, laid_out: _LaidOutGroups, spec: LayoutSpec
 ) -> tuple[Floats, Floats]:
-    """float64[U + P] twice: how many more small files each candidate leaves than the one before.
+    """Return how many small files each candidate leaves beyond those that the previous candidate leaves.
 
-    A small file does not count while it is one of several of its rewrite; it does once it is the only one left. The
-    first result is for candidates of whole groups, the second for those of the files that meet the pending ones.
+    A small file that is one of several files of its laid-out group does not count as small. It counts as soon as a
+    candidate leaves no other file of the group.
+
+    Returns:
+        float64[U + P] for candidates with whole groups, and the same for candidates with intersecting files only.
     """
     facts, groups = decayed.facts, int(decayed.facts.group.max(initial=-1)) + 1
-    spared = ~facts.small & (decayed.files.bytes < SMALL * spec.layout.target_size)
+    spared = ~facts.small & (decayed.files.bytes < SMALL_BELOW * spec.layout.target_size)
     if not spared.any():
-        return np.zeros(units.candidates), np.zeros(units.candidates)
+        return np.zeros(laid_out.candidates), np.zeros(laid_out.candidates)
     weight = np.where(spared, 1, 2)
-    candidate = np.concatenate((units.without[units.partition], units.candidate))
+    candidate = np.concatenate((laid_out.without[laid_out.partition], laid_out.candidate))
 
     def alone(left: Bools) -> Floats:
-        """float64[U]: 1 where a single small file is left of the group that did not count before."""
-        weights = sums(facts.group[left], groups, weight[left])[units.group]
+        """Return 1 for each group of which one small file is left that did not count before, else 0: float64[U]."""
+        weights = sums(facts.group[left], groups, weight[left])[laid_out.group]
         return np.where(weights == 1, 1.0, 0.0)
 
     def rises(after: Floats) -> Floats:
-        return sums(candidate, units.candidates, np.concatenate((before, after - before)))
+        return sums(candidate, laid_out.candidates, np.concatenate((before, after - before)))
 
     before = alone(~pending)
-    return rises(np.zeros_like(before)), rises(alone(~meets))
+    return rises(np.zeros_like(before)), rises(alone(~intersects))
 
 
 def _candidates(
-    decayed: Decayed, pending: Bools, units: _Units, rows: Classes, alone: Floats, spec: LayoutSpec, most_bytes: float
+    decayed: Decayed,
+    pending: Bools,
+    laid_out: _LaidOutGroups,
+    added: Classes,
+    alone: Floats,
+    spec: LayoutSpec,
+    max_bytes: float,
 ) -> _Best:
-    """Evaluate the candidates of each partition p: the pending files with its k smallest groups, k = 0..U_p.
+    """Evaluate the candidates of each partition p: the pending files and the k smallest laid-out groups, k = 0..U_p.
 
-    Candidate k of partition p has the number start[p] + p + k. rows: the files by the first candidate that contains
-    them. alone: see `_left_alone`.
+    Candidate k of partition p has the number start[p] + p + k.
+
+    Args:
+        added: The files by the first candidate that contains them.
+        alone: float64[U + P], from `_small_files_left_alone`. See `merge` for the others.
     """
     files, partitions = decayed.files, len(decayed.targets)
-    total = rows.count
-    first = units.without
-    owner = np.repeat(np.arange(partitions), np.diff(units.start) + 1)
+    total = added.count
+    first = laid_out.without
+    owner = np.repeat(np.arange(partitions), np.diff(laid_out.start) + 1)
     step = np.arange(total) - first[owner]
 
     def along(each: NDArray[Any]) -> NDArray[Any]:
-        """[total]: the sum over all files of each candidate, from the sums over those that it adds."""
+        """Sum over all files of each candidate, given the sums over the files that each candidate adds: [total]."""
         so_far = np.cumsum(each)
         before = np.where(first > 0, so_far[first - 1], 0)
         return so_far - before[owner]
 
-    size, kept_size = along(rows.sums(files.bytes)), along(rows.sums(decayed.live_bytes))
-    number = along(rows.numbers())
+    size, kept_size = along(added.sums(files.bytes)), along(added.sums(decayed.live_bytes))
+    number = along(added.numbers())
     written = np.where(number > 0, np.maximum(np.rint(kept_size / spec.layout.target_size), 1), 0).astype(np.int64)
     whole = counts(decayed.partition, partitions)
     after = whole[owner] - number + written
-    small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(rows.sums(decayed.facts.small))
-    small += along(alone) + ((written == 1) & (kept_size < SMALL * spec.layout.target_size))
+    small = sums(decayed.partition, partitions, decayed.facts.small)[owner] - along(added.sums(decayed.facts.small))
+    small += along(alone) + ((written == 1) & (kept_size < SMALL_BELOW * spec.layout.target_size))
     fresh = touched_of_new(decayed, written, owner, spec)
     touched = np.empty((total, len(decayed.reaches)))
     for column, measured in enumerate(decayed.reaches):
-        inside = measured.between(owner, *_growing_hull(measured, rows, owner))
-        kept = decayed.touched[owner, column] - along(rows.sums(measured.share))
+        inside = measured.between(owner, *_growing_hull(measured, added, owner))
+        kept = decayed.touched[owner, column] - along(added.sums(measured.share))
         touched[:, column] = kept + fresh[:, column] * inside
     ratio = mean_ratio(touched, decayed.achievable[owner])
-    # With nothing pending, one group alone would be rewritten to what it is.
+    # Without pending files, rewriting one group alone changes nothing.
     waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])
     everything = number == whole[owner]
     limit = spec.tolerance.touched
-    restores = (ratio <= 1 + (1 - RESERVE) * (limit - 1)) & (small <= spec.tolerance.small_files * after)
-    useful &= size <= most_bytes
-    if spec.max_group_size is not None:  # parts that an earlier run left may fit together now; it accepted them
+    restores = (ratio <= 1 + (1 - UNUSED_SHARE_OF_TOLERANCE) * (limit - 1)) & (
+        small <= spec.tolerance.small_files * after
+    )
+    useful &= size <= max_bytes
+    if spec.max_group_size is not None:  # do not merge the parts of an earlier, limited rewrite again
         useful &= waiting[owner]
     score = np.where(useful & (restores | everything), size / np.maximum(limit - ratio, 1e-3), np.inf)
     gain = decayed.ratio[owner] - ratio
     helps = useful & waiting[owner] & (gain > 0)
-    score = np.where(np.isinf(score) & helps, NOT_RESTORED * size / np.maximum(gain, 1e-9), score)
+    score = np.where(np.isinf(score) & helps, NOT_RESTORED_FACTOR * size / np.maximum(gain, 1e-9), score)
     best = np.lexsort((step, score, owner))[first]
     return _Best(score[best], step[best], touched[best], after[best])
 
 
-def _growing_hull(measured: Reach, rows: Classes, owner: Index) -> tuple[Index, Index]:
-    """int64[total] twice: the hull of each candidate, which contains that of the candidate before in its partition."""
-    lo, hi = rows.hull(measured.lo, measured.hi)
-    # Points increase from partition to partition, so that a running maximum never keeps one of an earlier partition.
+def _growing_hull(measured: Reach, added: Classes, owner: Index) -> tuple[Index, Index]:
+    """Return the hull (lower and upper ends, int64[total] each) of all files of each candidate."""
+    lo, hi = added.hull(measured.lo, measured.hi)
+    # Points increase from partition to partition, so that a running maximum does not continue into the next partition.
     apart = owner * (2 * measured.points + 4)
     return np.minimum.accumulate(np.minimum(lo, measured.points) - apart) + apart, np.maximum.accumulate(hi)

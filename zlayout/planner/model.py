@@ -1,6 +1,6 @@
-"""The plan as plain data. Every report reads this; the plan file is its JSON (`zlayout.planner.document`).
+"""The plan as plain data. Every report reads it, and `zlayout.planner.document` writes it as JSON.
 
-Nothing here holds a path of a data file: `apply` selects the files again and compares their digests with `FilesAre`.
+A plan contains no path of a data file: `apply` selects the files again and compares their digests with `FilesAre`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT_VERSION: Literal[2] = 2
 
 
 class Status(StrEnum):
-    """What the plan says about a table as a whole."""
+    """Whether the plan changes a table, or why it does not."""
 
     UNCHANGED = "unchanged"
     CHANGES = "changes"
@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 
 class Measure(StrEnum):
-    """A measure of decay, under its name in the spec's `tolerance`."""
+    """A decay measure, named as in `tolerance` of the layout spec."""
 
     UNCLUSTERED = "unclustered"
     TOUCHED = "touched"
@@ -38,30 +38,30 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SettingDrift:
-    """A declared setting that the table does not have."""
+    """A declared setting that differs from the setting of the table."""
 
     key: str
-    """The key in the spec."""
+    """The dotted name of the setting."""
     before: Any
-    """What the table has, null where that is not known."""
+    """The value of the table; null if it is unknown."""
     after: Any
-    """What is declared."""
+    """The declared value."""
     location: Location | None
-    """Where it is declared."""
+    """The location of the declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """One measure of how far the data changed since it was laid out, with its tolerance."""
+    """The value of one decay measure, and its tolerance."""
 
     measure: Measure
-    """What is measured."""
+    """The measure."""
     value: float
-    """The value of the worst partition."""
+    """The value in the worst partition."""
     tolerance: float
-    """The greatest tolerated value."""
+    """The largest value for which nothing is rewritten."""
     partitions: Count = 1
-    """How many partitions exceed the tolerance."""
+    """The number of partitions that exceed the tolerance."""
 
     @property
     def exceeded(self) -> bool:
@@ -69,37 +69,37 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOver:
-    """The groups of files that a byte budget leaves for a later run."""
+class DeferredGroups:
+    """Totals of the groups that a budget defers to a later run."""
 
     budget: Count
     """The budget of the run, in bytes."""
     groups: Count
     """The number of groups."""
     files: Count
-    """The number of their files."""
+    """The number of files in these groups."""
     bytes: Count
-    """Their size."""
+    """The size of these files."""
     columns: tuple[tuple[str, float], ...]
-    """Each z-order column with the files that a query for one value opens once these are rewritten too."""
+    """Each z-order column with the predicted touched after these groups are rewritten too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnForecast:
-    """The metrics of one z-order column now, and a prediction for after the plan."""
+    """The present metrics of one z-order column, and its forecast."""
 
     column: str
     """The column."""
     touched: float
-    """Files that a query for one value opens."""
+    """The expected number of files that a query for one value opens."""
     predicted: float | None
-    """The same after the plan; null where nothing is rewritten."""
+    """The forecast of `touched` for the time after apply; null if there is none."""
     floor: float
-    """The least number of files that such a query can open."""
+    """The lowest value of `touched` that any layout with the same number of files can have."""
     depth: float
-    """Files that share one value."""
+    """For each file, the largest number of files that share one value of its interval; mean over files."""
     overlaps: float
-    """Files that overlap with a file."""
+    """For each file, the number of other files whose interval intersects its own; mean over files."""
     unbounded: Count
     """The number of files without bounds."""
     truncated: Count
@@ -117,29 +117,29 @@ class TablePlan:
     format: str
     """The table format."""
     location: Location
-    """Where the spec of the table is."""
+    """The location of the layout spec."""
     status: Status
-    """What the plan says about the table as a whole."""
+    """Whether the plan changes the table, or why it does not."""
     actions: tuple[Action, ...] = ()
-    """What apply does, in this order."""
+    """The actions, in the order in which apply carries them out."""
     requirements: tuple[Requirement, ...] = ()
-    """What must still hold when the plan is applied."""
+    """The conditions that must hold when the plan is applied."""
     settings: tuple[tuple[str, Any], ...] = ()
-    """The declared layout: keys of the spec and their values."""
+    """The declared layout settings: dotted names and values."""
     drift: tuple[SettingDrift, ...] = ()
-    """The declared settings that the table does not have."""
-    left_over: LeftOver | None = None
-    """What a byte budget leaves for a later run."""
+    """The declared settings that differ from the settings of the table."""
+    left_over: DeferredGroups | None = None
+    """The groups that the budget defers; null if it defers none."""
     decay: tuple[Decay, ...] = ()
-    """How far the data changed since it was laid out."""
+    """The decay measures of the table."""
     columns: tuple[ColumnForecast, ...] = ()
     """The metrics of the z-order columns."""
     files: Count = 0
-    """The number of files."""
+    """The number of live files."""
     bytes: Count = 0
-    """Their size."""
+    """The size of the live files."""
     rows: Count = 0
-    """The number of rows."""
+    """The number of live rows."""
     partitions: Count = 0
     """The number of partitions."""
     size_histogram: Histogram = ()
@@ -156,7 +156,7 @@ class TablePlan:
 
     @property
     def partitioning(self) -> ChangePartitioning | None:
-        """The change of the partitioning, if there is one."""
+        """The partitioning change; None if there is none."""
         return next((action for action in self.actions if isinstance(action, ChangePartitioning)), None)
 
     @property
@@ -166,17 +166,18 @@ class TablePlan:
 
     @property
     def version(self) -> int | None:
-        """The version or snapshot that was planned from (-1: a table without one), None where none was read."""
+        """The version that was planned from: -1 for a table without a snapshot, None if no version was read."""
         return next((r.version for r in self.requirements if isinstance(r, VersionIs)), None)
 
     @property
     def is_first(self) -> bool:
-        """Whether all that is planned is a first layout."""
+        """Whether the plan is a first layout of everything that it rewrites."""
         groups = self.groups
         return not self.drift and bool(groups) and all(g.reason is Reason.NOT_LAID_OUT for g in groups)
 
     @property
     def rewrite_bytes(self) -> int:
+        """The size of the files to rewrite."""
         return sum(group.bytes for group in self.groups)
 
     @property
@@ -187,7 +188,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of one run over many tables, in the order of their names."""
+    """The plan of many tables, sorted by table name."""
 
     zlayout_version: str
     tables: tuple[TablePlan, ...]
@@ -202,7 +203,7 @@ class Plan:
 
     @property
     def exit_code(self) -> int:
-        """1 when a table could not be planned, 3 when one is refused, else 0."""
+        """1 if a table could not be planned, 3 if a table is refused, else 0."""
         if self.with_status(Status.ERROR):
             return 1
         return 3 if self.with_status(Status.REFUSED) else 0
@@ -210,18 +211,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts of the last line of a plan."""
+    """The counts in the last line of the text report."""
 
     alter: int
-    """Tables whose properties or partitioning change."""
+    """The number of tables whose properties or partitioning change."""
     rewrite: int
-    """Tables with files to rewrite."""
+    """The number of tables with files to rewrite."""
     unchanged: int
-    """Tables that are as declared."""
+    """The number of tables that are as declared."""
     refused: int
-    """Tables whose plan is refused."""
+    """The number of refused tables."""
     failed: int
-    """Tables that could not be planned."""
+    """The number of tables that could not be planned."""
     rewrite_bytes: int
     """The size of the files to rewrite."""
     rewrite_files: int
@@ -229,6 +230,7 @@ class Summary:
 
 
 def summary(tables: Iterable[TablePlan]) -> Summary:
+    """Count the tables by what the plan does to them, and the files and bytes to rewrite."""
     tables = tuple(tables)
     changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(

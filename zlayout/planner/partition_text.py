@@ -1,4 +1,4 @@
-"""The text of a partition for people: l_month=2026-01, region=EU."""
+"""Write a partition as text, for example `l_month=2026-01, region=EU`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def partition_text(partition: Partition) -> str:
-    """`field=value` for each field, joined by commas; empty for an unpartitioned table."""
+    """Return `field=value` for each partition field, joined by commas; empty for an unpartitioned table."""
     return ", ".join(_pair(f, v) for f, v in zip(partition.fields, partition.values, strict=True))
 
 
@@ -21,7 +21,7 @@ def _pair(field: PartitionField, value: Any) -> str:
 
 
 def _value(transform: str, value: Any) -> str:
-    """Iceberg's ordinals from 1970 as calendar text, any other value by str()."""
+    """Write an ordinal of an Iceberg time transform as a date or time, and any other value as `str` does."""
     if value is None:
         return "null"
     if not isinstance(value, int):
@@ -36,6 +36,6 @@ def _value(transform: str, value: Any) -> str:
                 return (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
             case "hour":
                 return (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%dT%H")
-    except OverflowError:  # outside of the calendar
+    except OverflowError:  # the year is outside of the range of datetime
         pass
     return str(value)

@@ -1,4 +1,4 @@
-"""Facts of partitions and files relative to the spec, as columns: one row per partition or file, no loops."""
+"""Compute facts of partitions and files relative to the spec, as columns with one row per partition or file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,26 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Multiples of the target size: a file above the first is oversized, one below the second is small.
-OVERSIZE = 1.5
-SMALL = 0.5
+# Multiples of the target size above which a file is oversized, and below which it is small.
+OVERSIZED_ABOVE = 1.5
+SMALL_BELOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
     """Facts of each of P partitions relative to the spec.
 
-    current: partitioned as declared. in_scope: selected by `where`. files: number of live files; laid, outdated: of
-    those with the layout id of the spec, or with another. groups: number of laid-out groups. bytes: of all files.
-    unclustered, deleted: share of rows. small: share of files.
+    Attributes:
+        current: bool[P], partitioned as declared.
+        in_scope: bool[P], all rows match `where`.
+        files: int64[P], the number of live files.
+        laid: int64[P], the number of laid-out files.
+        outdated: int64[P], the number of outdated files.
+        groups: int64[P], the number of laid-out groups.
+        bytes: float64[P], the size of all files.
+        unclustered: float64[P], the share of rows in unclustered files.
+        deleted: float64[P], the share of deleted rows.
+        small: float64[P], the share of small files.
     """
 
     current: Bools
@@ -45,7 +53,7 @@ class PartitionFacts:
 
     @property
     def mixed(self) -> Bools:
-        """bool[P]: laid out in part, or by several rewrites. Only in these can touched and small files decay."""
+        """bool[P], laid out only in part or by several rewrites. Only these can exceed `touched` and `small_files`."""
         return (self.laid > 0) & ((self.laid < self.files) | (self.groups > 1))
 
 
@@ -53,8 +61,11 @@ class PartitionFacts:
 class FileFacts:
     """Facts of each of N files relative to the spec.
 
-    laid: has the layout id of the spec. outdated: has another one. group: int64[N], the laid-out group of the file, -1
-    for none. small: far below the target size, and another rewrite could make it larger.
+    Attributes:
+        laid: bool[N], laid out.
+        outdated: bool[N], has another layout id than the spec.
+        group: int64[N], the laid-out group of the file; -1 for none.
+        small: bool[N], small, and another rewrite could make it larger.
     """
 
     laid: Bools
@@ -64,49 +75,49 @@ class FileFacts:
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
-    """bool[N]: the files that have the layout id of the spec."""
-    ours = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
-    laid: Bools = ours[files.layout]
+    """Return the files that are laid out, bool[N]: their layout record has the layout id of the spec."""
+    in_layout = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
+    laid: Bools = in_layout[files.layout]
     return laid
 
 
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
-    """The facts of each file.
+    """Compute the facts of each file.
 
-    A file does not count as small where its rewrite wrote several: that rewrite knew the target size and could not make
-    larger ones.
+    A file of a laid-out group with several files does not count as small: its rewrite used the target size and could
+    not make it larger.
     """
     laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
-    small = files.bytes < SMALL * spec.layout.target_size
-    ours = np.flatnonzero(laid)
-    if len(ours):
+    small = files.bytes < SMALL_BELOW * spec.layout.target_size
+    in_layout = np.flatnonzero(laid)
+    if len(in_layout):
         width = int(files.group.max()) + 2
-        key = files.partition[ours].astype(np.int64) * width + files.group[ours] + 1
-        group[ours], _ = dense((key,))
+        key = files.partition[in_layout].astype(np.int64) * width + files.group[in_layout] + 1
+        group[in_layout], _ = dense((key,))
         if small.any():
-            several = np.bincount(group[ours]) > 1
-            small[ours] &= ~several[group[ours]]
+            several = np.bincount(group[in_layout]) > 1
+            small[in_layout] &= ~several[group[in_layout]]
     return FileFacts(laid, (files.layout >= 0) & ~laid, group, small)
 
 
 def partition_facts(
     spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], facts: FileFacts
 ) -> tuple[PartitionFacts, int]:
-    """The facts of every partition, and the number of partially matched partitions (these are out of scope)."""
+    """Compute the facts of every partition, and the number of partially matched partitions, which are out of scope."""
     files = state.files
     count = len(files.partitions)
-    in_scope, straddling = scope(spec, state)
-    partition = files.partition.astype(np.int64)  # once for all sums
+    in_scope, partially_matched = scope(spec, state)
+    partition = files.partition.astype(np.int64)  # converted once for all sums
     number, rows = counts(partition, count), sums(partition, count, files.rows)
 
     def among(chosen: Bools) -> tuple[Index, Index]:
-        """The chosen files, and the partition of each."""
+        """Return the indices of the chosen files, and the partition of each."""
         index = np.flatnonzero(chosen)
         return index, partition[index]
 
     def share(chosen: Bools, values: NDArray[np.int64]) -> Floats:
-        """Sum of `values` over the chosen files of each partition, as a share of its rows."""
+        """Sum `values` over the chosen files of each partition, and divide by the rows of the partition."""
         index, owner = among(chosen)
         return _share(sums(owner, count, values[index]), rows)
 
@@ -125,11 +136,11 @@ def partition_facts(
         deleted=share(files.deleted > 0, np.minimum(files.deleted, files.rows)),
         small=_share(counts(small, count).astype(np.float64), number.astype(np.float64)),
     )
-    return found, straddling
+    return found, partially_matched
 
 
 def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
-    """bool[P]: the partitions whose rows all satisfy `where`; and how many match in part or cannot be decided."""
+    """Return the partitions in scope, bool[P], and the number of partially matched partitions."""
     partitions = state.files.partitions
     if spec.where is None:
         return np.ones(len(partitions), dtype=bool), 0
@@ -139,7 +150,7 @@ def scope(spec: LayoutSpec, state: TableState) -> tuple[Bools, int]:
 
 
 def target_files(files: FileTable, target_size: int) -> int:
-    """The number of files of target_size bytes that hold the live rows of `files`; at least one."""
+    """Return the number of files of `target_size` bytes that hold the live rows of `files`; at least one."""
     rows = int(files.rows.sum())
     live = int(files.live_rows.sum()) / rows if rows else 1.0
     return max(1, round(int(files.bytes.sum()) * live / target_size))

@@ -1,7 +1,7 @@
-"""The layout of a table as plain data for the HTML report: sampled, and without a value of any row.
+"""A picture of the layout of a table as plain data, for the HTML report. It is sampled and contains no value of a row.
 
-Positions are integers from 0 to 1000: the share of the rows, in thousandths, that lies below a bound. They state where
-files lie relative to each other, and nothing about the values.
+A position is an integer from 0 to 1000: the share of rows below a bound, in thousandths. Positions show how files lie
+relative to each other, and nothing of the values.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Boxes:
     """Files of one partition as boxes over one or two z-order columns."""
 
     positions: Annotated[tuple[Count, ...], Len(0, 40_000)]
-    """Four numbers for each box: left, right, bottom, top. With one column, bottom and top count files."""
+    """Four positions per box: left, right, bottom, top. With one column, boxes are stacked from bottom to top."""
     files: Count
     """The number of files of the partition."""
     coarse: bool = False
-    """Whether the boxes are not a sample of the files, but each stands for several that are too many to draw."""
+    """Whether each box represents several predicted files, instead of one file of a sample."""
 
     @property
     def count(self) -> int:
@@ -33,37 +33,37 @@ class Boxes:
 
 
 @dataclass(frozen=True, slots=True)
-class StripCell:
-    """Some neighbouring partitions."""
+class StripBin:
+    """Neighbouring partitions that are drawn as one rectangle."""
 
     label: str
-    """The name of the first and of the last of them."""
+    """The names of the first and the last partition."""
     partitions: Count
     """The number of partitions."""
     files: Count
-    """The number of their files."""
+    """The number of files in these partitions."""
     rewritten: Count
-    """How many of the files are to be rewritten."""
+    """The number of these files that the plan rewrites."""
     excess: float
-    """Files touched as a multiple of what a rewrite would leave, in the worst of the partitions; 1 is best."""
+    """The touched ratio of the worst of these partitions; 1 is best."""
 
 
-Strip = Annotated[tuple[StripCell, ...], Len(0, 10_000)]
+Strip = Annotated[tuple[StripBin, ...], Len(0, 10_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The layout of one table."""
+    """A picture of the layout of one table."""
 
     columns: Annotated[tuple[str, ...], Len(1, 2)]
     """The first two z-order columns."""
     partition: str
     """The partition whose files are drawn; empty for an unpartitioned table."""
     before: Boxes
-    """The files as they are."""
+    """The present files."""
     after: Boxes | None
-    """The files after the rewrite, predicted from file bounds; null where no prediction is made."""
+    """The files after the rewrite, predicted from file bounds; null if they cannot be predicted."""
     strip: Strip
-    """The partitions in the order of their names; empty for a table with one partition."""
+    """The partitions, sorted by name; empty for a table with one partition."""
     sizes_after: Histogram
-    """Files per size class after the rewrite; empty where nothing is rewritten."""
+    """The predicted number of files per class of size; empty if nothing is rewritten."""

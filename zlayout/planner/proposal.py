@@ -1,52 +1,61 @@
-"""What could be done to one table: all that a plan is assembled from, before a budget chooses."""
+"""The proposal for one table: everything that a plan is assembled from, before the budget chooses candidates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangePartitioning, CutBounds, PropertyChange
+from zlayout.planner.actions import ChangePartitioning, PropertyChange, TruncatedBounds
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import LeftOver, Status
+from zlayout.planner.model import DeferredGroups, Status
 from zlayout.planner.partitions import Floats
-from zlayout.planner.select import Selection
+from zlayout.planner.select import FileSelection
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What could be done to one table.
+    """All changes that could be made to one table.
 
-    partitioning, properties: the changes of settings. cuts: columns whose bounds the rewritten files keep longer;
-    hopeless: columns whose bounds are cut although the table keeps long ones. now: the metrics. candidates: the groups
-    of the selection. predictable: whether metadata tells what a rewrite leaves. checked: diagnostics of the spec.
-    refusals: why nothing may be written; notes: diagnostics of the backend.
-
-    With a budget, whole: all that should be rewritten, as it is left over when nothing is. savings: float64[G, d], by
-    how much each candidate alone lowers touched of each z-order column.
+    Attributes:
+        spec: The declared layout.
+        state: The observed table.
+        partitioning: The partitioning change; None if there is none.
+        properties: The table properties to set.
+        cuts: Columns whose bounds become longer in rewritten files.
+        indistinct_anyway: Columns with indistinct bounds although the table already keeps long bounds.
+        now: The present metrics.
+        selection: The files to rewrite.
+        candidates: The groups of the selection with pinned files.
+        predictable: Whether the result of a rewrite can be predicted from metadata.
+        checked: Diagnostics of the spec.
+        refusals: Diagnostics because of which nothing may be written.
+        notes: Other diagnostics of the backend.
+        whole: With a budget, the totals of everything that should be rewritten.
+        savings: With a budget, float64[G, d], by how much each candidate alone lowers touched of each z-order column.
     """
 
     spec: LayoutSpec
     state: TableState
     partitioning: ChangePartitioning | None
     properties: tuple[PropertyChange, ...]
-    cuts: tuple[CutBounds, ...]
-    hopeless: tuple[CutBounds, ...]
+    cuts: tuple[TruncatedBounds, ...]
+    indistinct_anyway: tuple[TruncatedBounds, ...]
     now: Measured
-    selection: Selection
+    selection: FileSelection
     candidates: tuple[Candidate, ...]
     predictable: bool
     checked: tuple[Diagnostic, ...]
     refusals: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
-    whole: LeftOver | None = None
+    whole: DeferredGroups | None = None
     savings: Floats | None = None
 
     @property
     def exceeds_budget(self) -> bool:
-        """Whether there is more to rewrite than the budget allows."""
+        """Whether the files that should be rewritten are larger than the budget."""
         return self.whole is not None and self.whole.bytes > self.whole.budget
 
     @property
@@ -61,13 +70,13 @@ class Proposal:
 
     @property
     def everything(self) -> Choice:
-        """The choice of all candidates."""
+        """The choice of every candidate."""
         return Choice(tuple(range(len(self.candidates))))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidates of a proposal to carry out, by their numbers. refusal: why the table is refused instead."""
+    """The numbers of the candidates of a proposal to carry out, or the refusal because of which none is."""
 
     candidates: tuple[int, ...]
     refusal: Diagnostic | None = None

@@ -1,4 +1,4 @@
-"""What must hold for a plan to be applied: a tagged union of requirements, and the one function that checks them."""
+"""The requirements of a plan: conditions that must hold when it is applied, and the function that checks them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zlayout.planner.fields import BY_KIND
 
 @dataclass(frozen=True, slots=True)
 class TableIs:
-    """The table has this id: it was not dropped and created again."""
+    """The table has this id, so it was not dropped and created again."""
 
     table_id: str
-    """The id that the format gives the table."""
+    """The id of the table in its metadata."""
     kind: Literal["table_is"] = "table_is"
     """The kind of requirement."""
 
@@ -41,10 +41,10 @@ class SchemaIs:
 
 @dataclass(frozen=True, slots=True)
 class LayoutIs:
-    """The spec declares the layout with this id."""
+    """The layout spec has this layout id."""
 
     layout_id: str
-    """The id of the declared layout."""
+    """The layout id."""
     kind: Literal["layout_is"] = "layout_is"
     """The kind of requirement."""
 
@@ -66,7 +66,7 @@ class PropertyIs:
     name: str
     """The name of the property."""
     value: str | None
-    """Its value, null where it is not set."""
+    """The value; null if the property is not set."""
     kind: Literal["property_is"] = "property_is"
     """The kind of requirement."""
 
@@ -78,7 +78,7 @@ class FilesAre:
     group: str
     """The id of the group."""
     digest: str
-    """The digest of its files."""
+    """The digest of the files."""
     kind: Literal["files_are"] = "files_are"
     """The kind of requirement."""
 
@@ -88,9 +88,9 @@ Requirement = Annotated[TableIs | VersionIs | SchemaIs | LayoutIs | Partitioning
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The facts that requirements are compared with. A fact that is None is not known, and not checked.
+    """The observed facts that requirements are compared with. A fact that is None is unknown and not checked.
 
-    files: the digest of each group's files, by the id of the group.
+    files: the digest of the files of each group, by group id.
     """
 
     table_id: str | None = None
@@ -108,13 +108,13 @@ def violated(
     """Check requirements against what was observed.
 
     Args:
-        requirements: what must hold.
-        observed: the facts as they are now.
-        reached: what holds once the plan is carried out. A requirement is also met where the fact that it is about is
-            as one of these says: whoever did it, nothing is left to do.
+        requirements: The conditions that must hold.
+        observed: The present facts.
+        reached: Conditions that hold after the plan is carried out. A requirement also counts as met if one of these
+            already holds for the same fact, since no change is needed then.
 
     Returns:
-        The requirements that are not met, in their order; empty where all are.
+        The requirements that are not met, in order; empty if all are met.
     """
     reached = tuple(reached)
     return tuple(
@@ -126,7 +126,7 @@ def violated(
 
 
 def same_subject(one: Requirement, other: Requirement) -> bool:
-    """Whether two requirements are about the same fact."""
+    """Return whether two requirements are about the same fact."""
     if isinstance(one, PropertyIs) and isinstance(other, PropertyIs):
         return one.name == other.name
     return one.kind == other.kind

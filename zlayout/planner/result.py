@@ -1,4 +1,4 @@
-"""What apply did to one table, as plain data beside what was planned."""
+"""The result of apply for one table, as plain data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.picture import Boxes, Strip
 
 
-class Outcome(StrEnum):
-    """The state in which apply left a table.
+class ResultStatus(StrEnum):
+    """The state of a table after apply.
 
-    WITHIN_BUDGET: all that a byte budget allowed is done. NOT_YET: some groups met concurrent changes. UNKNOWN: a
-    commit outcome is unknown, or the table could not be read again.
+    WITHIN_BUDGET: everything that the budget allows is done. NOT_YET: some groups conflicted with concurrent changes.
+    UNKNOWN: a commit outcome is unknown, or the table could not be read again.
     """
 
     AS_DECLARED = "as_declared"
@@ -32,23 +32,23 @@ class MeasuredColumn:
     column: str
     """The column."""
     touched: float
-    """Files that a query for one value opens."""
+    """The expected number of files that a query for one value opens."""
     depth: float
-    """Files that share one value."""
+    """For each file, the largest number of files that share one value of its interval; mean over files."""
     overlaps: float
-    """Files that overlap with a file."""
+    """For each file, the number of other files whose interval intersects its own; mean over files."""
     depth_histogram: Histogram
     """Number of files per class of depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What an apply did to one table."""
+    """What one run did to one table, and the metrics of the table afterwards."""
 
     run_id: str
-    """The id of the run, which the table records with each commit."""
-    outcome: Outcome
-    """How the run left the table."""
+    """The run id, which is stored with each commit."""
+    outcome: ResultStatus
+    """The state of the table after the run."""
     commits: Count
     """The number of commits."""
     files_removed: Count
@@ -56,19 +56,19 @@ class TableResult:
     files_added: Count
     """The number of files that rewrites added."""
     bytes_added: Count
-    """The size of the added files on disk."""
+    """The size of the added files on storage."""
     problems: tuple[Diagnostic, ...] = ()
-    """What went wrong; empty where the table is as declared now."""
+    """Errors and refusals of the run; empty if the table is as declared."""
     columns: tuple[MeasuredColumn, ...] = ()
-    """The metrics after the run; empty where the table was not measured again."""
+    """The metrics after the run; empty if the table was not measured again."""
     size_histogram: Histogram = ()
-    """Number of files per class of size after the run; empty likewise."""
+    """Number of files per class of size after the run; empty if the table was not measured again."""
     boxes: Boxes | None = None
-    """The files after the run, for the HTML report; null where they were not drawn."""
+    """The files after the run, for the HTML report; null if they were not drawn."""
     strip: Strip = ()
-    """The partitions after the run, for the HTML report; empty likewise."""
+    """The partitions after the run, for the HTML report; empty if they were not drawn."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the table is as declared, or as far as a byte budget allows."""
-        return self.outcome in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
+        """Whether the table is as declared, or as far as the budget allows."""
+        return self.outcome in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)

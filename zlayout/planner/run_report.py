@@ -1,4 +1,4 @@
-"""What reports show: a plan, what apply did, and pictures of the tables."""
+"""The input of every report: a plan, its table results, and pictures of tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from zlayout.planner.result import TableResult
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A plan with what belongs to it.
+    """A plan with its table results and pictures.
 
-    results: what apply did, by table name; empty for a plan that was not applied. pictures: for the HTML report, by
-    table name; only of the tables that were drawn.
+    Attributes:
+        plan: The plan.
+        results: What apply did, by table name; empty if the plan was not applied.
+        pictures: Pictures for the HTML report, by table name; only of tables that were drawn.
     """
 
     plan: Plan
@@ -24,11 +26,11 @@ class RunReport:
 
     @classmethod
     def of(cls, shown: Plan | RunReport) -> RunReport:
-        """The report itself, or a report of just a plan."""
+        """Return `shown` if it is a run report, or a run report of a plan without results and pictures."""
         return shown if isinstance(shown, RunReport) else cls(shown)
 
     def is_open(self, table: TablePlan) -> bool:
-        """Whether the table is not as declared, or not known to be, after an apply if there was one."""
+        """Return whether the table is not as declared, or not known to be; after apply, if the plan was applied."""
         if (result := self.results.get(table.table)) is not None:
             return not result.succeeded
         return table.status is not Status.UNCHANGED

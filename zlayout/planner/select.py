@@ -1,9 +1,9 @@
-"""Selects the files to rewrite, and the reason: pure, by partition, without a loop over files.
+"""Select the files to rewrite in each partition, and the reason. Pure functions without a loop over files.
 
-A file is *laid out* when its layout record has the layout id of the spec. Nothing is to do in a partition whose files
-are all laid out by one rewrite, or that has a single file. Everything else is drift (another layout, none, or an older
-partitioning) or decay (new files beside laid-out ones). Decay counts only above the tolerance, and
-`zlayout.planner.merge` selects as little as restores it.
+A file is *laid out* if its layout record has the layout id of the spec. A partition needs no rewrite if one rewrite
+laid out all of its files, or if it has a single file. Everything else is drift (another layout, no layout, or an older
+partitioning) or decay (new files beside laid-out files). Decay below the tolerance is ignored; above the tolerance,
+`zlayout.planner.merge` selects the fewest files that restore it.
 """
 
 from __future__ import annotations
@@ -21,47 +21,59 @@ from zlayout.planner.decayed import Decayed, measure_decayed, saved
 from zlayout.planner.forecast import Measured
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
-from zlayout.planner.partitions import OVERSIZE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts, sums
 
-# Where no file waits to be laid out, an earlier run has accepted the current touched, and an error of its prediction is
-# no reason to rewrite again. The error is larger where files are few: SETTLED / sqrt(files) of the tolerance is added,
-# but at least MIN_SETTLED.
-SETTLED, MIN_SETTLED = 0.8, 0.1
+# If no file is pending, an earlier run accepted the present touched, and an error of its prediction must not cause
+# another rewrite. The tolerance is therefore raised by the share EXTRA_TOLERANCE / sqrt(files), since the error is
+# larger for few files, but at least by MIN_EXTRA_TOLERANCE.
+EXTRA_TOLERANCE, MIN_EXTRA_TOLERANCE = 0.8, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
-    """The files (int64 index into the FileTable) that one rewrite replaces, and the reason."""
+class SelectedFiles:
+    """The files of one group (int64 indices into the file table), and the reason for their rewrite."""
 
     files: Index
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """What to rewrite, and what that leaves.
+class FileSelection:
+    """The files to rewrite, and the predicted result.
 
-    touched: float64[P, d] and files: int64[P], predicted for every partition for after the rewrites. decay: of the
-    worst partition. out_of_scope: number of partitions that are not in scope; straddling: of the partially matched ones
-    among them. moves: the files move to another partitioning, so that nothing can be predicted for the current one.
+    Attributes:
+        groups: The groups of files.
+        touched: float64[P, d], predicted for each partition.
+        files: int64[P], the predicted number of files of each partition.
+        decay: The decay measures of the worst partition.
+        out_of_scope: The number of partitions that are out of scope.
+        partially_matched: The number of these that are partially matched.
+        moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
     """
 
-    groups: tuple[Selected, ...]
+    groups: tuple[SelectedFiles, ...]
     touched: Floats
     files: Index
     decay: tuple[Decay, ...]
     out_of_scope: int
-    straddling: int
+    partially_matched: int
     moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """bool[N]: files to rewrite; touched and files that this leaves (see `Selection`); float64[P]: refined ratios."""
+class _Chosen:
+    """The files to rewrite in present partitions, and the predicted result.
+
+    Attributes:
+        files: bool[N], the files to rewrite.
+        touched: float64[P, d], predicted for each partition.
+        after: int64[P], the predicted number of files of each partition.
+        ratio: float64[P], the present touched ratio, calibrated in partitions that were measured.
+    """
 
     files: Bools
     touched: Floats
@@ -74,94 +86,102 @@ def select(
     state: TableState,
     fields: tuple[PartitionField, ...],
     now: Measured,
-    blind: Bools | None = None,
-    most_bytes: int | None = None,
-) -> Selection:
-    """Select the files that must be rewritten to reach the spec.
+    indistinct: Bools | None = None,
+    max_bytes: int | None = None,
+) -> FileSelection:
+    """Select the files that must be rewritten so that the table is laid out as declared.
 
     Args:
-        spec: the declared layout.
-        state: the observed table.
-        fields: the partitioning to reach.
-        now: the table's metrics.
-        blind: bool[P], partitions with indistinct bounds, in which only a rewrite with longer bounds lets queries skip.
-        most_bytes: the limit of one group that has two files or more.
+        spec: The declared layout.
+        state: The observed table.
+        fields: The partitioning to reach.
+        now: The present metrics of the table.
+        indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
+        max_bytes: The limit of a group in bytes. A single file may be larger.
     """
     files = state.files
-    each = file_facts(spec, files)
-    facts, straddling = facts_of(spec, state, fields, each)
-    cut = np.zeros(len(facts.files), dtype=bool) if blind is None else blind
-    mine = facts.current & facts.in_scope
+    each_file = file_facts(spec, files)
+    facts, partially_matched = facts_of(spec, state, fields, each_file)
+    truncated = np.zeros(len(facts.files), dtype=bool) if indistinct is None else indistinct
+    planned = facts.current & facts.in_scope
     if moves := bool((~facts.current & facts.in_scope).any()):
-        # Old files spread over the new partitions. If they were ordered apart from the files that are there already,
-        # each would have two overlapping groups, and the next plan would find something to do again.
+        # Rows of old files go to many new partitions. All files in scope are rewritten together: two groups would
+        # overlap in each partition, and the next plan would rewrite them again.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved(files, everything)]
         chosen = facts.in_scope
-        choice = _Choice(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
+        choice = _Chosen(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
     else:
-        choice = _choose(spec, files, each, facts, mine, cut, now, np.inf if most_bytes is None else most_bytes)
-        groups = _by_partition(files, choice.files, facts, spec, cut)
-        if most_bytes is not None:
-            parts = [part for group in groups for part in _cut(group, files, spec, most_bytes)]
+        choice = _choose(
+            spec, files, each_file, facts, planned, truncated, now, np.inf if max_bytes is None else max_bytes
+        )
+        groups = _by_partition(files, choice.files, facts, spec, truncated)
+        if max_bytes is not None:
+            parts = [part for group in groups for part in _divided(group, files, spec, max_bytes)]
             if len(parts) > len(groups):
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
-    known = mine & bool((facts.laid > 0).any())
+    known = planned & bool((facts.laid > 0).any())
     decay = _worst(facts, choice.ratio, known, spec)
     out_of_scope = int((~facts.in_scope).sum())
-    return Selection(tuple(groups), choice.touched, choice.after, decay, out_of_scope, straddling, moves)
+    return FileSelection(tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves)
 
 
-def moved(files: FileTable, index: Index) -> Selected:
-    """Files that move to another partitioning."""
-    return Selected(index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT)
+def moved(files: FileTable, index: Index) -> SelectedFiles:
+    """Select files for a partitioning change."""
+    return SelectedFiles(
+        index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT
+    )
 
 
 def _choose(
     spec: LayoutSpec,
     files: FileTable,
-    each: FileFacts,
+    each_file: FileFacts,
     facts: PartitionFacts,
-    mine: Bools,
-    cut: Bools,
+    planned: Bools,
+    truncated: Bools,
     now: Measured,
-    most_bytes: float,
-) -> _Choice:
-    """Partitions without laid-out files are rewritten whole, decayed ones only as far as restores the tolerance."""
-    oversize = (facts.files == 1) & (facts.bytes > OVERSIZE * spec.layout.target_size)
+    max_bytes: float,
+) -> _Chosen:
+    """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance."""
+    oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
-    whole = mine & ((several & ((facts.laid == 0) | cut)) | (deleted & ((facts.laid == 0) | (facts.files == 1))))
-    spoiled = deleted | (several & (facts.outdated > 0)) | (facts.mixed & _past_tolerance(facts, spec))
-    suspect = mine & ~whole & (facts.laid > 0) & (spoiled | (facts.mixed & (now.ratio > spec.tolerance.touched)))
+    whole = planned & (
+        (several & ((facts.laid == 0) | truncated)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
+    )
+    beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & _past_tolerance(facts, spec))
+    to_measure = (
+        planned & ~whole & (facts.laid > 0) & (beyond_tolerance | (facts.mixed & (now.ratio > spec.tolerance.touched)))
+    )
     touched, after = _rewritten(now, whole)
-    choice = _Choice(whole[files.partition], touched, after, now.ratio.copy())
-    if not suspect.any():
+    choice = _Chosen(whole[files.partition], touched, after, now.ratio.copy())
+    if not to_measure.any():
         return choice
-    index, decayed = _measured(spec, files, each, suspect, now)
-    partitions, partition = np.flatnonzero(suspect), decayed.partition
+    index, decayed = _measured(spec, files, each_file, to_measure, now)
+    partitions, partition = np.flatnonzero(to_measure), decayed.partition
     choice.ratio[partitions] = decayed.ratio
     past = deleted[partitions][partition]
     pending = ~decayed.facts.laid | (past & _much_deleted(decayed.files, spec))
     pending |= past & _shared(decayed, pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
-    decays = spoiled[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
+    decays = beyond_tolerance[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
         again = np.zeros_like(whole)
         again[partitions[decays]] = True
         touched, after = _rewritten(now, whole | again)
         return replace(choice, files=(whole | again)[files.partition], touched=touched, after=after)
-    merged = merge(decayed, pending, spec, most_bytes)
+    merged = merge(decayed, pending, spec, max_bytes)
     rewritten = partitions[decays]
     touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
     choice.files[index[merged.chosen & decays[partition]]] = True
     return choice
 
 
-def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[Selected]) -> Floats:
-    """float64[G, d]: by how much touched of the table decreases with each of the groups alone."""
+def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
+    """Predict by how much each of G groups alone lowers touched of the table, float64[G, d]."""
     if not groups:
         return np.zeros((0, len(spec.column_names)))
     of_file = np.full(len(files), -1, np.int64)
@@ -174,15 +194,15 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
 
 
 def _measured(
-    spec: LayoutSpec, files: FileTable, each: FileFacts, inside: Bools, now: Measured
+    spec: LayoutSpec, files: FileTable, each_file: FileFacts, inside: Bools, now: Measured
 ) -> tuple[Index, Decayed]:
-    """The files (int64 index) of the partitions `inside` (bool[P], each with files), and their metrics."""
+    """Measure the partitions `inside` (bool[P], each with files). Return their files (int64 indices) and metrics."""
     if inside.all():
         index, partition = np.arange(len(files)), files.partition.astype(np.int64)
-        return index, measure_decayed(files, each, spec, now.targets, now.distinct, partition, now.reaches)
+        return index, measure_decayed(files, each_file, spec, now.targets, now.distinct, partition, now.reaches)
     index = np.flatnonzero(inside[files.partition])
     partition = (np.cumsum(inside) - 1)[files.partition[index]]
-    part, facts = files.take(index), _take(each, index)
+    part, facts = files.take(index), _take(each_file, index)
     return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition)
 
 
@@ -192,21 +212,21 @@ def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
 
 
 def _limit(spec: LayoutSpec, waiting: Bools, files: Index) -> Floats:
-    """float64[P]: the ratio above which a partition of `files` (int64[P]) counts as decayed."""
-    settled = np.maximum(SETTLED / np.sqrt(files), MIN_SETTLED)
+    """Return the touched ratio above which each partition counts as decayed, float64[P]; files: int64[P]."""
+    settled = np.maximum(EXTRA_TOLERANCE / np.sqrt(files), MIN_EXTRA_TOLERANCE)
     return spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + settled)
 
 
 def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
-    """bool[N]: files whose own share of deleted rows is above the tolerance."""
+    """Return the files, bool[N], in which the share of deleted rows exceeds the tolerance."""
     much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
     return much
 
 
 def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
-    """bool[N]: files that share delete files with others, in partitions that would be above the tolerance again.
+    """Return the files, bool[N], with shared delete files whose partition would still exceed the tolerance.
 
-    Their deleted rows remain after the pending files are rewritten, and the next plan would rewrite them.
+    Their deleted rows remain after the pending files are rewritten, so the next plan would rewrite them.
     """
     files, partition, count = decayed.files, decayed.partition, len(decayed.targets)
     if not files.shared_deletes.any():
@@ -220,7 +240,7 @@ def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
 
 
 def _take(facts: FileFacts, index: Index) -> FileFacts:
-    """The facts of some files, their groups numbered from 0."""
+    """Return the facts of the files at `index`, with groups numbered from 0."""
     group = facts.group[index]
     present = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
     present[group] = True  # -1, no group, is the last element
@@ -230,39 +250,44 @@ def _take(facts: FileFacts, index: Index) -> FileFacts:
 
 
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:
-    """touched and number of files of each partition once those in `whole` are rewritten whole."""
+    """Return touched and the number of files of each partition after the partitions in `whole` are rewritten."""
     return np.where(whole[:, None], now.ideal, now.touched), np.where(whole, now.targets, now.files)
 
 
 def _by_partition(
-    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, cut: Bools
-) -> list[Selected]:
+    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
+) -> list[SelectedFiles]:
     index = np.flatnonzero(chosen)
     if not len(index):
         return []
     chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
     parts = np.split(chosen_of.files, chosen_of.start[1:])
-    return [Selected(p, _reason(k, facts, spec, cut)) for k, p in zip(chosen_of.present.tolist(), parts, strict=True)]
+    return [
+        SelectedFiles(p, _reason(k, facts, spec, truncated))
+        for k, p in zip(chosen_of.present.tolist(), parts, strict=True)
+    ]
 
 
-def _cut(group: Selected, files: FileTable, spec: LayoutSpec, most_bytes: int) -> list[Selected]:
-    """Divide the group into parts of at most `most_bytes`, in the order of the first column."""
+def _divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
+    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column."""
     size = files.bytes[group.files]
-    if int(size.sum()) <= most_bytes or spec.layout.engine != "zlayout":
+    if int(size.sum()) <= max_bytes or spec.layout.engine != "zlayout":
         return [group]
     lower = files.bounds[spec.column_names[0]].lower.take(pa.array(group.files))
     order = pc.array_sort_indices(lower).to_numpy()
     index, before = group.files[order], np.concatenate(([0], np.cumsum(size[order])))
     parts, start = [], 0
     while start < len(index):
-        stop = max(int(np.searchsorted(before, before[start] + most_bytes, side="right")) - 1, start + 1)
-        parts.append(Selected(np.sort(index[start:stop]), group.reason))
+        stop = max(int(np.searchsorted(before, before[start] + max_bytes, side="right")) - 1, start + 1)
+        parts.append(SelectedFiles(np.sort(index[start:stop]), group.reason))
         start = stop
     return parts
 
 
-def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[Selected], touched: Floats) -> Floats:
-    """float64[P, d]: touched where partitions are rewritten in several parts, which overlap each other."""
+def _in_parts(
+    spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[SelectedFiles], touched: Floats
+) -> Floats:
+    """Replace touched (float64[P, d]) of the partitions that are rewritten in several parts, because parts overlap."""
     partition = files.partition[[part.files[0] for part in parts]]
     saves = np.zeros_like(touched)
     np.add.at(saves, partition, savings(spec, files, now, parts))
@@ -270,18 +295,18 @@ def _in_parts(spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence
     return np.where(several[:, None], now.touched - saves, touched)
 
 
-def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, cut: Bools) -> Reason:
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools) -> Reason:
     if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
         return Reason.NOT_LAID_OUT
-    if cut[partition]:
-        return Reason.BOUNDS_CUT
+    if truncated[partition]:
+        return Reason.BOUNDS_TRUNCATED
     return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Each measure of the worst partition, among those that zlayout laid out at least in part."""
+    """Return the decay measures of the worst partition; known: bool[P], partitions in scope of a laid-out table."""
     tolerance = spec.tolerance
     measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
         Measure.UNCLUSTERED: (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),

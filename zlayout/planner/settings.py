@@ -1,4 +1,4 @@
-"""Comparators of settings: each compares one concern of the spec with the table, and returns the changes."""
+"""Compare declared settings with those of the table: partitioning, table properties, and layout."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from zlayout.planner import ordered
-from zlayout.planner.actions import ChangePartitioning, CutBounds, PropertyChange, PropertyReason
+from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds
 from zlayout.planner.model import SettingDrift
-from zlayout.planner.select import Selection
+from zlayout.planner.select import FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import LayoutRecord, PartitionField, TableState
 
 
 def partitioning(spec: LayoutSpec, state: TableState) -> tuple[PartitionField, ...]:
-    """The partitioning to reach. The declared fields in another order count as those that the table has."""
+    """Return the partitioning to reach. The order of partition fields does not count as a difference."""
     declared, has = spec.partition_by, state.partition_fields
     return has if declared is None or set(declared) == set(has) else declared
 
 
 def compare_partitioning(spec: LayoutSpec, state: TableState, capabilities: Capabilities) -> ChangePartitioning | None:
-    """The change of the partitioning, None where it is as declared."""
+    """Return the partitioning change; None if the partitioning is as declared."""
     before, after = state.partition_fields, partitioning(spec, state)
     if before == after:
         return None
@@ -34,10 +34,12 @@ def compare_partitioning(spec: LayoutSpec, state: TableState, capabilities: Capa
     )
 
 
-def compare_properties(spec: LayoutSpec, state: TableState, cuts: Sequence[CutBounds]) -> tuple[PropertyChange, ...]:
-    """Table properties with which writers collect bounds for every z-order column, long enough to tell files apart.
+def compare_properties(
+    spec: LayoutSpec, state: TableState, cuts: Sequence[TruncatedBounds]
+) -> tuple[PropertyChange, ...]:
+    """Return the table properties to set so that writers collect bounds that distinguish files for each z-order column.
 
-    cuts: the columns whose bounds new files should keep longer.
+    cuts: the columns whose bounds should be longer in new files.
     """
     wanted = {change.name: change for change in _missing_statistics(spec, state)}
     for change in _longer_bounds(state, cuts):
@@ -53,23 +55,23 @@ def _missing_statistics(spec: LayoutSpec, state: TableState) -> Iterator[Propert
                 yield PropertyChange(key, state.properties.get(key), value, PropertyReason.NO_STATISTICS, name)
 
 
-def _longer_bounds(state: TableState, cuts: Sequence[CutBounds]) -> Iterator[PropertyChange]:
+def _longer_bounds(state: TableState, cuts: Sequence[TruncatedBounds]) -> Iterator[PropertyChange]:
     for cut in cuts:
         for key, value in longer(state, cut):
             before = state.properties.get(key)
-            yield PropertyChange(key, before, value, PropertyReason.BOUNDS_CUT, cut.column, cut)
+            yield PropertyChange(key, before, value, PropertyReason.BOUNDS_TRUNCATED, cut.column, cut)
 
 
-def longer(state: TableState, cut: CutBounds) -> tuple[tuple[str, str], ...]:
-    """The table properties (name, value) that make writers keep longer bounds of the column."""
+def longer(state: TableState, cut: TruncatedBounds) -> tuple[tuple[str, str], ...]:
+    """Return the table properties, as (name, value), that make writers keep longer bounds of the column."""
     column = state.column(cut.column)
     return column.longer_bounds if column else ()
 
 
-def compare_layout(spec: LayoutSpec, state: TableState, selection: Selection) -> tuple[SettingDrift, ...]:
-    """Layout settings that differ between the spec and the layout record of the selected files.
+def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[SettingDrift, ...]:
+    """Return the layout settings in which the spec differs from the layout record of the selected files.
 
-    A first layout differs from nothing, unless the table reports an external ordering.
+    Files without a layout record are compared with the external ordering, if the table reports one.
     """
     if not selection.groups:
         return ()
@@ -83,10 +85,10 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: Selection) ->
     )
 
 
-def _other_record(spec: LayoutSpec, state: TableState, selection: Selection) -> LayoutRecord | None:
-    """The first record of another layout among the selected files."""
+def _other_record(spec: LayoutSpec, state: TableState, selection: FileSelection) -> LayoutRecord | None:
+    """Return the first layout record with another layout id among the selected files."""
     files = state.files
     chosen = files.layout[np.concatenate([s.files for s in selection.groups])]
-    number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # without files of no layout, -1
+    number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # -1 is no record
     seen = (files.layouts[n] for n in np.flatnonzero(number))
     return next((record for record in seen if record.layout_id != spec.layout.layout_id), None)

@@ -1,4 +1,4 @@
-"""Decides whether a saved plan may still be applied: compares its requirements with the table as it is now."""
+"""Decide whether a saved plan is stale: compare its requirements with the present table."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _CHANGED = {
 def staleness(
     saved: TablePlan, spec: LayoutSpec, again: Decision, now: TableState, mode: Staleness
 ) -> tuple[Diagnostic, ...]:
-    """Find why the saved plan may not be applied.
+    """Return the reasons why a saved plan is stale.
 
     Args:
-        saved: the plan from the file.
-        spec: the declared layout now.
-        again: the decision made again from the saved version of the table.
-        now: the table at this moment.
-        mode: `compatible` accepts appends since the plan, `strict` does not. Neither accepts another spec, schema or
-            partitioning, or a change of the files to rewrite.
+        saved: The plan from the file.
+        spec: The present layout spec.
+        again: The decision that was made again from the planned version of the table.
+        now: The present table.
+        mode: `compatible` accepts appends since the plan, `strict` does not. Neither accepts another layout, schema or
+            partitioning, or a change of the pinned files.
 
     Returns:
-        One ZL203 for each reason; empty where the plan may be applied.
+        One ZL203 per reason; empty if the plan is not stale.
     """
     if saved.version is None:
-        return (_refusal(spec, "the plan names no table version", "plan again"),)
+        return (_refusal(spec, "expected a version_is requirement, found none", "run `zlayout plan` again"),)
     observed = _observed(spec, now, again, mode)
     broken = violated(saved.requirements, observed)
     reasons = (
         [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
         or _other_selection(saved.requirements, again.plan.requirements)
-        or _moved_on(broken, now)
+        or _changed_version(broken, now)
         or _changed_files([group.files for group in again.groups], now)
         or _other_settings(saved.actions, again.plan.actions)
         or _changed_properties(violated((*saved.requirements, *again.plan.requirements), observed))
@@ -81,34 +81,34 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
 
 
 def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> list[str]:
-    """Whether the saved plan's groups or kinds of requirements are not those of the plan that is made again."""
+    """Report if the plan that was made again has other groups or types of requirements than the saved plan."""
     saved_files, again_files = ({r for r in plan if isinstance(r, FilesAre)} for plan in (saved, again))
     missing = {type(r) for r in again} - {type(r) for r in saved} - {PropertyIs}
     if saved_files != again_files or missing:
-        return ["the plan's files are not the ones that this spec selects"]
+        return ["the layout spec selects other files now"]
     return []
 
 
-def _moved_on(broken: Iterable[Requirement], now: TableState) -> list[str]:
+def _changed_version(broken: Iterable[Requirement], now: TableState) -> list[str]:
     planned = [r.version for r in broken if isinstance(r, VersionIs)]
-    return [f"the table is at version {now.version}, the plan was made at {version}" for version in planned]
+    return [f"expected table version {version}, found {now.version}" for version in planned]
 
 
 def _changed_files(pinned: Sequence[FileTable], now: TableState) -> list[str]:
-    """Files to rewrite, by (path, version_key), that are no longer live."""
+    """Report if pinned files, identified by path and version key, are no longer live."""
     keys = identities(pinned)
     changed = len(keys) - (pc.sum(pc.is_in(keys, now.files.identity())).as_py() or 0)
-    return [f"{changed} of the plan's files were changed or removed"] if changed else []
+    return [f"{changed} pinned files were changed or removed"] if changed else []
 
 
 def _other_settings(saved: Sequence[Action], again: Sequence[Action]) -> list[str]:
-    """Settings are not always versioned with the table: what was reviewed must be what would be done now."""
+    """Report if other settings would be changed now. Not every setting is part of the version of the table."""
     same = _settings(saved) == _settings(again)
-    return [] if same else ["the settings to change are not the ones in the plan"]
+    return [] if same else ["the plan would change other settings now"]
 
 
 def _settings(actions: Iterable[Action]) -> list[Action]:
-    """The changes of settings, without where in the spec they are declared."""
+    """Return the actions that change settings, without their locations in the spec."""
     return [
         replace(action, location=None) if isinstance(action, ChangePartitioning) else action
         for action in actions

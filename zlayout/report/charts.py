@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
-from zlayout.planner.picture import SCALE, Boxes, StripCell
+from zlayout.planner.picture import SCALE, Boxes, StripBin
 from zlayout.report.words import printable
 
 SVG = "http://www.w3.org/2000/svg"
@@ -133,7 +133,7 @@ def heat(excess: float) -> int:
     return sum(excess > border for border in HEATS)
 
 
-def partition_strip(cells: Sequence[StripCell]) -> str:
+def partition_strip(cells: Sequence[StripBin]) -> str:
     """Partitions side by side in their order, coloured by `heat`, those to rewrite underlined."""
     if not cells:
         return ""

@@ -12,7 +12,7 @@ from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
-from zlayout.report.words import OUTCOMES, printable, property_reason, setting
+from zlayout.report.words import RESULT_STATUSES, printable, property_reason, setting
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
@@ -75,7 +75,7 @@ def _of_table(table: TablePlan, report: RunReport) -> Iterator[Finding]:
         yield from _changes(table)
     elif report.is_open(table):
         problems = tuple(_diagnostics(table, result.problems))
-        text = f"run {result.run_id}: {OUTCOMES[result.outcome]}"
+        text = f"run {result.run_id}: {RESULT_STATUSES[result.outcome]}"
         yield from problems or (Finding("not-applied", "error", table.table, "run", text, table.location),)
 
 

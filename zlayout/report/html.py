@@ -90,7 +90,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
     return {
         "id": f"table-{index}",
         "plan": table,
-        "state": words.OUTCOMES[result.outcome] if result else words.STATES[table.status],
+        "state": words.RESULT_STATUSES[result.outcome] if result else words.STATUSES[table.status],
         "kind": "unchanged" if not report.is_open(table) else "error" if result else table.status,
         "settings": _settings(table),
         "first": text.layout_text(table) if table.is_first else "",

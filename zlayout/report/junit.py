@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from zlayout.planner.model import Plan, Status, TablePlan
-from zlayout.planner.result import Outcome
+from zlayout.planner.result import ResultStatus
 from zlayout.planner.run_report import RunReport
 from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
@@ -51,7 +51,9 @@ def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> No
 def _broken(table: TablePlan, report: RunReport) -> bool:
     """Whether the table could not be read or its run failed, rather than only not being as declared."""
     result = report.results.get(table.table)
-    return table.status is Status.ERROR or (result is not None and result.outcome in (Outcome.FAILED, Outcome.UNKNOWN))
+    return table.status is Status.ERROR or (
+        result is not None and result.outcome in (ResultStatus.FAILED, ResultStatus.UNKNOWN)
+    )
 
 
 def _xml(text: str) -> str:

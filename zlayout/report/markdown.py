@@ -8,7 +8,7 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.text import TextOptions, last_line, render_table
-from zlayout.report.words import OUTCOMES, STATES, number, plural, printable, size
+from zlayout.report.words import RESULT_STATUSES, STATUSES, number, plural, printable, size
 
 # The first line of every comment. The next run finds the comment by it.
 MARKER = "<!-- zlayout-report -->"
@@ -67,7 +67,7 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
     )
     cells = [
         _code(table.table),
-        OUTCOMES[result.outcome] if result else STATES[table.status],
+        RESULT_STATUSES[result.outcome] if result else STATUSES[table.status],
         size(table.rewrite_bytes) if groups else "",
         f"{files:,} → ~{after:,}" if groups else "",
         touched,

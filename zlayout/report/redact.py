@@ -7,7 +7,7 @@ from dataclasses import replace
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Picture, StripCell
+from zlayout.planner.picture import Picture, StripBin
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 
@@ -48,7 +48,7 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
     return tuple(replace(d, detail="") for d in diagnostics)
 
 
-def _numbered(strip: tuple[StripCell, ...]) -> tuple[StripCell, ...]:
+def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
     """The cells, named by their position in the strip."""
     last = 0
     cells = []

@@ -12,7 +12,7 @@ from zlayout.planner.actions import ChangePartitioning, RewriteGroup, SetPropert
 from zlayout.planner.model import (
     ColumnForecast,
     Decay,
-    LeftOver,
+    DeferredGroups,
     Measure,
     Plan,
     SettingDrift,
@@ -20,11 +20,11 @@ from zlayout.planner.model import (
     TablePlan,
     summary,
 )
-from zlayout.planner.result import Outcome, TableResult
+from zlayout.planner.result import ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.words import (
-    OUTCOMES,
     REASONS,
+    RESULT_STATUSES,
     number,
     plural,
     printable,
@@ -109,10 +109,10 @@ def drift_line(plan: Plan) -> str:
 def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
     """(kind, number of tables, words) for each way in which an apply left tables, those that it did not reach last."""
     plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
-    fine = (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
+    fine = (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)
     counts = [
         ("unchanged" if outcome in fine else "error", outcomes.count(outcome), text.partition(":")[0])
-        for outcome, text in OUTCOMES.items()
+        for outcome, text in RESULT_STATUSES.items()
     ]
     left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))
     counts += [("changes", left, "not begun")]
@@ -226,7 +226,7 @@ def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
     return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
-def left_over_text(left: LeftOver) -> str:
+def left_over_text(left: DeferredGroups) -> str:
     """What a byte budget leaves for a later run, and touched once that is rewritten too."""
     touched = "   ".join(f"{printable(name)} ~{number(value)}" for name, value in left.columns)
     return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}; then touched {touched}"
@@ -245,7 +245,7 @@ def result_text(result: TableResult) -> str:
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
         made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
-    return f"{OUTCOMES[result.outcome]}; {made}; run {result.run_id}"
+    return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:

@@ -7,11 +7,11 @@ import unicodedata
 from typing import Any
 
 from zlayout.formats.registry import FORMATS
-from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, cut_text
+from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, truncation_text
 from zlayout.planner.model import Status
-from zlayout.planner.result import Outcome
+from zlayout.planner.result import ResultStatus
 
-STATES = {
+STATUSES = {
     Status.CHANGES: "change",
     Status.REFUSED: "refused",
     Status.ERROR: "error",
@@ -21,17 +21,17 @@ REASONS = {
     Reason.NOT_LAID_OUT: "not laid out yet",
     Reason.LAYOUT_CHANGED: "layout changed",
     Reason.PARTITIONING_CHANGED: "partitioning changed",
-    Reason.BOUNDS_CUT: "bounds truncated",
+    Reason.BOUNDS_TRUNCATED: "bounds truncated",
     Reason.DELETED_ROWS: "deleted rows",
     Reason.DECAYED: "decayed",
 }
-OUTCOMES = {
-    Outcome.AS_DECLARED: "as declared",
-    Outcome.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
-    Outcome.NOT_YET: "not yet as declared",
-    Outcome.FAILED: "failed: not as declared",
-    Outcome.UNKNOWN: "in an unknown state",
-    Outcome.INTERRUPTED: "interrupted: not as declared",
+RESULT_STATUSES = {
+    ResultStatus.AS_DECLARED: "as declared",
+    ResultStatus.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
+    ResultStatus.NOT_YET: "not yet as declared",
+    ResultStatus.FAILED: "failed: not as declared",
+    ResultStatus.UNKNOWN: "in an unknown state",
+    ResultStatus.INTERRUPTED: "interrupted: not as declared",
 }
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -62,8 +62,8 @@ def version_word(format: str) -> str:
 
 def property_reason(change: PropertyChange) -> str:
     """Why a table property is set."""
-    if change.reason is PropertyReason.BOUNDS_CUT and change.cut is not None:
-        return printable(cut_text(change.cut))
+    if change.reason is PropertyReason.BOUNDS_TRUNCATED and change.cut is not None:
+        return printable(truncation_text(change.cut))
     return printable(f"no min/max statistics on {change.column}")
 
 

@@ -100,7 +100,7 @@ def test_settings_of_a_saved_plan_must_still_be_the_ones_to_make(table: MemoryTa
     change = SetProperties((PropertyChange("p", None, "full", PropertyReason.NO_STATISTICS, "a"),))
     plan = planned.decision.plan
     saved = replace(plan, actions=(change, *plan.actions), requirements=(*plan.requirements, PropertyIs("p", None)))
-    with pytest.raises(Refused, match="settings to change are not the ones"):
+    with pytest.raises(Refused, match="plan would change other settings now"):
         check_saved(saved, planned, backend, OPTIONS, "compatible")
     again = Planned(planned.spec, planned.state, Decision(saved, planned.decision.pinned))
     assert check_saved(saved, again, backend, OPTIONS, "compatible") is again
@@ -185,9 +185,9 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     backend = Conflicting(table)
     now = plan_table(SPEC, backend, OPTIONS)
     assert now.state is not None
-    plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_CUT) for g in first.plan.groups))
-    blind = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
-    applied = apply_planned(replace(now, decision=blind), backend)
+    plan = replace(first.plan, actions=tuple(replace(g, reason=Reason.BOUNDS_TRUNCATED) for g in first.plan.groups))
+    indistinct = replace(first, plan=plan, pinned={first.groups[0].id: now.state.files})
+    applied = apply_planned(replace(now, decision=indistinct), backend)
     assert (len(applied.commits), applied.exit_code) == ((1, 0) if found_again else (0, 1))
     assert result_of(applied).outcome == ("as_declared" if found_again else "not_yet")
     assert [d.code for d in result_of(applied).problems] == ([] if found_again else ["ZL321"])

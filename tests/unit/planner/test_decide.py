@@ -296,13 +296,13 @@ def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
 @pytest.mark.parametrize(
     ("curve", "weight", "notes"),
     [
-        ("kd", 1.0, ["zorder.range_ids has no effect: kd cuts at the values themselves"]),
-        ("zorder", 1.0, ["zorder.range_ids has no effect: zorder by one column cuts at the values themselves"]),
+        ("kd", 1.0, ["zorder.range_ids has no effect: kd uses no range ids"]),
+        ("zorder", 1.0, ["zorder.range_ids has no effect: zorder with one column uses no range ids"]),
         (
             "kd",
             3.0,
             [
-                "zorder.range_ids has no effect: kd cuts at the values themselves",
+                "zorder.range_ids has no effect: kd uses no range ids",
                 "zorder.columns has no effect: one column ignores weights",
             ],
         ),

@@ -11,11 +11,11 @@ import pytest
 from support.builders import make_layout
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 
-from zlayout.app.pictures import MOST_PICTURES, looked_again, with_pictures
+from zlayout.app.pictures import MAX_PICTURES, drawn_again, with_pictures
 from zlayout.app.plan import Planned, as_plan
 from zlayout.planner import document
 from zlayout.planner.diff import decide
-from zlayout.planner.drawing import MAX_BOXES, MAX_CELLS, boxes_of, draw
+from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import SCALE, Boxes
 from zlayout.planner.work import Group
@@ -118,7 +118,7 @@ def test_the_strip_is_in_the_order_of_names_and_bounded() -> None:
     assert strip[1].excess > strip[0].excess
     many = state(*(File(0, 9, f"r{n:04}") for n in range(1000)))
     cells = draw(SPEC, many, (), predictable=True).strip
-    assert len(cells) == MAX_CELLS
+    assert len(cells) == MAX_STRIP_BINS
     assert sum(c.partitions for c in cells) == 1000
     assert cells[0].label == "region=r0000 to region=r0008"
 
@@ -132,7 +132,7 @@ def test_the_partition_with_most_to_rewrite_is_drawn() -> None:
 
 def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_file() -> None:
     planned = []
-    for n in range(MOST_PICTURES + 2):
+    for n in range(MAX_PICTURES + 2):
         spec = replace(SPEC, table=replace(SPEC.table, name=f"t{n:03}"))
         given = flat_state(*(File(0, 9) for _ in range(n + 2)))
         planned.append(Planned(spec, given, decide(spec, given, DELTA)))
@@ -150,11 +150,11 @@ def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> Non
     given = state(File(0, 9, "a"), File(0, 9, "b"))
     planned = Planned(SPEC, given, decide(SPEC, given, DELTA))
     (before,) = with_pictures(as_plan([planned]), [planned]).pictures.values()
-    assert all(looked_again(before, planned))
+    assert all(drawn_again(before, planned))
     column_gone = replace(given, columns=given.columns[1:], files=replace(given.files, bounds={}))
     again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
     assert again.decision.plan.status == "error"
-    assert looked_again(before, again) == (None, ())
+    assert drawn_again(before, again) == (None, ())
 
 
 def test_an_empty_table_has_no_picture() -> None:

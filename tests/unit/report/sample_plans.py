@@ -13,7 +13,7 @@ from zlayout.planner.actions import (
 )
 from zlayout.planner.model import ColumnForecast, Decay, Measure, Plan, SettingDrift, Status, TablePlan
 from zlayout.planner.requirements import TableIs, VersionIs
-from zlayout.planner.result import MeasuredColumn, Outcome, TableResult
+from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 
 PLACE = Location("layouts/orders.yaml", 3, 1)
@@ -100,7 +100,7 @@ PLAN = Plan("0.1.0", (EVENTS, ORDERS, UNCHANGED, BROKEN, REFUSED))
 NOTHING = Plan("0.1.0", (UNCHANGED,))
 DONE = TableResult(
     run_id="0" * 32,
-    outcome=Outcome.AS_DECLARED,
+    outcome=ResultStatus.AS_DECLARED,
     commits=1,
     files_removed=9610,
     files_added=1228,
@@ -110,7 +110,7 @@ DONE = TableResult(
 )
 FAILED = TableResult(
     run_id="1" * 32,
-    outcome=Outcome.FAILED,
+    outcome=ResultStatus.FAILED,
     commits=0,
     files_removed=0,
     files_added=0,

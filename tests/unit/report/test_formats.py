@@ -18,14 +18,14 @@ from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, OR
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.model import Plan
-from zlayout.planner.result import Outcome
+from zlayout.planner.result import ResultStatus
 from zlayout.planner.run_report import RunReport
 from zlayout.report import github, junit, markdown, sarif
 from zlayout.report.findings import findings
 from zlayout.report.formats import REPORTERS
 from zlayout.report.redact import without_values
 from zlayout.report.relocate import seen_from
-from zlayout.report.words import OUTCOMES, printable
+from zlayout.report.words import RESULT_STATUSES, printable
 from zlayout.spec.schema import load_schema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -174,11 +174,11 @@ def test_every_place_moves_below_the_folder_and_absolute_ones_stay() -> None:
     assert seen_from(APPLIED, "") is APPLIED
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", RESULT_STATUSES)
+def test_every_outcome_fits_the_schema_and_a_spent_budget_is_no_failure(outcome: ResultStatus) -> None:
     plan = applied(replace(DONE, outcome=outcome))
     jsonschema.Draft202012Validator(load_schema("plan")).validate(json.loads(REPORTERS["json"](plan)))
-    fine = outcome in (Outcome.AS_DECLARED, Outcome.WITHIN_BUDGET)
+    fine = outcome in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)
     assert ("<failure" in junit.render(plan) or "<error" in junit.render(plan)) is not fine
     assert bool(github.render(plan)) is not fine
 
@@ -192,7 +192,7 @@ def test_the_json_report_fits_the_schema_without_values_too(plan: Plan | RunRepo
 def test_what_an_engine_said_of_partitions_is_told_only_with_values(form: str) -> None:
     """A conflict of Delta's names the partition that another commit changed."""
     problem = Diagnostic("ZL321", "another commit won", detail="deleted data in the partition [email=ann@example.com]")
-    result = replace(DONE, outcome=Outcome.FAILED, problems=(problem,))
+    result = replace(DONE, outcome=ResultStatus.FAILED, problems=(problem,))
     plan = applied(result, replace(ORDERS, diagnostics=(problem,)))
     told, shown = (REPORTERS[form](p) for p in (without_values(plan), plan))
     assert "ann@example.com" not in told

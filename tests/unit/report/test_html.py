@@ -15,14 +15,14 @@ from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
 from zlayout.errors import SpecError
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, TablePlan
-from zlayout.planner.picture import Boxes, Picture, StripCell
+from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values
 
 BOXES = Boxes((0, 1000, 0, 1000, 0, 1000, 0, 900), 9610)
-STRIP = (StripCell("day=1", 1, 4805, 4805, 9.5), StripCell("day=2 to day=9", 8, 4805, 0, 1.0))
+STRIP = (StripBin("day=1", 1, 4805, 4805, 9.5), StripBin("day=2 to day=9", 8, 4805, 0, 1.0))
 PICTURE = Picture(
     columns=("customer_id", "order_date"),
     partition="day=1",

@@ -11,7 +11,7 @@ from support.builders import make_layout, make_spec
 from unit.advisor.tables import table_state
 
 from zlayout.curve.layout import build
-from zlayout.planner.forecast import promises
+from zlayout.planner.forecast import check_predictions
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import FileTable, LayoutRecord
 
@@ -32,17 +32,17 @@ def files(place: np.ndarray, laid: np.ndarray, group: np.ndarray, partition: lis
 
 def test_a_layout_that_was_carried_out_keeps_the_promise() -> None:
     place = build(KEYS, {}, "kd", 1000, 64, noise=False).locate(KEYS)
-    kept, partitions = promises(files(place, np.zeros(64), np.zeros(64)), SPEC)
+    checks, partitions = check_predictions(files(place, np.zeros(64), np.zeros(64)), SPEC)
     assert partitions == 1
-    assert [p.column for p in kept] == ["a", "b"]
-    for promise in kept:
+    assert [p.column for p in checks] == ["a", "b"]
+    for promise in checks:
         assert promise.measured == pytest.approx(8, rel=0.03)
         assert promise.predicted == pytest.approx(promise.measured, rel=0.1)
 
 
 def test_files_that_are_not_where_the_layout_puts_them_break_it() -> None:
-    kept, _ = promises(files(RNG.permutation(12_800) % 64, np.zeros(64), np.zeros(64)), SPEC)
-    assert all(p.measured > 7 * p.predicted for p in kept)
+    checks, _ = check_predictions(files(RNG.permutation(12_800) % 64, np.zeros(64), np.zeros(64)), SPEC)
+    assert all(p.measured > 7 * p.predicted for p in checks)
 
 
 def test_only_partitions_that_one_rewrite_laid_out_whole_count() -> None:
@@ -51,10 +51,10 @@ def test_only_partitions_that_one_rewrite_laid_out_whole_count() -> None:
     laid, group = np.zeros(64), np.repeat([0, 1, 2, 3], 16)
     laid[20], laid[40] = -1, 1  # one file is not laid out, one by another layout
     group[20], group[60] = -1, 5  # and one is from another rewrite
-    kept, partitions = promises(files(place, laid, group, partition), SPEC)
+    checks, partitions = check_predictions(files(place, laid, group, partition), SPEC)
     assert partitions == 1
-    assert all(4 <= p.predicted <= 4.5 for p in kept)
+    assert all(4 <= p.predicted <= 4.5 for p in checks)
 
 
-def test_nothing_laid_out_promises_nothing() -> None:
-    assert promises(files(np.arange(12_800) % 4, np.full(4, -1), np.full(4, -1)), SPEC) == ((), 0)
+def test_nothing_laid_out_has_no_predictions() -> None:
+    assert check_predictions(files(np.arange(12_800) % 4, np.full(4, -1), np.full(4, -1)), SPEC) == ((), 0)

@@ -1,8 +1,8 @@
-"""Finds text bounds that are truncated so much that they do not distinguish files: docs/adr/0004-cut-bounds.md
+"""Find string and binary bounds that are truncated so much that they do not distinguish files.
 
-A truncated lower bound is a prefix of the smallest value, a truncated upper bound lies just above a prefix of the
-largest. Where values agree in as many characters as writers keep, all files have equal bounds: they are indistinct, and
-no layout lets queries skip files by them.
+A truncated lower bound is a prefix of the smallest value. A truncated upper bound is slightly above a prefix of the
+largest value. If values agree in as many characters as writers keep, all files have equal bounds. Such bounds are
+indistinct: no layout lets queries skip files by them (docs/adr/0004-cut-bounds.md).
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.planner.actions import CutBounds
+from zlayout.planner.actions import TruncatedBounds
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, TableState, is_text
 
 Bools = NDArray[np.bool_]
 
-# Share of files with equal truncated bounds from which on truncation is what prevents skipping.
-SHARED = 0.25
-# Share of a bound in which values may agree; if they agree in more, too little is left to order them by.
-AGREE = 0.25
-# A layout by several columns gives equal bounds to N^((d-1)/d) files; only more than that is due to truncation.
-BEYOND_LAYOUT = 1.5
+# The share of files with equal truncated bounds above which truncation prevents skipping.
+MIN_SHARE_EQUAL = 0.25
+# The share of a bound that may be a common prefix. If it is longer, too few characters are left to order files by.
+MAX_SHARE_AGREEING = 0.25
+# A layout by d columns gives equal bounds to N^((d-1)/d) of N files; truncation is the cause only above this multiple.
+MAX_FACTOR_OF_LAYOUT = 1.5
 
 
-def examine(files: FileTable, column: str) -> CutBounds | None:
-    """How the bounds of a column are truncated in these files; None where they are not, or enough is left.
+def examine(files: FileTable, column: str) -> TruncatedBounds | None:
+    """Describe how the bounds of a column are truncated; None if they are not truncated or still distinguish files.
 
-    Enough is left when most truncated bounds differ and the values have no long common prefix, as with hashes. Bounds
-    of files that are not laid out say little about the values between them, so that a doubt counts as too little.
+    Bounds distinguish files if most of them differ and the values have no long common prefix, as with hashes. Bounds of
+    files that are not laid out show little of the values in between, so bounds that are in doubt are reported.
     """
     bounds = files.bounds.get(column)
     if bounds is None or not len(files):
@@ -46,53 +46,55 @@ def examine(files: FileTable, column: str) -> CutBounds | None:
     repeated = max(
         _sharing(files.partition, side, cut & (_length(side) >= length)) for side in (bounds.lower, bounds.upper)
     )
-    alike = _common_prefix(bounds, cut) >= max(1, AGREE * length)
+    alike = _common_prefix(bounds, cut) >= max(1, MAX_SHARE_AGREEING * length)
     equal = _sharing(files.partition, bounds.lower, _one_prefix(bounds))
-    if repeated < SHARED * len(files) and not alike:
+    if repeated < MIN_SHARE_EQUAL * len(files) and not alike:
         return None
-    return CutBounds(column, length, equal, len(files), same=equal >= SHARED * len(files) and equal > 1)
+    return TruncatedBounds(column, length, equal, len(files), same=equal >= MIN_SHARE_EQUAL * len(files) and equal > 1)
 
 
-def blind_partitions(spec: LayoutSpec, state: TableState) -> Bools:
-    """bool[P]: partitions with indistinct bounds, where longer bounds would let queries skip.
+def indistinct_partitions(spec: LayoutSpec, state: TableState) -> Bools:
+    """Return the partitions, bool[P], whose bounds are indistinct and can be made longer.
 
-    Only columns whose bounds the plan can make longer count. Files written after that are as good as they can be, so
-    that a rewrite for this reason is never planned twice.
+    Columns whose bounds cannot be made longer are ignored. A rewrite for this reason is therefore never planned twice.
     """
-    blind = np.zeros(len(state.files.partitions), bool)
+    indistinct = np.zeros(len(state.files.partitions), bool)
     for column in _columns(spec, state):
         if column.longer_bounds and column.name in state.files.bounds:
-            blind |= _blind(state.files, column.name, len(spec.layout.columns))
-    return blind
+            indistinct |= _indistinct(state.files, column.name, len(spec.layout.columns))
+    return indistinct
 
 
-def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[CutBounds, ...]:
-    """The columns whose bounds should be longer in the rewritten files; chosen: int64 indices of these, by group."""
+def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -> tuple[TruncatedBounds, ...]:
+    """Return the columns whose bounds should be longer in the rewritten files.
+
+    chosen: for each group, int64 indices of its files.
+    """
     columns = [column.name for column in _columns(spec, state) if column.longer_bounds]
     if not chosen or not columns:
         return ()
     files = state.files.take(np.concatenate(chosen))
     keys = len(spec.layout.columns)
-    found = (examine(files, name) or _examine_blind(files, name, keys) for name in columns)
+    found = (examine(files, name) or _examine_indistinct(files, name, keys) for name in columns)
     return tuple(cut for cut in found if cut is not None)
 
 
-def _examine_blind(files: FileTable, column: str, keys: int) -> CutBounds | None:
-    """As `examine`, for only the partitions with indistinct bounds, which others with more files would hide."""
+def _examine_indistinct(files: FileTable, column: str, keys: int) -> TruncatedBounds | None:
+    """Examine only partitions with indistinct bounds, which `examine` misses if other partitions have more files."""
     if column not in files.bounds:
         return None
-    inside = np.flatnonzero(_blind(files, column, keys)[files.partition])
+    inside = np.flatnonzero(_indistinct(files, column, keys)[files.partition])
     return examine(files.take(inside), column) if len(inside) else None
 
 
-def hopeless(spec: LayoutSpec, state: TableState) -> tuple[CutBounds, ...]:
-    """Columns with indistinct bounds although the table keeps long bounds already."""
+def indistinct_anyway(spec: LayoutSpec, state: TableState) -> tuple[TruncatedBounds, ...]:
+    """Return the columns whose bounds are indistinct although the table already keeps long bounds."""
     found = []
     for column in _columns(spec, state):
         if column.longer_bounds or column.name not in state.files.bounds:
             continue
         cut = examine(state.files, column.name)
-        if cut is not None and cut.same and _blind(state.files, column.name, len(spec.layout.columns)).any():
+        if cut is not None and cut.same and _indistinct(state.files, column.name, len(spec.layout.columns)).any():
             found.append(cut)
     return tuple(found)
 
@@ -102,23 +104,26 @@ def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
     return [c for c in found if c is not None and c.stats and is_text(c.type)]
 
 
-def _blind(files: FileTable, column: str, keys: int) -> Bools:
-    """bool[P]: where at least SHARED of the files have one and the same truncated prefix, more than a layout leaves."""
+def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
+    """Return the partitions, bool[P], in which too many files have the same truncated prefix.
+
+    Too many are at least MIN_SHARE_EQUAL of the files, and MAX_FACTOR_OF_LAYOUT times as many as a layout leaves.
+    """
     bounds = files.bounds[column]
     count = len(files.partitions)
     number = np.bincount(files.partition, minlength=count)
     narrow = np.flatnonzero(_one_prefix(bounds))
     codes = _codes(bounds.lower.take(pa.array(narrow)))
     pairs, group = distinct_rows([files.partition[narrow], codes])
-    limit = np.maximum(1.0, BEYOND_LAYOUT * number ** ((keys - 1) / keys))
+    limit = np.maximum(1.0, MAX_FACTOR_OF_LAYOUT * number ** ((keys - 1) / keys))
     many = np.bincount(group) > limit[pairs[:, 0]]
     hit = np.bincount(files.partition[narrow][many[group]], minlength=count)
-    blind: Bools = (hit > 1) & (hit >= SHARED * number)
-    return blind
+    indistinct: Bools = (hit > 1) & (hit >= MIN_SHARE_EQUAL * number)
+    return indistinct
 
 
 def _one_prefix(bounds: ColumnBounds) -> Bools:
-    """bool[N]: files whose two bounds are one truncated prefix, except for the last character of the upper one."""
+    """Return the files, bool[N], whose two bounds are the same truncated prefix up to its last character."""
     one = np.zeros(len(bounds.lower), bool)
     cut = _cut(bounds)
     lengths = _length(bounds.lower)
@@ -131,7 +136,7 @@ def _one_prefix(bounds: ColumnBounds) -> Bools:
 
 
 def _cut(bounds: ColumnBounds) -> Bools:
-    """bool[N]: truncated bounds that differ. (Equal ones mean that the file has one value, whole.)"""
+    """Return the files, bool[N], with a truncated bound. Equal bounds are a single value that is not truncated."""
     if not is_text(bounds.lower.type):
         return np.zeros(len(bounds.lower), bool)
     differ = pc.fill_null(pc.not_equal(bounds.lower, bounds.upper), True).to_numpy(zero_copy_only=False)
@@ -139,14 +144,14 @@ def _cut(bounds: ColumnBounds) -> Bools:
 
 
 def _sharing(partition: NDArray[np.int32], side: pa.Array, cut: Bools) -> int:
-    """How many of the truncated bounds of one side another file of the partition has too."""
+    """Count the truncated bounds of one side that another file of the same partition has too."""
     rows = np.flatnonzero(cut)
     sizes = np.bincount(distinct_rows([partition[rows], _codes(side.take(pa.array(rows)))])[1])
     return int(sizes[sizes > 1].sum())
 
 
 def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
-    """The length (characters or bytes) of the common prefix of the smallest and the largest truncated bound."""
+    """Return the length (characters or bytes) of the common prefix of the smallest and the largest truncated bound."""
     index = pa.array(np.flatnonzero(cut))
     low = pc.min_max(bounds.lower.take(index))["min"].as_py()
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
@@ -156,7 +161,7 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
 
 
 def _length(side: pa.Array) -> Int64:
-    """int64[N]: characters (bytes for binary), -1 for no bound."""
+    """Return the length of each bound in characters (bytes of a binary column), int64[N]; -1 for no bound."""
     lengths = pc.utf8_length(side) if pa.types.is_string(side.type) else pc.binary_length(side)
     found: Int64 = pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found

@@ -13,10 +13,10 @@ from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 from zlayout.planner.actions import PropertyReason, Reason
 from zlayout.planner.assemble import assemble
 from zlayout.planner.budget import choose_saved
-from zlayout.planner.cut_bounds import blind_partitions, examine
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import Decision, decide, propose, settle
 from zlayout.planner.proposal import Proposal
+from zlayout.planner.truncated_bounds import examine, indistinct_partitions
 from zlayout.report.words import property_reason
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
@@ -99,8 +99,8 @@ def test_the_first_apply_lengthens_bounds_and_says_why() -> None:
     decision = decide(SPEC, table(shuffled_files(URLS)), DELTA)
     assert outcome(decision) == ("changes", [("prefix", "256")], {Reason.NOT_LAID_OUT}, ["ZL406"])
     change = decision.plan.properties[0]
-    assert change.reason is PropertyReason.BOUNDS_CUT
-    assert property_reason(change) == "bounds of a are cut at 16 characters and equal in 8 of 8 files"
+    assert change.reason is PropertyReason.BOUNDS_TRUNCATED
+    assert property_reason(change) == "bounds of a are truncated to 16 characters and equal in 8 of 8 files"
     (note,) = decision.plan.diagnostics
     assert note.severity == "note"
     assert note.hint == "apply sets prefix to 256"
@@ -119,7 +119,7 @@ def test_hashes_are_rewritten_with_the_bounds_they_have() -> None:
 
 def test_a_laid_out_table_is_rewritten_once_for_its_bounds() -> None:
     before = decide(SPEC, table(sorted_files(URLS), laid_out=True), DELTA)
-    assert outcome(before) == ("changes", [("prefix", "256")], {Reason.BOUNDS_CUT}, ["ZL406"])
+    assert outcome(before) == ("changes", [("prefix", "256")], {Reason.BOUNDS_TRUNCATED}, ["ZL406"])
     after = table(sorted_files(URLS), 256, laid_out=True, longer=())
     assert outcome(decide(SPEC, after, DELTA)) == ("unchanged", [], set(), [])
 
@@ -138,8 +138,8 @@ def test_a_laid_out_table_that_its_cut_bounds_tell_apart_is_left_alone() -> None
     two = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
     slices = [(f"{n // 3}-of-three-long-prefixes a", f"{n // 3}-of-three-long-prefixes b") for n in range(9)]
     observed = table(slices, laid_out=True)
-    assert blind_partitions(SPEC, observed).tolist() == [True]
-    assert blind_partitions(two, observed).tolist() == [False]
+    assert indistinct_partitions(SPEC, observed).tolist() == [True]
+    assert indistinct_partitions(two, observed).tolist() == [False]
 
 
 def test_only_the_partitions_that_suffer_are_rewritten() -> None:
@@ -150,7 +150,7 @@ def test_only_the_partitions_that_suffer_are_rewritten() -> None:
     ]
     regions = ["east"] * 4 + ["north"] * 4 + ["west"]
     decision = decide(SPEC, table(ends, laid_out=True, regions=regions), DELTA)
-    assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": Reason.BOUNDS_CUT}
+    assert {g.partition: g.reason for g in decision.plan.groups} == {"region=east": Reason.BOUNDS_TRUNCATED}
     assert len(decision.groups[0].files) == 4
 
 
@@ -187,7 +187,7 @@ def test_a_layout_by_two_columns_leaves_more_equal_bounds_in_a_larger_partition(
     two = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
     ends = [*sorted_files(URLS, 4), *sorted_files(HASHES, 5), *sorted_files(URLS, 4)]
     observed = table(ends, laid_out=True, regions=["east"] * 9 + ["north"] * 4)
-    assert blind_partitions(two, observed).tolist() == [False, True]
+    assert indistinct_partitions(two, observed).tolist() == [False, True]
 
 
 def test_partitions_with_more_files_do_not_outvote_one_whose_bounds_are_cut_short() -> None:
@@ -197,7 +197,7 @@ def test_partitions_with_more_files_do_not_outvote_one_whose_bounds_are_cut_shor
     observed = replace(observed, files=replace(observed.files, layout=layout, group=layout))
     status, properties, reasons, _ = outcome(decide(SPEC, observed, DELTA))
     assert (status, properties) == ("changes", [("prefix", "256")])
-    assert reasons == {Reason.BOUNDS_CUT, Reason.NOT_LAID_OUT}
+    assert reasons == {Reason.BOUNDS_TRUNCATED, Reason.NOT_LAID_OUT}
 
 
 def test_binary_keys() -> None:
