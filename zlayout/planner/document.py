@@ -76,7 +76,7 @@ class Document:
     has_changes: bool
     """Whether `zlayout apply` would change a table."""
     summary: Summary
-    """The counts in the last line of the text report."""
+    """The number of tables and files that the plan changes."""
     tables: tuple[TablePlan, ...]
     """The plan of each table, sorted by table name."""
     results: tuple[AppliedTable, ...]
