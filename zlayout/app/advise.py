@@ -1,4 +1,4 @@
-"""Simulate layouts of a table on a sample of its rows, and search for the one that serves a workload best."""
+"""Simulate layouts of a table on a sample of its rows, and search for the layout with the lowest cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.advisor.model import Asked, KeySample, Study
 from zlayout.advisor.queries import asked_of, column_shares, in_partitions
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
-from zlayout.app.advise_columns import layouts_of, parse_columns
+from zlayout.app.columns import layouts_of, parse_columns
 from zlayout.app.import_ import target_size
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import Location, SpecError
@@ -29,7 +29,7 @@ from zlayout.workload import Workload, read_workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLE_ROWS_PER_FILE = 2_000  # as the rewrite samples
+SAMPLE_ROWS_PER_FILE = 2_000  # as many as a rewrite samples
 MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 50_000, 1_000_000
 MAX_SAMPLE_COLUMNS = 32
 
@@ -52,13 +52,14 @@ class StudyOptions:
     """What to simulate.
 
     Attributes:
-        columns: One layout each, as `a,b=2`: columns with weights.
-        curve: The curve of these layouts, and the only one to search. Default: that of the layout spec, and all.
-        files: Files that the rewrite writes. Default: what the target size gives.
-        sample_rows: Rows to draw. Default: 2,000 per file, at least 50,000 and at most a million.
-        seed: Determines which rows are drawn.
-        search: Whether to search for a better layout.
-        time_limit: Seconds to search and measure.
+        columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
+        curve: The curve of these layouts, and the only curve to search. Default: the declared curve for the layouts,
+            and all curves for the search.
+        files: The number of files after the rewrite. Default: derived from the target size.
+        sample_rows: The number of rows to draw. Default: 2,000 per file, at least 50,000 and at most 1,000,000.
+        seed: The seed of the sample.
+        search: Whether to search for a layout with lower cost.
+        time_limit: The limit on the search, in seconds.
     """
 
     columns: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ def advise(
     spark: SparkSession | None = None,
     on_event: Callable[[AdviceEvent], None] | None = None,
 ) -> Study:
-    """Find which columns, weights and curve serve a workload best. Draws one sample on Spark; writes nothing.
+    """Find the columns, weights and curve with the lowest cost for a workload. Samples on Spark; writes nothing.
 
     Args:
         project: The project with the table's catalog.
@@ -90,7 +91,7 @@ def advise(
         on_event: Called with each `SampleStarted` and each `Progress` of the search.
 
     Returns:
-        The simulated layouts with the files and bytes that each query opens in them, and the best one.
+        The simulated layouts with their cost per query, and a recommendation.
 
     Raises:
         SpecError: The table name, the workload or the columns are invalid, or no query can skip files.
@@ -110,7 +111,7 @@ def make_study(
     runtime: SparkRuntime,
     on_event: Callable[[AdviceEvent], None],
 ) -> Study:
-    """As `advise`, on a runtime that is stopped afterwards. Spark's log is kept only if an error is raised."""
+    """As `advise`, on a runtime that is stopped at the end. The log of Spark is kept only if an error is raised."""
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = backend.observe(name, ())
@@ -160,7 +161,7 @@ def _sample(
 
 
 def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
-    """A spec without columns for a table that has none, with the file size that the table has."""
+    """Make a layout spec without columns for a table without a layout, with the present file size of the table."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
 
@@ -171,24 +172,24 @@ def _names(state: TableState) -> list[str]:
 
 
 def _asked(workload: Workload, name: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
-    """The queries that can skip files of the table. Raises SpecError ZL073 if there is none."""
+    """Return the queries that can skip files, and the number of those that cannot. Raises SpecError ZL073."""
     asked, reading_all = asked_of(workload, name, state)
     if asked:
         return asked, reading_all
     if reading_all:
-        hint = "; ".join(f"{count} of: {reason}" for reason, count in list(workload.reasons().items())[:3])
+        hint = "; ".join(f"{count} times: {reason}" for reason, count in list(workload.reasons().items())[:3])
         raise SpecError.of(
             "ZL073",
-            f"no query of the workload has a condition that files of {name} can be skipped by",
-            hint=hint or "compare a column with a constant",
+            f"no query of the workload has a condition that can skip files of {name}",
+            hint=hint or "use conditions that compare a column with a constant",
         )
     others = sorted({s.table for s in workload.scans})
-    hint = f"they read {printable(', '.join(others))[:200]}" if others else "no query could be read"
+    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
     raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
 def _columns(queries: Sequence[Asked], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
-    """The columns to sample: those of the layouts, and those in most queries that a layout could have."""
+    """Return the columns to sample: those of the given layouts, and those that most queries filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
     asked = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}

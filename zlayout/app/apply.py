@@ -1,4 +1,4 @@
-"""Apply: carry out a plan, table by table, and observe each table again. The use case that writes."""
+"""Apply a plan: carry out its actions table by table, and observe each table again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zlayout.tuning import give_back_freed_memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# How often one run tries a group that meets concurrent changes; before each try it plans again.
+# The number of times that one run tries a group that conflicts. It plans again before each attempt.
 MAX_ATTEMPTS = 3
 
 Announce = Callable[[str, Event], None]
@@ -32,7 +32,7 @@ Verify = Literal["gate", "full"]
 
 @dataclass(frozen=True, slots=True)
 class TableStarted:
-    """`apply` begins with a table. The run id is stored with each commit."""
+    """Apply starts with a table. The run id is stored with each commit."""
 
     table: str
     run_id: str
@@ -40,7 +40,7 @@ class TableStarted:
 
 @dataclass(frozen=True, slots=True)
 class TableEvent:
-    """Something happened to a table: a commit, a dropped group, or a notice."""
+    """An event of a table: a commit, a failed group, or a notice."""
 
     table: str
     event: Event
@@ -48,7 +48,7 @@ class TableEvent:
 
 @dataclass(frozen=True, slots=True)
 class TableFinished:
-    """`apply` is done with a table, successfully or not."""
+    """Apply is done with a table, successfully or not."""
 
     applied: Applied
 
@@ -58,7 +58,7 @@ class TableFinished:
 
     @property
     def result(self) -> TableResult:
-        """What was done, and the table's metrics afterwards."""
+        """The table result, with the metrics after the run."""
         return result_of(self.applied)
 
 
@@ -67,7 +67,7 @@ ApplyEvent = TableStarted | Progress | TableEvent | TableFinished
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What `carry_out` did: one entry for each table that it began with. interrupted: it did not reach the end."""
+    """What `carry_out` did: one entry per table that it started with, and whether a person interrupted it."""
 
     done: tuple[Applied, ...]
     interrupted: bool = False
@@ -82,28 +82,28 @@ def apply(
 ) -> RunReport:
     """Carry out a plan on Spark and observe the tables again.
 
-    Exactly the files that the plan has pinned are rewritten. Every commit checks that they still are as they were; a
-    group that meets a concurrent change is planned again, up to three times, unless the plan was read from a file.
-    A table that fails does not stop the others. Spark is only used if there is something to do.
+    Only the pinned files of the plan are rewritten, and every commit checks that they have not changed. A group that
+    conflicts with a concurrent change is planned again, up to three times, unless the plan was read from a file. A
+    table that fails does not stop the others. Spark is started only if the plan has changes.
 
     Args:
         plan: From `plan`, or from `read_plan`.
-        spark: A running session. Its catalogs, master and settings are used as they are, except for the time zone
-            (UTC, or the project's `spark.sql.session.timeZone`) and settings that the rewrite needs; these are made in
-            a clone of the session, which itself stays as it is and is not stopped. Default: a new session as the
-            project configures it, stopped at the end.
-        on_event: Called with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and `TableFinished`, in
-            this thread. If it raises, the table fails with ZL307; KeyboardInterrupt ends the run.
-        verify: "gate" compares row count and content hash before each commit; "full" also reads written files back.
+        spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
+            `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
+            of the session; the session itself is neither changed nor stopped. Default: a new session with the
+            configuration of the project, stopped at the end.
+        on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
+            `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
+        verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
+            written files back.
 
     Returns:
-        The plan with a `TableResult` for each table that it changes, by table name; `succeeded` says whether the table
-        is as declared now.
+        The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
+        whether the table is as declared.
 
     Raises:
-        Refused: A table of the plan is refused, or `spark` is a session that zlayout cannot work in. Nothing was
-            written.
-        KeyboardInterrupt: The run was interrupted. What was committed stays committed.
+        Refused: A table of the plan is refused, or zlayout does not support the session. Nothing was written.
+        KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
     if refused := plan.document.with_status(Status.REFUSED):
         raise Refused(*(diagnostic for table in refused for diagnostic in table.diagnostics))
@@ -129,10 +129,10 @@ def carry_out(
     verify: Verify = "gate",
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Apply the plan's changes on a runtime, which the caller stops.
+    """Carry out the changes of a plan on a runtime that the caller stops.
 
-    A KeyboardInterrupt ends the run and is not raised again. stop_requested: whether a person wants the run to end;
-    asked after each table.
+    A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
+    true.
     """
     changing = [p for p in plan.planned if p.decision.plan.status is Status.CHANGES]
     backends = backends_of(plan.project, runtime, [p.spec for p in changing])
@@ -173,10 +173,10 @@ def apply_table(
     verify: Verify = "gate",
     attempts: int = MAX_ATTEMPTS,
 ) -> None:
-    """Carry out one decision and record in `applied` what was done; plan again after a concurrent change.
+    """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
 
-    attempts: 1 for a reviewed plan, since nobody has reviewed another one. An error ends this table and is kept in
-    `applied.error`; commits before it stay listed.
+    attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. An error ends the work on this
+    table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
     """
     current = planned
     try:
@@ -197,17 +197,17 @@ def apply_table(
     except ZlayoutError as error:
         applied.error = error
     except Exception as error:
-        # Whatever an engine raises, the commits of this and other tables must still be reported.
+        # The commits of this and other tables must be reported whatever an engine raises.
         applied.error = EngineError.of(
             "ZL307",
             f"{applied.table}: unexpected {type(error).__name__}: {error}",
-            hint=f"look for run {applied.run_id} in the table's history, and report this error",
+            hint=f"search the history of the table for run {applied.run_id}, and report this error",
             location=planned.spec.location,
         )
 
 
 def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
-    """Whether a dropped group was to get longer bounds, and some of its files are still live but in no group now."""
+    """Return whether a failed group needs longer bounds, and a live file of it is in no group of the new plan."""
     indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
     if not indistinct or after.state is None:
         return False
@@ -227,11 +227,11 @@ def _execute(
     announce: Announce,
     verify: Verify,
 ) -> frozenset[str]:
-    """Carry out the decision and return the ids of the groups that were dropped."""
+    """Carry out the decision and return the ids of the groups that failed."""
     whole = planned.decision.work(planned.spec, applied.run_id, verify)
     failed: frozenset[str] = frozenset()
     works = whole.in_parts(planned.spec.max_group_size)
-    give_back_freed_memory()  # Spark's JVM needs the memory from here on
+    give_back_freed_memory()  # the JVM of Spark needs the memory
     for outcome in (outcome for work in works for outcome in backend.execute(work, notify)):
         if isinstance(outcome, Notice):
             if outcome in applied.notices:

@@ -1,4 +1,4 @@
-"""Drift: compare tables with their layouts for a check that changes nothing."""
+"""Check tables for drift: compare them with their layouts without changing anything."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zlayout.spec.model import Project
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Which tables are not as declared.
+    """The tables that are not as declared.
 
     Attributes:
-        plan: The plan of all selected tables as data, to report. `apply` does not accept it.
+        plan: The plan of all selected tables as plain data, for reports. `apply` does not accept it.
     """
 
     plan: Plan
@@ -27,7 +27,7 @@ class DriftReport:
 
     @property
     def failed(self) -> tuple[TablePlan, ...]:
-        """Tables that could not be read."""
+        """Tables that could not be planned."""
         return self.plan.with_status(Status.ERROR)
 
 
@@ -40,10 +40,10 @@ def drift(
         project: The project, from `load_project`.
         select: Tables to check, as in `plan`. Default: all.
         exclude: Tables to leave out.
-        parallelism: Number of tables to read at a time.
+        parallelism: The number of tables to read at the same time.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has none.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
     return DriftReport(compare(project, select, exclude, parallelism).document)
 
@@ -51,6 +51,6 @@ def drift(
 def compare(
     project: Project, select: Iterable[str], exclude: Iterable[str], parallelism: int = PARALLELISM
 ) -> ProjectPlan:
-    """As `drift`, with the observed tables. Not to be applied: it may hold full rewrites that nobody has allowed."""
-    # A partitioning change is reported as one, even where apply needs a permission for it.
+    """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
+    # A partitioning change is reported as drift even if apply would refuse it without permission.
     return plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism)

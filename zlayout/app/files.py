@@ -1,14 +1,14 @@
-"""Write result files as a whole or not at all."""
+"""Write result files atomically."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text so that `path` has all of it, or its previous content if that fails. Raises OSError.
+def write_atomically(path: Path, text: str) -> None:
+    """Write UTF-8 text to `path`; if that fails, `path` keeps its previous content. Raises OSError.
 
-    Anything but a regular file (/dev/stderr, a pipe) is written to directly, since it cannot be replaced.
+    Pipes and devices such as /dev/stderr cannot be replaced, so the text is written to them directly.
     """
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from zlayout.app.files import write_whole
+from zlayout.app.columns import require_usable
+from zlayout.app.files import write_atomically
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
@@ -29,7 +30,7 @@ from zlayout.table.state import Ordering, TableState
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
-_RECORDED = "what zlayout recorded in the table"
+_RECORDED = "the layout record of zlayout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ImportedLayout:
     Attributes:
         table: The table.
         text: The spec as YAML.
-        source: Where the order of the files was found; None if zlayout itself recorded it.
+        source: The source of the external ordering; None if the layout record of zlayout was used.
     """
 
     table: TableName
@@ -47,7 +48,7 @@ class ImportedLayout:
     source: str | None
 
     def write(self, project: Project, path: Path | None = None) -> Path:
-        """Write the spec into the project, with a line by which editors find the schema; return the path.
+        """Write the spec into the project, with a comment that names the schema for editors; return the path.
 
         Args:
             project: The project that the layout was imported for.
@@ -58,7 +59,7 @@ class ImportedLayout:
         """
         path = project.root / "layouts" / _file_name(self.table) if path is None else path
         if path.exists():
-            raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="choose another file with --out")
+            raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="use another file: --out FILE")
         schema = project.root / SCHEMAS / "layout.schema.json"
         modeline = ""
         if schema.is_file():
@@ -66,7 +67,7 @@ class ImportedLayout:
             modeline = f"# yaml-language-server: $schema={relative}\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, modeline + self.text)
+            write_atomically(path, modeline + self.text)
         except OSError as error:
             raise SpecError.of(
                 "ZL066", f"cannot write {shown(path)}: {error.strerror}", hint="check the folder and its permissions"
@@ -80,11 +81,12 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; the project must not declare a layout for it.
-        columns: The z-order columns. Default: the order that zlayout recorded, or that the table reports.
+        columns: The z-order columns. Default: those of the layout record, or of the external ordering.
 
     Raises:
-        SpecError: ZL020, ZL021, ZL064 (the table has a layout), ZL012, ZL034, ZL035 (columns that a layout cannot
-            have), ZL065 (nothing is known of an order), and others if a name in the table cannot be in a layout.
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL064 (the table has a layout), ZL012, ZL034,
+            ZL035 (columns that cannot be z-order columns), ZL065 (the table has no known ordering), and
+            others if a layout spec cannot contain a name of the table.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
@@ -98,32 +100,18 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
         if ordering is None:
             raise SpecError.of(
                 "ZL065",
-                f"{name} does not state how its files are ordered",
-                hint="name the columns that queries filter on: --columns a,b",
+                f"expected a layout record or an external ordering, found none in {name}",
+                hint="use --columns a,b with the columns that queries filter on",
             )
-        _require_usable(ordering.columns, name, state)
+        require_usable(ordering.columns, state, None)
         settings, source = settings_from(state, ordering), ordering.source
     text = spec_text(name, state.partition_fields, settings, source)
     _validate(text)
     return ImportedLayout(name, text, None if source is _RECORDED else source)
 
 
-def _require_usable(columns: Sequence[str], table: TableName, state: TableState) -> None:
-    """Raise SpecError ZL012, ZL034 or ZL035 for columns that cannot be z-order columns of the table."""
-    known = {column.name: column for column in state.columns}
-    partitioned = {str(field): field.source for field in state.partition_fields}
-    for column in columns:
-        if column not in known:
-            raise SpecError.of("ZL012", f"unknown column {column!r}", hint=f"known columns: {', '.join(known):.300}")
-        if not known[column].orderable:
-            raise SpecError.of("ZL034", f"column {column!r} has no order", hint="name other columns with --columns")
-        if column in partitioned:
-            message = f"{table} is already partitioned by {partitioned[column]!r}"
-            raise SpecError.of("ZL035", message, hint="name other columns with --columns")
-
-
 def _validate(text: str) -> None:
-    """Raise SpecError if the text is not a valid layout spec, because of a name that a spec cannot hold."""
+    """Raise SpecError if the text is not a valid layout spec, because a spec cannot contain a name of the table."""
     document = parse(text.encode(), "the imported layout")
     if problems := validate(document, "layout"):
         raise SpecError(*problems)
@@ -135,9 +123,9 @@ def _file_name(table: TableName) -> str:
 
 
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
-    """The layout settings that zlayout recorded for most of the table's bytes; None if it laid out none of them.
+    """Return the settings of the layout record that covers most bytes; None if there is no layout record.
 
-    Other programs may have changed a record: one without the settings that every layout has is ignored.
+    Records without the settings that every layout has are ignored, since other programs may have changed them.
     """
     known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings)]
     if not known:
@@ -152,15 +140,16 @@ def _whole(settings: Mapping[str, Any]) -> bool:
 
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
-    """Settings for a table that zlayout did not lay out: its order, and its file size."""
+    """Return layout settings for a table without a layout record: its ordering and its file size."""
     curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
     return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state)}
 
 
 def target_size(state: TableState) -> int:
-    """The target size in bytes: that of the table's properties, or the size of the file that holds the middle byte.
+    """Return the target size in bytes: the table property, or the present size of typical files.
 
-    The latter is rounded to a power of two from 1 MiB to 1 GiB; with fewer than 4 files it is the default.
+    Half of the bytes are in files smaller than a typical file. Its size is rounded to a power of two from 1 MiB to
+    1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
     text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
     if re.fullmatch("[0-9]{1,18}", text) and int(text) > 0:
@@ -173,7 +162,7 @@ def target_size(state: TableState) -> int:
 
 
 def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:
-    """Write a layout with these settings (by dotted name) as YAML."""
+    """Write a layout spec with these settings (by dotted name) as YAML."""
     zorder = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("zorder.")}
     files = {key.partition(".")[2]: value for key, value in settings.items() if key.startswith("files.")}
     files["target_size"] = _size_text(files["target_size"])
@@ -184,11 +173,11 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
     if "engine" in settings:
         body["engine"] = settings["engine"]
     text = dump(body, default_flow_style=None, width=110)
-    return f"# Imported by zlayout; its order is from {source}.\n{text}"
+    return f"# Imported by zlayout. The ordering is from {source}.\n{text}"
 
 
 def table_text(table: TableName) -> str:
-    """The table name in the notation of a spec: parts with dots or backticks are put in backticks."""
+    """Write a table name as in a spec: parts with dots or backticks are put in backticks."""
     parts = (table.catalog, *table.identifier)
     return ".".join(quoted(part) if set(part) & set(".`") else part for part in parts)
 

@@ -1,4 +1,4 @@
-"""Write a project to start from. Existing files are never overwritten."""
+"""Write a new project. Existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from zlayout.app.columns import split_columns
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.load import load_project
@@ -26,7 +27,7 @@ DEFAULTS = {
 
 PROJECT = """\
 # yaml-language-server: $schema={schemas}/project.schema.json
-# Catalogs, Spark and defaults of this project.
+# Catalogs, Spark configuration and defaults of this project.
 version: 1
 layouts: [layouts/**/*.yaml, layouts/**/*.yml]
 catalogs:
@@ -37,30 +38,30 @@ catalogs:
 
 LAYOUT = """\
 # yaml-language-server: $schema=../{schemas}/layout.schema.json
-# How one table should be laid out.
+# The layout of one table.
 version: 1
 table: {table}
 zorder:
-  columns: {columns}  # what queries filter on; order is significant
+  columns: {columns}  # columns that queries filter on, most important first
 files:
   target_size: 128MiB
 """
 
 
 def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) -> tuple[Path, ...]:
-    """Write `zlayout.yaml`, one layout, schemas for editors and, if wanted, workflows for GitHub Actions.
+    """Write `zlayout.yaml`, one layout spec, schemas for editors and, on request, workflows for GitHub Actions.
 
     Args:
-        folder: Where to write; it is created if it does not exist.
-        answers: Values under the keys of `DEFAULTS`, which apply to missing and empty ones.
+        folder: The folder of the project; created if it does not exist.
+        answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default.
         workflows: Whether to write the workflows.
 
     Returns:
-        The paths of the files, in the order in which they were written.
+        The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL047 (a file exists), ZL048 (unknown format, or a uri for Delta), ZL067 (cannot write), and all
-            that loading the project raises; no file is left then.
+        SpecError: ZL047 (a file exists), ZL048 (unknown format, or a uri for Delta), ZL067 (a file cannot be written),
+            and the errors of `load_project`. No file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -74,7 +75,7 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         contents |= {Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8") for n in WORKFLOWS}
     for path in contents:
         if (folder / path).exists():
-            raise SpecError.of("ZL047", f"{folder / path} already exists", hint="choose another folder")
+            raise SpecError.of("ZL047", f"{folder / path} already exists", hint="use another folder")
     _write(folder, contents)
     return tuple(folder / path for path in contents)
 
@@ -82,17 +83,17 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
 def check_format(format: str) -> None:
     """Raise SpecError ZL048 for a format that zlayout does not know."""
     if format not in FORMATS:
-        raise SpecError.of("ZL048", f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
+        raise SpecError.of("ZL048", f"expected a format out of {', '.join(FORMATS)}, found {format!r}")
 
 
 def takes_uri(format: str) -> bool:
-    """Whether catalogs of the format have a uri."""
+    """Return whether catalogs of the format have a uri."""
     types = FORMATS[format].traits.catalog_types.values()
     return any("uri" in (*keys.required, *keys.optional) for keys in types)
 
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
-    """The answers with defaults. Raises SpecError ZL048."""
+    """Add the defaults to the answers. Raises SpecError ZL048."""
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
     if not takes_uri(complete["format"]) and answers.get("uri"):
@@ -113,12 +114,12 @@ def _project(catalog: str, answers: Mapping[str, str]) -> str:
 
 
 def _layout(answers: Mapping[str, str]) -> str:
-    columns = [c.strip() for c in answers["columns"].split(",") if c.strip()]
+    columns = list(split_columns(answers["columns"]))
     return LAYOUT.format(schemas=SCHEMAS, table=_scalar(answers["table"]), columns=_scalar(columns))
 
 
 def _scalar(value: str | list[str]) -> str:
-    """A value as YAML in one line, quoted where it must be."""
+    """Write a value as YAML on one line, quoted if necessary."""
     text = dump(value, default_flow_style=True, width=10_000)
     return text.removesuffix("...\n").strip()
 
@@ -133,13 +134,13 @@ def _write(folder: Path, contents: Mapping[Path, str]) -> None:
     try:
         for path, text in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            written.append(folder / path)  # before it is whole: a full disk leaves a part of it
+            written.append(folder / path)  # appended before writing, since a full disk leaves a partial file
             (folder / path).write_text(text, encoding="utf-8")
         load_project(folder, os.environ)
     except OSError as error:
         _remove(written)
         raise SpecError.of(
-            "ZL067", f"cannot write {error.filename}: {error.strerror}", hint="choose a folder that you may write to"
+            "ZL067", f"cannot write {error.filename}: {error.strerror}", hint="use a folder in which you may write"
         ) from error
     except SpecError:
         _remove(written)

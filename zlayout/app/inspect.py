@@ -1,4 +1,4 @@
-"""Collect the layout facts of one table, with or without a layout spec."""
+"""Inspect one table, with or without a layout spec: observe it and measure its layout."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from zlayout.table.state import TableState
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What `inspect` finds.
+    """The observed state and the metrics of one table.
 
     Attributes:
         state: The observed table, with one row per live file in `state.files`.
         spec: The table's layout spec; None if the project declares none.
-        target_size: The target size in bytes that file sizes are compared with.
+        target_size: The declared target size in bytes, or the default.
         sizes: Number of files per class of size.
-        columns: touched, floor, depth and overlaps per column.
-        predictions: For each z-order column, predicted and measured touched in partitions that one rewrite laid out
-            as a whole; empty before the first apply.
-        predicted_partitions: How many partitions these are.
-        orphans: Files that no version refers to; None unless they were asked for.
+        columns: The metrics of each column: touched, floor, depth and overlaps.
+        predictions: Predicted and measured touched of each z-order column, in partitions that one rewrite laid out as a
+            whole; empty before the first apply.
+        predicted_partitions: The number of these partitions.
+        orphans: Files that no version refers to; None unless requested.
     """
 
     state: TableState
@@ -51,7 +51,7 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
         columns: The columns to measure. Default: the z-order columns of the spec, or every column with bounds.
-        orphans: Whether to list the table's folder for files that no version refers to.
+        orphans: Whether to search the location of the table for orphans.
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds).
@@ -69,7 +69,7 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         wanted = tuple(c.name for c in backend.observe(name, ()).columns if c.orderable and c.stats)
     state = backend.observe(name, wanted)
     if missing := [c for c in wanted if c not in state.files.bounds]:
-        raise SpecError.of("ZL049", f"table {table} has no column {missing[0]!r} with readable bounds")
+        raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
     declared = spec if columns is None else None
     target = spec.layout.target_size if spec else DEFAULT_SIZE
     predictions: tuple[tuple[PredictionCheck, ...], int] = ((), 0)

@@ -1,4 +1,4 @@
-"""Draw pictures for reports from the tables that planning has observed."""
+"""Draw the pictures of reports from observed tables."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
 
-# A page with more pictures is slow to load; the tables with most bytes to rewrite come first.
+# A page with more pictures is slow to load.
 MAX_PICTURES = 50
-
-
-# Drawing larger tables takes about as long as planning them; plan files have no pictures of these.
+# Drawing a larger table takes about as long as planning it, so plan files have no pictures of larger tables.
 MAX_FILES_DRAWN_IN_PLAN_FILE = 200_000
 
 
-def with_pictures(plan: Plan, planned: Sequence[Planned], most_files: int | None = None) -> RunReport:
-    """Draw the MAX_PICTURES tables that have most bytes to rewrite, then most files.
+def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None = None) -> RunReport:
+    """Draw at most MAX_PICTURES tables: those with most bytes to rewrite, then those with most files.
 
-    most_files: do not draw tables with more files.
+    max_files: tables with more files are not drawn.
     """
     readable = {p.decision.plan.table: p for p in planned if p.state is not None and len(p.state.files)}
-    if most_files is not None:
-        readable = {name: p for name, p in readable.items() if p.decision.plan.files <= most_files}
+    if max_files is not None:
+        readable = {name: p for name, p in readable.items() if p.decision.plan.files <= max_files}
     tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)
     order = sorted(tables, key=lambda t: (-t.rewrite_bytes, -t.files))
     return RunReport(plan, pictures={t.table: _drawn(t, readable[t.table]) for t in order[:MAX_PICTURES]})
@@ -38,9 +36,9 @@ def _drawn(table: TablePlan, planned: Planned) -> Picture:
 
 
 def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripBin, ...]]:
-    """The boxes and the strip of a table after its run, for the partition that was drawn before; none if none was.
+    """Draw the boxes and the strip of a table again after its run, for the same partition as before.
 
-    None either if the spec no longer fits the table, for example because a column was dropped.
+    Nothing is drawn if there was no picture before, or if the spec no longer fits the table.
     """
     if before is None or again.decision.plan.status is Status.ERROR:
         return None, ()

@@ -1,4 +1,4 @@
-"""Plan: observe tables and decide what to do to each. Reads metadata only and starts no JVM."""
+"""Plan: observe tables and decide what to do to each of them. Reads metadata only and starts no JVM."""
 
 from __future__ import annotations
 
@@ -25,17 +25,8 @@ PARALLELISM = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """One table: its spec, what was observed (None when it could not be read), and what could be done to it."""
-
-    spec: LayoutSpec
-    state: TableState | None
-    proposal: Proposal | Decision
-
-
-@dataclass(frozen=True, slots=True)
 class Planned:
-    """One table: its spec, what was observed (None when it could not be read), and the decision."""
+    """One table: its spec, the observed state (None if it could not be read), and the decision."""
 
     spec: LayoutSpec
     state: TableState | None
@@ -44,16 +35,16 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlan:
-    """The plan of a project's tables, with everything that `apply` needs to carry it out.
+    """The plan of the tables of a project, with everything that `apply` needs to carry it out.
 
     Attributes:
-        document: The plan as data: what reports, the plan file and `apply` read.
-        project: The project that was planned.
-        options: The options that it was planned with.
-        planned: The observation and the pinned files of each table.
-        seconds: How long planning took.
-        reviewed: Whether it was read from a plan file. `apply` then does not plan again after a conflict, since nobody
-            has reviewed another plan.
+        document: The plan as plain data, for reports and plan files.
+        project: The project.
+        options: The limits of the plan.
+        planned: The observed state and the pinned files of each table.
+        seconds: The duration of planning.
+        reviewed: Whether the plan was read from a plan file. `apply` then does not plan again after a conflict, because
+            the new plan would not be reviewed.
     """
 
     document: Plan
@@ -65,7 +56,7 @@ class ProjectPlan:
 
     @property
     def tables(self) -> tuple[TablePlan, ...]:
-        """The plan of each table, in the order of their names."""
+        """The plan of each table, sorted by table name."""
         return self.document.tables
 
     @property
@@ -83,24 +74,25 @@ def plan(
     max_rewrite_bytes: int | None = None,
     parallelism: int = PARALLELISM,
 ) -> ProjectPlan:
-    """Plan what must be done so that tables are laid out as declared.
+    """Plan the changes that lay out tables as declared.
 
-    A table that cannot be read or must not be changed does not stop the others: its `TablePlan` has the status ERROR
-    or REFUSED, and diagnostics.
+    A table that cannot be read or must not be changed does not stop the others. Its `TablePlan` has the status ERROR or
+    REFUSED, and diagnostics.
 
     Args:
         project: The project, from `load_project`.
-        select: Tables to plan: names or globs of tables, `path:GLOB` of their layout files, `tag:NAME`. Default: all.
-        exclude: Tables to leave out, in the same notation.
-        allow_full_rewrite: Whether a new `partition_by` may rewrite every file of a Delta table.
-        max_rewrite_bytes: Budget in bytes of files to rewrite, over all tables; the best groups come first.
-        parallelism: Number of tables to read at a time.
+        select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Default: all.
+        exclude: The tables to leave out, in the same notation.
+        allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
+        max_rewrite_bytes: The budget for all tables together, in bytes. Groups that lower touched most per byte are
+            chosen first. Default: no limit.
+        parallelism: The number of tables to read at the same time.
 
     Returns:
-        The plan. It can be applied with `apply`, or saved with `write_plan`.
+        The plan, for `apply` or `write_plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has none.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
     specs = select_layouts(project.layouts, tuple(select), tuple(exclude))
     return plan_specs(project, specs, PlanOptions(allow_full_rewrite, max_rewrite_bytes), parallelism)
@@ -109,14 +101,14 @@ def plan(
 def plan_specs(
     project: Project, specs: Sequence[LayoutSpec], options: PlanOptions, parallelism: int = PARALLELISM
 ) -> ProjectPlan:
-    """Plan these layouts of the project."""
+    """Plan the given layouts of a project."""
     start = time.monotonic()
     planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, parallelism)
     return ProjectPlan(as_plan(planned), project, options, planned, time.monotonic() - start)
 
 
 def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
-    """The backends of the catalogs that the layouts' tables are in, by name of the catalog."""
+    """Connect a backend to each catalog of the given layouts; return them by catalog name."""
     names = sorted({spec.table.catalog for spec in specs})
     return {name: backend_for(project.catalogs[name], runtime) for name in names}
 
@@ -127,44 +119,45 @@ def plan_tables(
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
     parallelism: int = PARALLELISM,
 ) -> tuple[Planned, ...]:
-    """Plan each table, in the order of `specs`. A byte budget is spent on all of them together."""
+    """Plan each table, in the order of `specs`. The budget is spent on all of them together."""
     with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
-        observed = tuple(pool.map(lambda spec: look(spec, backends[spec.table.catalog], options), specs))
-    decisions = settle([o.proposal for o in observed], options.max_rewrite_bytes)
-    return tuple(Planned(o.spec, o.state, decision) for o, decision in zip(observed, decisions, strict=True))
+        found = tuple(pool.map(lambda spec: observe_and_propose(spec, backends[spec.table.catalog], options), specs))
+    decisions = settle([proposal for _, proposal in found], options.max_rewrite_bytes)
+    return tuple(Planned(s, state, d) for s, (state, _), d in zip(specs, found, decisions, strict=True))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
     """Observe one table (at an older version, if given) and decide."""
-    found = look(spec, backend, options, version)
-    (decision,) = settle([found.proposal], options.max_rewrite_bytes)
-    return Planned(spec, found.state, decision)
+    state, proposal = observe_and_propose(spec, backend, options, version)
+    return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
 
 
-def look(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Observed:
-    """Observe one table (at an older version, if given) and find what could be done; no budget is spent yet."""
+def observe_and_propose(
+    spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
+) -> tuple[TableState | None, Proposal | Decision]:
+    """Observe one table (at an older version, if given) and find all changes that could be made to it."""
     try:
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         if (fields := partitioning(spec, state)) != state.partition_fields:
             place = spec.mark("partition_by")
             notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
-        return Observed(spec, state, propose(spec, state, backend.capabilities, notes, options))
+        return state, propose(spec, state, backend.capabilities, notes, options)
     except ZlayoutError as error:
-        return Observed(spec, None, Decision(_unreadable(spec, backend, error)))
+        return None, Decision(_unreadable(spec, backend, error))
     except Exception as error:
-        # One broken table must not stop the others, whatever a format's library throws.
+        # A table that cannot be read must not stop the others, whatever the library of a format raises.
         unknown = TableError.of(
             "ZL104",
             f"{spec.table} cannot be read: {type(error).__name__}: {error}",
-            hint="if this is not about access to the table, report it",
+            hint="check the access to the table; if it is correct, report this error",
             location=spec.location,
         )
-        return Observed(spec, None, Decision(_unreadable(spec, backend, unknown)))
+        return None, Decision(_unreadable(spec, backend, unknown))
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:
-    """The plan document of many tables, in the order of their names."""
+    """Make the plan of many tables, sorted by table name."""
     tables = sorted((p.decision.plan for p in planned), key=lambda t: t.table)
     return Plan(zlayout.__version__, tuple(tables))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from zlayout.app.files import write_whole
+from zlayout.app.files import write_atomically
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import PARALLELISM, Planned, ProjectPlan, backends_of, look, plan_specs, plan_table
+from zlayout.app.plan import PARALLELISM, Planned, ProjectPlan, backends_of, observe_and_propose, plan_specs, plan_table
 from zlayout.app.select import named_layouts, select_layouts
 from zlayout.errors import Refused, SpecError, TableError
 from zlayout.formats.base import Backend
@@ -25,28 +25,28 @@ from zlayout.spec.model import Project
 
 
 def write_plan(plan: ProjectPlan, path: str | Path) -> None:
-    """Write the plan file, as a whole or not at all.
+    """Write a plan file atomically.
 
     Args:
         plan: From `plan`.
-        path: The file. It holds no paths of data files, but names of partitions, which are values of rows.
+        path: The file. It will contain names of partitions, which are values of rows, but no paths of data files.
 
     Raises:
-        SpecError: ZL043, the file cannot be written, or the plan is too large to be read again.
+        SpecError: ZL043, the file cannot be written, or the plan exceeds the limit of plan files.
     """
     write_document(with_pictures(plan.document, plan.planned, MAX_FILES_DRAWN_IN_PLAN_FILE), Path(path))
 
 
 def write_document(report: RunReport, path: Path) -> None:
-    """As `write_plan`, for a report of a plan."""
+    """Write the plan file of a run report. Raises SpecError ZL043."""
     if str(path) == "-":
         raise SpecError.of("ZL043", "expected a file for --out, found -", hint="use --output json to print the plan")
     text = document.to_json(report)
     if document.too_large(text):
-        message = f"the plan is larger than {document.MAX_BYTES} bytes, the limit of plan files"
-        raise SpecError.of("ZL043", message, hint="plan fewer tables at once, or less with --max-rewrite-bytes")
+        message = f"expected a plan of at most {document.MAX_BYTES:,} bytes, found a larger one"
+        raise SpecError.of("ZL043", message, hint="select fewer tables, or use --max-rewrite-bytes")
     try:
-        write_whole(path, text)
+        write_atomically(path, text)
     except OSError as error:
         raise SpecError.of("ZL043", f"cannot write the plan to {path}: {error.strerror}") from error
 
@@ -60,23 +60,24 @@ def read_plan(
     allow_full_rewrite: bool = False,
     parallelism: int = PARALLELISM,
 ) -> ProjectPlan:
-    """Read a plan file and check each of its tables against the table as it is now.
+    """Read a plan file and check whether it is stale for each of its tables.
 
-    The files to rewrite are selected again from the table; a plan file names none.
+    The files to rewrite are selected again from the observed tables, since a plan file contains no paths.
 
     Args:
         project: The project that the plan was made for.
         path: A file that `write_plan` or `zlayout plan --out` wrote.
         exclude: Tables to leave out, as in `plan`.
-        stale: "compatible" accepts files appended since the plan; "strict" requires the version of the plan.
-        allow_full_rewrite: As in `plan`; it must be given again.
-        parallelism: Number of tables to read at a time.
+        stale: "compatible" accepts appends since the plan; "strict" requires the planned version.
+        allow_full_rewrite: As in `plan`. It is not stored in the plan file.
+        parallelism: The number of tables to read at the same time.
 
     Returns:
-        The plan. A table for which it is stale has the status REFUSED, with the reason (ZL203) as a diagnostic.
+        The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203).
 
     Raises:
-        SpecError: ZL040, ZL041 (not a plan file), ZL045 (no layout for a table of the plan).
+        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan).
+        Refused: ZL206, the plan file has another format version.
         TableError: A layout no longer fits its table, or a table cannot be read.
     """
     saved = document.read(Path(path)).plan
@@ -86,7 +87,7 @@ def read_plan(
 def review(
     project: Project, saved: Plan, exclude: tuple[str, ...], stale: Staleness, options: PlanOptions, parallelism: int
 ) -> ProjectPlan:
-    """As `read_plan`, for a plan that was read."""
+    """Check a saved plan as `read_plan` does."""
     changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
     selected = select_layouts(project.layouts, (), exclude)
     specs = [spec for spec in named_layouts(project.layouts, changing) if spec in selected]
@@ -102,7 +103,7 @@ def review(
 
 
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
-    """As `check_saved`; if the plan is stale, a refused table."""
+    """As `check_saved`, but return a refused table instead of raising Refused."""
     try:
         return check_saved(saved, planned, backend, options, stale)
     except Refused as refusal:
@@ -111,22 +112,20 @@ def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: Plan
 
 
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
-    """Make the decision of a saved plan again, from the version that it was made from.
+    """Make the decision of a saved plan again, from the version that was planned.
 
-    Raises Refused ZL203 if the plan is stale, TableError if the spec no longer fits the table.
+    Raises Refused ZL203 if the plan is stale, and TableError if the spec no longer fits the table.
     """
     if planned.state is None:
         raise TableError(*planned.decision.plan.diagnostics)
     version = saved.version
     again = planned
     if saved.left_over is not None:
-        found = look(planned.spec, backend, replace(options, max_rewrite_bytes=saved.left_over.budget), version)
-        proposal = found.proposal
+        options = replace(options, max_rewrite_bytes=saved.left_over.budget)
+        state, proposal = observe_and_propose(planned.spec, backend, options, version)
         if isinstance(proposal, Proposal):
-            decision = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
-        else:
-            decision = proposal
-        again = Planned(planned.spec, found.state, decision)
+            proposal = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
+        again = Planned(planned.spec, state, proposal)
     elif version is not None and version != planned.state.version:
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:

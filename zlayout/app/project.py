@@ -1,4 +1,4 @@
-"""Load a project, and find in it the table that a name stands for."""
+"""Load a project, and find tables and layouts in it by name."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from zlayout.spec.names import parse_table
 
 
 def load_project(path: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None) -> Project:
-    """Load `zlayout.yaml` and the layouts it names. Reads no table.
+    """Load `zlayout.yaml` and the layout specs that it refers to. Reads no table.
 
     Args:
-        path: A `zlayout.yaml`, or a folder: then the nearest `zlayout.yaml` in it or above it.
+        path: The path of a `zlayout.yaml`, or a folder. The nearest `zlayout.yaml` in the folder or above is used.
         environ: Values for `${VAR}` in `zlayout.yaml`. Default: the environment of the process.
 
     Returns:
         The project, with its layouts sorted by table name.
 
     Raises:
-        SpecError: No `zlayout.yaml` was found, or files are invalid; all problems of all files are in one error.
+        SpecError: There is no `zlayout.yaml`, or files are invalid. The error has a diagnostic for each problem.
     """
     start = Path(path)
     return load(find_project(start) if start.is_dir() else start, os.environ if environ is None else environ)
 
 
 def known_table(project: Project, text: str) -> TableName:
-    """Parse the name of a table in one of the project's catalogs.
+    """Parse the name of a table in a catalog of the project.
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
@@ -44,5 +44,5 @@ def known_table(project: Project, text: str) -> TableName:
 
 
 def layout_of(project: Project, name: TableName) -> LayoutSpec | None:
-    """The layout that the project declares for a table; None if it declares none."""
+    """Return the layout spec of a table; None if the project declares none."""
     return next((spec for spec in project.layouts if spec.table == name), None)

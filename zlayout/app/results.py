@@ -1,4 +1,4 @@
-"""What apply did to each table, as it happens and as a result."""
+"""Record what apply does to each table, and make table results of it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,21 @@ from zlayout.planner.run_report import RunReport
 
 @dataclass(slots=True)
 class Applied:
-    """What was done to one table, filled in while it is done.
+    """What apply did to one table so far. It is filled in during the run.
 
-    after: the plan made again afterwards, None if that was not reached. again: what was observed for it.
-    within_budget: everything that a byte budget allowed is done. interrupted: a person ended the run at this table.
-    forgotten: a dropped group was to get longer bounds, and the planner no longer sees that it needs them, since the
-    property that makes bounds longer is set (docs/adr/0004-cut-bounds.md).
+    Attributes:
+        table: The name of the table.
+        run_id: The run id, which is stored with each commit.
+        commits: The commits so far.
+        failures: The groups that failed so far.
+        notices: The notices so far.
+        error: The error that ended the work on the table.
+        after: The plan that was made after the run; None if the run did not get that far.
+        again: The observation for `after`.
+        within_budget: Whether everything that the budget allows is done.
+        interrupted: Whether a person ended the run at this table.
+        forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
+            that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
     """
 
     table: str
@@ -50,7 +59,7 @@ class Applied:
 
 
 def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
-    """Add a result for each table that apply began with; tables that were drawn before are drawn again."""
+    """Add the results of the tables that apply started with. Tables with a picture are drawn again."""
     report = RunReport.of(shown)
     results = {applied.table: _drawn(report.pictures.get(applied.table), applied) for applied in done}
     return replace(report, results=results)
@@ -65,7 +74,7 @@ def _drawn(before: Picture | None, applied: Applied) -> TableResult:
 
 
 def result_of(applied: Applied) -> TableResult:
-    """Summarise what was done to one table, with its metrics afterwards."""
+    """Make the result of one table, with its metrics after the run."""
     rewrites = [c for c in applied.commits if c.kind == "rewrite"]
     after = applied.after
     return TableResult(
@@ -101,9 +110,9 @@ def _outcome(applied: Applied) -> ResultStatus:
 
 
 def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
-    """Errors, and dropped groups unless a later attempt succeeded."""
+    """Return the errors, and those of failed groups unless a later attempt succeeded."""
     if applied.interrupted and not isinstance(applied.error, CommitUnknown):
-        # The error of a cancelled job adds nothing for the person who cancelled it.
+        # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
     if applied.after is None or _outcome(applied) not in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET):
@@ -112,7 +121,7 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
 
 
 def exit_code(done: Sequence[Applied]) -> int:
-    """The exit code of a run: 3 only if nothing was written and nothing else failed."""
+    """Return the exit code of a run: 3 only if tables were refused, nothing was written and nothing else failed."""
     codes = {applied.exit_code for applied in done} - {0}
     if codes == {Refused.exit_code} and not any(applied.commits for applied in done):
         return Refused.exit_code

@@ -17,11 +17,12 @@ def select_layouts(
 ) -> tuple[LayoutSpec, ...]:
     """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
 
-    Raises SpecError ZL045 if a pattern of `wanted` or a table name in `excluded` matches nothing: otherwise a typing
-    error would look like success, or a table that should be left out would be changed.
+    Raises SpecError ZL045 if a pattern in `wanted` or a table name in `excluded` matches nothing. Without this check, a
+    misspelled name would look like success, or would not exclude its table.
     """
     if not layouts:
-        raise SpecError.of("ZL045", "there is no layout", hint="`layouts:` in zlayout.yaml matches no file")
+        hint = "add a file that `layouts:` in zlayout.yaml matches"
+        raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)
     for pattern in (*wanted, *filter(_is_name, excluded)):
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
@@ -39,12 +40,13 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
     """Return the layouts of the named tables. Raises SpecError ZL045 for a table without a layout."""
     chosen = tuple(spec for spec in layouts if str(spec.table) in tables)
     for name in sorted(set(tables) - {str(spec.table) for spec in chosen}):
-        raise SpecError.of("ZL045", f"no layout is for {quote_value(name)}", hint="plan again; the project has changed")
+        hint = "run `zlayout plan` again: the project changed"
+        raise SpecError.of("ZL045", f"expected a layout of {quote_value(name)}, found none", hint=hint)
     return chosen
 
 
 def _is_name(pattern: str) -> bool:
-    """Whether the pattern is the name of one table. Tags and globs may match nothing at times."""
+    """Return whether the pattern is a table name. Tags and globs in `excluded` may match nothing."""
     return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
 
 

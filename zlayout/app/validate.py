@@ -1,4 +1,4 @@
-"""Validate: load a project and name the layouts in some of its files. Reads no table."""
+"""Validate a project: load it and return its layouts. Reads no table."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...
     """Check a project and return its layouts, or those in the given files and folders.
 
     Args:
-        project: The project's folder; with `paths`, the project is the one of the first path.
+        project: The folder of the project. Ignored if `paths` are given: the project of the first path is used.
         paths: Layout files and folders. Default: all layouts.
 
     Raises:
-        SpecError: All problems of all files, or ZL044 (a path does not exist), ZL045 (no layout there).
+        SpecError: ZL044 (a path does not exist), ZL045 (a path has no layout), or all problems of all files.
     """
     for path in paths:
         if not path.exists():
-            raise SpecError.of("ZL044", f"{path} does not exist", hint="name a layout file or a folder")
+            raise SpecError.of("ZL044", f"{path} does not exist", hint="use the path of a layout file or a folder")
     start = (paths[0] if paths[0].is_dir() else paths[0].parent) if paths else project
     layouts = select_layouts(load_project(start).layouts, (), ())
     for path in paths:
         if not any(_is_in(spec, path) for spec in layouts):
-            hint = "`layouts:` in zlayout.yaml matches no file there"
-            raise SpecError.of("ZL045", f"there is no layout in {path}", hint=hint)
+            hint = "check whether `layouts:` in zlayout.yaml matches a file there"
+            raise SpecError.of("ZL045", f"expected a layout in {path}, found none", hint=hint)
     return tuple(spec for spec in layouts if not paths or any(_is_in(spec, path) for path in paths))
 
 

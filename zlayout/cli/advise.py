@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zlayout.advisor.model import Study
 from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_study
-from zlayout.app.files import write_whole
+from zlayout.app.files import write_atomically
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console, name_log
 from zlayout.errors import SpecError
@@ -24,7 +24,7 @@ def advise_command(
     output: str,
     out: Path | None,
 ) -> int:
-    """Print or write the study. Raises what `zlayout.app.advise` raises, SpecError ZL061, ZL062."""
+    """Print the study, or write it to `out`. Raises the errors of `zlayout.advise`, and SpecError ZL061, ZL062."""
     render = _renderer(output, console)
     loaded = load_project(project)
     runtime = SparkRuntime(loaded)
@@ -37,7 +37,7 @@ def advise_command(
         console.result(text)
         return 0
     try:
-        write_whole(out, text)
+        write_atomically(out, text)
     except OSError as error:
         raise SpecError.of(
             "ZL061", f"cannot write the report {out}: {error.strerror}", hint="check the folder and its permissions"
@@ -47,7 +47,7 @@ def advise_command(
 
 
 def _renderer(output: str, console: Console) -> Callable[[Study], str]:
-    """Raises SpecError ZL062 for html without its packages, before anything is read."""
+    """Return the function that renders a study. Raises SpecError ZL062 if packages for html are missing."""
     if output == "json":
         from zlayout.advisor.document import to_json
 

@@ -1,6 +1,6 @@
-"""The Typer application: the options of all commands and their help.
+"""The Typer application: all commands with their options and help texts.
 
-The modules that carry them out are imported inside the commands, so that `--help` and `validate` stay fast.
+The modules that carry out a command are imported inside it, so that `--help` and `validate` stay fast.
 """
 
 from __future__ import annotations
@@ -66,17 +66,21 @@ def _root(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; created if missing.", metavar="FOLDER")] = HERE,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of the project; created if missing.", metavar="FOLDER")
+    ] = HERE,
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
-    table: Annotated[str, typer.Option("--table", help="The first table: catalog.namespace.table.")] = "",
+    table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="Its z-order columns, comma-separated.")] = "",
-    warehouse: Annotated[str, typer.Option("--warehouse", help="The folder or URL below which the tables are.")] = "",
-    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///file or https://...")] = "",
+    warehouse: Annotated[
+        str, typer.Option("--warehouse", help="The folder or URL below which the tables are stored.")
+    ] = "",
+    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE or https://...")] = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Do not ask, even on a terminal.")] = False,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write zlayout.yaml, a first layout, schemas for editors and CI workflows. Asks for what no option gives."""
+    """Write a new project: zlayout.yaml, a layout, schemas for editors, CI workflows. Asks for missing options."""
     from zlayout.cli.init import init_command
 
     console = Console(color)
@@ -86,15 +90,20 @@ def init(
 
 @app.command(name="import")
 def import_(
-    table: Annotated[str, typer.Argument(help="catalog.namespace.table, without a layout.", metavar="TABLE")],
+    table: Annotated[
+        str, typer.Argument(help="A table without a layout, as catalog.namespace.table.", metavar="TABLE")
+    ],
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated z-order columns. Default: the order of the table.")
+        str | None,
+        typer.Option("--columns", help="Comma-separated z-order columns. Default: the present ordering of the table."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
+    ] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write a layout that describes an existing table. Reads metadata only; never overwrites a file."""
+    """Write a layout that describes an existing table. Reads metadata only; overwrites no file."""
     from zlayout.cli.import_ import import_command
 
     return import_command(project, table, columns, out, Console(color))
@@ -108,7 +117,7 @@ def validate_(
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Check zlayout.yaml and the layouts: YAML, schema, semantics. Reads no table."""
+    """Check the syntax, schema and semantics of zlayout.yaml and the layouts. Reads no table."""
     from zlayout.app.validate import validate
     from zlayout.report.words import plural
 
@@ -120,10 +129,10 @@ def validate_(
 def plan(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file for apply and show.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes.")
+        bool, typer.Option("--detailed-exitcode", help="Exit with code 2 if there are changes.")
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
@@ -147,16 +156,17 @@ def plan(
 def apply(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
-    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
+    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     stale: Annotated[
         Literal["compatible", "strict"],
-        typer.Option("--stale", help="For a plan file: compatible accepts appends since the plan, strict does not."),
+        typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
     ] = "compatible",
     verify: Annotated[
-        Literal["gate", "full"], typer.Option("--verify", help="full: also read the new files back.")
+        Literal["gate", "full"],
+        typer.Option("--verify", help="full: also read the written files back before the commit."),
     ] = "gate",
     output: Annotated[
-        PlanFormat, typer.Option("--output", help="json: events on stdout, one per line, as they happen.")
+        PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
@@ -167,7 +177,7 @@ def apply(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Plan, ask for approval, and rewrite on Spark. SELECT may be one plan file written by `plan --out`."""
+    """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     from zlayout.cli.apply import apply_command
     from zlayout.cli.plan import PlanRequest, parse_budget
     from zlayout.cli.reports import parse_reports
@@ -189,7 +199,7 @@ def drift(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """For CI: exit with 2 if a table has drifted or decayed above its tolerance, 1 on errors. Reads metadata only."""
+    """Check tables in CI: exit with 2 if a table is not as declared, with 1 on errors. Reads metadata only."""
     from zlayout.cli.plan import PlanRequest, drift_command
     from zlayout.cli.reports import parse_reports
 
@@ -207,7 +217,7 @@ def show(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show a plan file. Reads no table."""
+    """Show a saved plan again. Reads no table."""
     from zlayout.cli.plan import show_command
     from zlayout.cli.reports import parse_reports
 
@@ -219,16 +229,16 @@ def show(
 def inspect(
     table: TableArgument,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated columns. Default: those of the layout.")
+        str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
     ] = None,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="List files in the table's folder that no version refers to.")
+        bool, typer.Option("--orphans", help="List orphans: files of the table's folder that no version refers to.")
     ] = False,
     project: ProjectOption = HERE,
     verbose: AllOrphansOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show the layout of one table: files, sizes, and touched, depth and floor of each column."""
+    """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
     return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
@@ -239,7 +249,9 @@ def simulate(
     table: TableArgument,
     workload: WorkloadOption,
     columns: LayoutsOption = None,
-    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: that of the layout, else kd.")] = None,
+    curve: Annotated[
+        Curve | None, typer.Option("--curve", help="The curve. Default: the declared curve, or kd.")
+    ] = None,
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
@@ -249,12 +261,12 @@ def simulate(
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show what layouts would do for the queries of a workload. Draws one sample on Spark; writes nothing."""
+    """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 
     if not columns:
-        raise typer.BadParameter("name at least one layout to simulate", param_hint="--columns")
+        raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
     options = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
     return advise_command(project, table, workload, options, Console(color, verbose=verbose), output, out)
 
@@ -264,18 +276,22 @@ def advise(
     table: TableArgument,
     workload: WorkloadOption,
     columns: LayoutsOption = None,
-    curve: Annotated[Curve | None, typer.Option("--curve", help="Search only this curve.")] = None,
+    curve: Annotated[
+        Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
+    ] = None,
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
-    time_limit: Annotated[float, typer.Option("--time-limit", min=0, help="Seconds to search and to measure.")] = 60.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=0, help="The limit on the search, in seconds.")
+    ] = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Find the columns, weights and curve that serve a workload best, and which queries get slower. Writes nothing."""
+    """Find the columns, weights and curve with the lowest cost. Draws one sample on Spark; writes nothing."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 
@@ -285,9 +301,9 @@ def advise(
 
 @app.command()
 def schema(
-    name: Annotated[SchemaName, typer.Argument(help="Which schema.")] = "layout",
+    name: Annotated[SchemaName, typer.Argument(help="The document that the schema describes.")] = "layout",
 ) -> int:
-    """Print a JSON Schema, for editors and other tools."""
+    """Print a JSON Schema for editors and other tools."""
     from zlayout.spec.schema import schema_text
 
     Console().result(schema_text(name))

@@ -1,4 +1,4 @@
-"""The command `apply`: print the plan, ask, carry it out while showing progress, print the results."""
+"""The command `apply`: print the plan, ask for approval, show progress, and print the results."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def apply_command(
     reports: Reports,
     output: str = "text",
 ) -> int:
-    """Exit code: 0 all tables are as declared, 1 something failed, 3 refused before any write, 130 interrupted."""
+    """Return the exit code: 0 all tables are as declared, 1 failure, 3 refused before any write, 130 interrupted."""
     as_events = output == "json" and not reports.take_stdout
     shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
     if not auto_approve and not console.interactive:
         raise SpecError.of(
             "ZL046",
-            "apply asks before it writes, and there is no terminal to ask on",
+            "expected a terminal on which apply can ask for approval, found none",
             hint="use --auto-approve",
         )
     if len(request.select) == 1 and Path(request.select[0]).is_file():
@@ -63,13 +63,13 @@ def apply_command(
     shown.plan(report, heading(planned))
     if plan.with_status(Status.REFUSED):
         console.say(
-            "Refused; nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
+            "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
         )
         return shown.end(report, plan.exit_code)
     if not plan.has_changes:
         return shown.end(report, plan.exit_code)
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
-        console.say("Not applied; nothing was written.")
+        console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
     runtime = SparkRuntime(planned.project)
     run = _carry_out(planned, runtime, shown, verify)
@@ -84,7 +84,7 @@ def apply_command(
 
 
 def _carry_out(plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verify: Verify) -> Run:
-    """Carry out the plan while progress is shown and Ctrl-C is handled."""
+    """Carry out the plan, show its progress, and handle Ctrl-C."""
     tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
     interrupts = Interrupts(lambda: _stop(shown.console, runtime, progress))
     progress = ApplyProgress(shown.view(), runtime, tables, interrupts)
@@ -100,22 +100,22 @@ def _carry_out(plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verif
             case _:
                 progress.notify(event)
 
-    with runtime, interrupts, progress:  # progress asks the runtime, so it must end first
+    with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
         run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested)
     if run.interrupted:
-        shown.console.say("Interrupted. What was committed stays committed.", "error")
+        shown.console.say("Interrupted. Earlier commits remain.", "error")
     return run
 
 
 def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:
-    """Act on the first Ctrl-C: cancel a rewrite that is running."""
+    """Handle the first Ctrl-C: cancel a rewrite that is running."""
     console.say(f"\n{MESSAGE}", "error")
-    # This thread may be waiting for an answer on its connection to the JVM; another thread has its own.
+    # This thread may be blocked on its connection to the JVM. Another thread has its own connection.
     threading.Thread(target=cancel_jobs, args=(runtime, progress), daemon=True).start()
 
 
 def cancel_jobs(runtime: SparkRuntime, progress: ApplyProgress, pause: float = 0.5) -> None:
-    """Cancel Spark's jobs, those that start later too, for as long as the running stage may be abandoned."""
+    """Cancel the jobs of Spark repeatedly, until the running stage is one that must not be cancelled."""
     while progress.abandonable:
         with suppress(Exception):  # a session that is starting or ending has no jobs to cancel
             if runtime.started:

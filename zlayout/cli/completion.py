@@ -1,4 +1,4 @@
-"""Shell completion of tables: names and tags, read from the project's YAML files."""
+"""Complete table names and tags in a shell from the YAML files of the project."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zlayout.errors import ZlayoutError
 
 
 def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """Yield (word, help) for table names and `tag:NAME` that start with `incomplete`; nothing if there is an error."""
+    """Yield (word, help) for table names and `tag:NAME` that start with `incomplete`; nothing on errors."""
     from zlayout.app.project import load_project
 
     try:

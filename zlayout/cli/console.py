@@ -1,4 +1,4 @@
-"""The terminal: results go to stdout, everything else to stderr; colour only where it is wanted."""
+"""Write results to stdout and everything else to stderr, in colour if requested or supported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Color(StrEnum):
 
 
 class Console:
-    """The terminal of one run."""
+    """The streams of one command, and how it writes to them."""
 
     def __init__(self, color: Color = Color.AUTO, *, verbose: bool = False) -> None:
         self.verbose = verbose
@@ -49,6 +49,7 @@ class Console:
 
     @property
     def interactive(self) -> bool:
+        """Whether questions can be asked on stdin."""
         return sys.stdin is not None and sys.stdin.isatty()
 
     def text_options(self) -> TextOptions:
@@ -57,12 +58,12 @@ class Console:
         return TextOptions(width=width, verbose=self.verbose, style=_style if self._out_color else _plain)
 
     def result(self, text: str) -> None:
-        """Write a part of the command's result, the only thing that goes to stdout."""
+        """Write a part of the result to stdout."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def say(self, line: str, kind: str = "") -> None:
-        """Write a line to stderr, without characters that a terminal would act on: a path may contain any."""
+        """Write a line to stderr, without the control characters that a path may contain."""
         line = "\n".join(map(printable, line.split("\n")))
         sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
         sys.stderr.flush()
@@ -83,13 +84,13 @@ class Console:
 
 
 def name_log(runtime: SparkRuntime, console: Console) -> None:
-    """Write where the log of Spark is, if the runtime has kept one."""
+    """Write the path of the log of Spark, if the runtime kept one."""
     if runtime.log_path is not None:
         console.say(f"Spark's log: {runtime.log_path}")
 
 
 def wants_color(color: Color, stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Decide by --color, then NO_COLOR, then FORCE_COLOR, then by whether the stream is a terminal."""
+    """Return whether to use colour: by --color, NO_COLOR, FORCE_COLOR, or whether the stream is a terminal."""
     if color is not Color.AUTO:
         return color is Color.ALWAYS
     if environ.get("NO_COLOR"):

@@ -1,4 +1,4 @@
-"""Events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them."""
+"""Write the events of `apply --output json`: one JSON object per line on stdout. docs/reports.md lists them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import zlayout
 from zlayout.app.results import Applied, result_of
 from zlayout.cli.console import Console
-from zlayout.cli.views import HEARTBEAT, Moment, View
+from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Moment, View
 from zlayout.formats.base import Event, GroupFailed, Notice
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
@@ -50,7 +50,7 @@ class Events(View):
 
     def moved(self, moment: Moment) -> None:
         """Write `apply_progress` if the stage has changed or a minute has passed."""
-        if moment.stage == self._stage and moment.seconds - self._said < HEARTBEAT:
+        if moment.stage == self._stage and moment.seconds - self._said < MAX_SECONDS_BETWEEN_LINES:
             return
         self._stage, self._said = moment.stage, moment.seconds
         self.emit(

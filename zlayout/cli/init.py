@@ -1,4 +1,4 @@
-"""The command `init`: ask on a terminal for what no option gives, write the project, list its files."""
+"""The command `init`: ask for missing options, write the project, and list its files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from zlayout.formats.registry import FORMATS
 
 QUESTIONS = {
     "format": f"Format of the tables, {' or '.join(FORMATS)}",
-    "table": "A table, as catalog.namespace.table",
-    "columns": "The columns that queries filter on, most important first",
-    "warehouse": "Where the tables are: a folder or URL",
-    "uri": "The Iceberg catalog: sqlite:///file, or the https:// address of a REST catalog",
+    "table": "First table, as catalog.namespace.table",
+    "columns": "Columns that queries filter on, most important first",
+    "warehouse": "Warehouse: the folder or URL below which the tables are stored",
+    "uri": "Iceberg catalog: sqlite:///FILE, or the https:// URL of a REST catalog",
 }
 
 
 def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
-    """Write the files and print their paths. Raises what `zlayout.app.init.init` raises.
+    """Write the files and print their paths. Raises the errors of `zlayout.app.init.init`.
 
-    given: values of the options, '' for those that were not given. ask: whether to ask for these.
+    given: the values of options, '' for missing ones. ask: whether to ask for missing options.
     """
     answers = dict(given)
     for name, question in QUESTIONS.items() if ask else ():
@@ -31,5 +31,5 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
             check_format(answers[name])
     for path in init(folder, answers, workflows=workflows):
         console.result(f"wrote {path}\n")
-    console.say("Next: run `zlayout validate`, then `zlayout plan`. For existing tables: `zlayout import TABLE`.")
+    console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
     return 0

@@ -1,10 +1,11 @@
-"""The command `inspect`: print the layout facts of one table."""
+"""The command `inspect`: print files, sizes and metrics of one table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlayout.app.columns import split_columns
 from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
@@ -19,8 +20,8 @@ MAX_LISTED_ORPHANS = 20
 
 
 def inspect_command(project: Path, table: str, columns: str | None, console: Console, *, orphans: bool = False) -> int:
-    """Print the facts. Raises what `zlayout.app.inspect.inspect` raises."""
-    wanted = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    """Print the inspection of a table. Raises the errors of `zlayout.inspect`."""
+    wanted = None if columns is None else split_columns(columns)
     found = inspect(load_project(project), table, wanted, orphans=orphans)
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
@@ -41,10 +42,10 @@ def _facts(found: Inspection) -> Iterator[str]:
     yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
     for index, record in enumerate(files.layouts):
         here = plural(int((files.layout == index).sum()), "file")
-        mine = " (the declared layout)" if spec and record.layout_id == spec.layout.layout_id else ""
+        declared = " (the declared layout)" if spec and record.layout_id == spec.layout.layout_id else ""
         columns = setting(record.settings.get("zorder.columns"))
         curve = setting(record.settings.get("zorder.curve"))
-        yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{mine}"
+        yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{declared}"
     yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"
     if order := state.ordering:
         yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"
@@ -55,7 +56,7 @@ def _facts(found: Inspection) -> Iterator[str]:
 def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
     files = found.files
     if not files:
-        yield "  orphans         none: a version of the table refers to every file in its folder"
+        yield "  orphans         none: retained versions refer to every file in the folder of the table"
         return
     yield f"  orphans         {plural(len(files), 'file')}, {size(sum(o.bytes for o in files))}, oldest first"
     for orphan in files if verbose else files[:MAX_LISTED_ORPHANS]:
@@ -63,8 +64,8 @@ def _orphans(found: Orphans, verbose: bool) -> Iterator[str]:
         yield f"    {when:<16} {size(orphan.bytes):>9}  {printable(orphan.path)}"
     if not verbose and len(files) > MAX_LISTED_ORPHANS:
         yield f"    and {len(files) - MAX_LISTED_ORPHANS:,} more; -v lists them all"
-    yield "  No retained version refers to them: a writer was stopped, or has not committed yet."
-    yield "  zlayout deletes none of them. This statement lists, on Spark, those old enough to be removed:"
+    yield "  No retained version refers to these files. Their writer was stopped, or has not committed yet."
+    yield "  zlayout does not delete them. This Spark statement lists those that are old enough to be removed:"
     yield f"    {printable(without_secrets(found.remedy))}"
 
 
@@ -92,12 +93,12 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
 
 
 def _prediction_checks(checks: tuple[PredictionCheck, ...], partitions: int, of: int) -> Iterator[str]:
-    """Predicted beside measured touched of the declared layout; no lines before the first apply."""
+    """Yield a table of predicted and measured touched; nothing before the first apply."""
     if not checks:
         return
     where = f", in {partitions:,} of {of:,} partitions" if of > 1 else ""
     yield ""
-    yield f"  touched of the declared layout, predicted by plan and measured after its rewrites{where}"
+    yield f"  touched of the declared layout, as predicted and as measured after its rewrites{where}"
     width = max(6, *(len(printable(p.column)) for p in checks))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for p in checks:

@@ -1,4 +1,4 @@
-"""Ctrl-C during apply: the first stops cleanly, the second immediately."""
+"""Handle Ctrl-C during apply: the first stops cleanly, the second stops immediately."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-MESSAGE = "Stopping: a running commit is finished, a running rewrite is abandoned. Ctrl-C again stops at once."
+MESSAGE = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
 class Interrupts:
-    """Handles SIGINT while it is entered.
+    """A context manager that handles SIGINT.
 
-    The first one calls `stop` and sets `requested`; `check` then raises KeyboardInterrupt at the next point where it is
-    safe to end. The second one raises KeyboardInterrupt wherever the program is.
+    The first signal calls `stop` and sets `requested`; the next `check`, at a point where it is safe to end, raises
+    KeyboardInterrupt. The second signal raises KeyboardInterrupt immediately.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Print what libraries log, such as a retry, in one line without secrets and control characters."""
+"""Print log messages of libraries, such as retries, on one line without secrets and control characters."""
 
 from __future__ import annotations
 

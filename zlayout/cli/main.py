@@ -1,4 +1,4 @@
-"""The entry point of the command line: turns errors into messages and exit codes."""
+"""The entry point of the command line. It turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(arguments: Sequence[str]) -> int:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A character that the terminal's encoding lacks must not raise an error.
+        # A character that the encoding of the terminal lacks must not raise an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     print_logs()
     return run(arguments)
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     from zlayout.cli.console import Console
     from zlayout.errors import Diagnostic, Location, ZlayoutError
 
-    # typer exports BadParameter, but not the class of all usage errors, which that derives from in every version.
+    # typer does not export the base class of usage errors. It is the first base of BadParameter in every version.
     usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
     try:
         return app(args=list(arguments), prog_name="zlayout", standalone_mode=False) or 0
@@ -56,11 +56,11 @@ def run(arguments: Sequence[str]) -> int:
             console.diagnose(diagnostic)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of stdout has ended (`| head`); nothing can be written there.
+        # The reader of stdout has ended (`| head`), so nothing can be written.
         sys.stderr.close()
         return 1
     except OSError as error:
-        # A path in an option or a setting that the system does not accept, for example because it is too long.
+        # The system does not accept a path in an option or setting, for example because it is too long.
         where = Location(str(error.filename)) if error.filename else None
         Console().diagnose(Diagnostic("ZL002", f"cannot be used: {error.strerror or error}", location=where))
         return 1

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share."""
+"""The options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -20,51 +20,63 @@ VerboseOption = Annotated[
 SelectArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Tables: a name or glob, path:GLOB or tag:NAME. Default: all.",
+        help="Tables: a name or glob, path:GLOB, or tag:NAME. Default: all.",
         metavar="SELECT",
         autocompletion=complete_tables,
     ),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
-    typer.Option("--exclude", help="Tables to leave out, in the notation of SELECT.", autocompletion=complete_tables),
+    typer.Option("--exclude", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables),
 ]
 FullRewriteOption = Annotated[
-    bool, typer.Option("--allow-full-rewrite", help="Allow a new partition_by to rewrite a whole Delta table.")
+    bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
 ]
 BudgetOption = Annotated[
     str | None,
-    typer.Option("--max-rewrite-bytes", metavar="SIZE", help="Rewrite at most this much; the best groups come first."),
+    typer.Option(
+        "--max-rewrite-bytes",
+        metavar="SIZE",
+        help="The budget, for example 100GiB. Groups that lower touched most per byte come first.",
+    ),
 ]
-ParallelismOption = Annotated[int, typer.Option("--parallelism", min=1, max=64, help="Tables to read at a time.")]
+ParallelismOption = Annotated[
+    int, typer.Option("--parallelism", min=1, max=64, help="The number of tables to read at the same time.")
+]
 ReportOption = Annotated[
     list[str] | None,
-    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; may be repeated. PATH - is stdout."),
+    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; can be repeated. PATH - is stdout."),
 ]
 ShowValuesOption = Annotated[
-    bool, typer.Option("--show-values", help="Show partitions in reports; they contain values of rows.")
+    bool, typer.Option("--show-values", help="Show names of partitions in reports. They are values of rows.")
 ]
 TableArgument = Annotated[
     str,
     typer.Argument(
-        help="catalog.namespace.table, with or without a layout.", metavar="TABLE", autocompletion=complete_tables
+        help="A table with or without a layout, as catalog.namespace.table.",
+        metavar="TABLE",
+        autocompletion=complete_tables,
     ),
 ]
 WorkloadOption = Annotated[
     list[Path],
-    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; may be repeated."),
+    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; can be repeated."),
 ]
 LayoutsOption = Annotated[
     list[str] | None,
-    typer.Option("--columns", metavar="a,b=2", help="A layout to simulate, with weights; may be repeated."),
+    typer.Option("--columns", metavar="a,b=2", help="Columns and weights of a layout to simulate; can be repeated."),
 ]
 FilesOption = Annotated[
-    int | None, typer.Option("--files", min=1, help="Files after the rewrite. Default: what the target size gives.")
+    int | None,
+    typer.Option("--files", min=1, help="The number of files after the rewrite. Default: from the target size."),
 ]
 SampleRowsOption = Annotated[
-    int | None, typer.Option("--sample-rows", min=1, help="Rows to draw. Default: 2,000 per file, at most a million.")
+    int | None,
+    typer.Option(
+        "--sample-rows", min=1, help="The number of rows to draw. Default: 2,000 per file, at most 1,000,000."
+    ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Determines which rows are drawn.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the sample.")]
 AllQueriesOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
 AllOrphansOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
 AdviceOutOption = Annotated[

@@ -35,7 +35,7 @@ class PlanRequest:
     max_rewrite_bytes: int | None = None
 
     def plan(self) -> ProjectPlan:
-        """Load the project and plan. Raises what `zlayout.app` raises."""
+        """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         return plan(
             load_project(self.project),
             self.select,
@@ -47,7 +47,7 @@ class PlanRequest:
 
 
 def parse_budget(text: str | None) -> int | None:
-    """Parse `100GiB`, or a number of bytes. Raises SpecError ZL050."""
+    """Parse a size such as `100GiB`, or a number of bytes. Raises SpecError ZL050."""
     if text is None:
         return None
     if text.isdecimal():
@@ -56,14 +56,14 @@ def parse_budget(text: str | None) -> int | None:
         return size_in_bytes(text)
     except (KeyError, ArithmeticError) as error:
         raise SpecError.of(
-            "ZL050", f"expected a size for --max-rewrite-bytes, found {text!r}", hint="for example 100GiB"
+            "ZL050", f"expected a size for --max-rewrite-bytes, found {text!r}", hint="use for example 100GiB"
         ) from error
 
 
 def plan_command(
     request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
 ) -> int:
-    """Plan, write the plan file and the reports, print the plan. Exit code 2: there are changes, if asked for."""
+    """Write the plan file and the reports, print the plan, and return the exit code."""
     planned = request.plan()
     report = drawn(planned, reports)
     if out is not None:
@@ -78,7 +78,7 @@ def plan_command(
 
 
 def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
-    """Print a plan file again."""
+    """Print a saved plan and write its reports."""
     report = document.read(planfile)
     _print(report, f"zlayout {report.plan.zlayout_version}  plan file {planfile}", output, console, reports)
     reports.write(report, console)
@@ -86,7 +86,7 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
-    """Print what has drifted. Exit code 2: a table drifted or decayed above its tolerance, 1: one cannot be read."""
+    """Print the tables that are not as declared. Return 2 if there are some, 1 if a table cannot be planned, else 0."""
     planned = compare(load_project(request.project), request.select, request.exclude, request.parallelism)
     found, report = DriftReport(planned.document), drawn(planned, reports)
     code = 1 if found.failed else CHANGES if found.drifted else 0
@@ -98,18 +98,18 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
 
 
 def drawn(planned: ProjectPlan, reports: Reports) -> RunReport:
-    """The plan as a report, with pictures if a report shows them."""
+    """Make a run report of the plan, with pictures if a report shows them."""
     return with_pictures(planned.document, planned.planned) if reports.need_pictures else RunReport(planned.document)
 
 
 def heading(planned: ProjectPlan) -> str:
-    """The first line of the plan screen."""
+    """Return the first line of the text report."""
     layouts, tables = plural(len(planned.project.layouts), "layout"), plural(len(planned.planned), "table")
     return f"zlayout {planned.document.zlayout_version}  {layouts}, {tables} read in {planned.seconds:.1f}s"
 
 
 def _print(report: RunReport, heading: str, output: str, console: Console, reports: Reports) -> None:
-    """Print the plan, unless a report is printed instead."""
+    """Print the plan, unless a report goes to stdout."""
     if not reports.take_stdout:
         as_json = output == "json"
         shown = document.to_json(report) if as_json else text.render(report, console.text_options(), heading=heading)

@@ -1,4 +1,4 @@
-"""Follow a running apply: ask Spark several times a second for its progress and pass it to a view."""
+"""Follow a running apply: read the progress of Spark several times per second and pass it to a view."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zlayout.cli.views import Moment, View
 from zlayout.formats.base import Event, Progress
 from zlayout.spark.session import SparkRuntime
 
-REFRESH = 0.5
+REFRESH_SECONDS = 0.5
 
 
 class ApplyProgress:
-    """Follows one apply of `tables` while it is entered, and ends it after Ctrl-C at points where that is safe."""
+    """A context manager that follows one apply, and after Ctrl-C ends it at the next point where this is safe."""
 
     def __init__(self, view: View, runtime: SparkRuntime, tables: list[str], interrupts: Interrupts) -> None:
         self._view = view
@@ -44,35 +44,35 @@ class ApplyProgress:
         self._view.close()
 
     def start(self, table: str, run_id: str) -> None:
-        """A table begins."""
+        """Handle the start of a table."""
         self._started = time.monotonic()
         self._current = Progress(table, "starting Spark" if not self._runtime.started else "starting")
         self._view.started(self._moment(), run_id)
         self._running = True
 
     def notify(self, progress: Progress) -> None:
-        """A stage begins; it is safe to end here. Raises KeyboardInterrupt if a stop was requested."""
+        """Handle the start of a stage. Raises KeyboardInterrupt if a stop was requested, because it can end here."""
         self._interrupts.arm()
         self._interrupts.check()
         self._current = progress
 
     def announce(self, table: str, event: Event) -> None:
-        """An event happened; it is safe to end here. Raises KeyboardInterrupt if a stop was requested."""
+        """Handle an event. Raises KeyboardInterrupt if a stop was requested, since it is safe to end here."""
         self._view.happened(table, event)
         self._interrupts.check()
 
     def finish(self, applied: Applied) -> None:
-        """The table is done."""
+        """Handle the end of a table."""
         self._running = False
         self._view.finished(applied, time.monotonic() - self._started)
 
     @property
     def abandonable(self) -> bool:
-        """Whether the running stage may be cancelled: a rewrite may, a commit must not."""
+        """Whether the running stage can be cancelled. A rewrite can, a commit must not."""
         return self._running and self._current.stage.startswith("rewriting")
 
     def _watch(self) -> None:
-        while not self._stop.wait(REFRESH):
+        while not self._stop.wait(REFRESH_SECONDS):
             if self._running:
                 self._view.moved(self._moment(*self._tasks()))
 
@@ -83,13 +83,13 @@ class ApplyProgress:
         return Moment(current.table, number, len(self._tables), current.stage, done, total, seconds)
 
     def _tasks(self) -> tuple[int, int]:
-        """Finished tasks and all tasks of the running Spark stages; (0, 0) if unknown."""
+        """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""
         if self._current.total or not self._runtime.started:
             return self._current.done, self._current.total
         from py4j.protocol import Py4JError
 
         done = total = 0
-        # A session that is stopping, or whose JVM has died, raises one of these; the bar then does not move.
+        # A session that stops, or whose JVM has died, raises one of these errors. The progress then does not change.
         with suppress(OSError, RuntimeError, AttributeError, TypeError, Py4JError):
             tracker = self._runtime.session.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():

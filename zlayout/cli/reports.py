@@ -1,4 +1,4 @@
-"""Write the reports of `--report FORMAT=PATH`, and the summary and outputs of a GitHub step."""
+"""Write the reports of `--report FORMAT=PATH`, and the step summary and outputs of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.files import write_whole
+from zlayout.app.files import write_atomically
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.planner.model import Plan, Status
@@ -18,9 +18,9 @@ from zlayout.report.redact import without_values
 from zlayout.report.relocate import seen_from
 
 STDOUT = "-"
-# Formats that GitHub reads: it identifies files by their path in the repository.
-FROM_CHECKOUT = ("github", "sarif", "markdown")
-# GitHub drops a step's summary of more than 1 MiB.
+# The formats that GitHub reads. It identifies files by their path in the repository.
+FORMATS_WITH_REPOSITORY_PATHS = ("github", "sarif", "markdown")
+# GitHub ignores a step summary of more than 1 MiB.
 MAX_SUMMARY_BYTES = 1_000_000
 
 
@@ -33,18 +33,18 @@ class Reports:
 
     @property
     def take_stdout(self) -> bool:
-        """Whether a report goes to stdout, and so nothing else may."""
+        """Whether a report goes to stdout, so that nothing else may be written there."""
         return any(path == STDOUT for _, path in self.wanted)
 
     @property
     def need_pictures(self) -> bool:
-        """Whether a report shows pictures, which take time to draw."""
+        """Whether a report contains pictures."""
         return any(name == "html" for name, _ in self.wanted)
 
     def finish(self, report: Plan | RunReport, console: Console, exit_code: int) -> None:
-        """Write all reports, and GitHub's step summary and outputs if the environment names their files.
+        """Write all reports, and in GitHub Actions the step summary and outputs. Raises SpecError ZL061.
 
-        exit_code: the exit code of the command. Raises SpecError ZL061.
+        exit_code: the exit code of the command, which is one of the outputs.
         """
         self.write(report, console)
         report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
@@ -53,12 +53,14 @@ class Reports:
         """Write all reports. Raises SpecError ZL061."""
         shown = self._shown(report)
         for name, path in self.wanted:
-            text = REPORTERS[name](seen_from(shown, _below_checkout(os.environ)) if name in FROM_CHECKOUT else shown)
+            text = REPORTERS[name](
+                seen_from(shown, _below_checkout(os.environ)) if name in FORMATS_WITH_REPOSITORY_PATHS else shown
+            )
             if path == STDOUT:
                 console.result(text)
                 continue
             try:
-                write_whole(Path(path), text)
+                write_atomically(Path(path), text)
             except OSError as error:
                 raise _unwritable(path, error) from error
             console.say(f"{name} report written to {path}")
@@ -68,7 +70,7 @@ class Reports:
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:
-    """The working directory relative to the checkout of a GitHub workflow; '' outside of one."""
+    """Return the working directory relative to the checkout of a GitHub workflow; '' outside of a workflow."""
     workspace = environ.get("GITHUB_WORKSPACE")
     if not workspace:
         return ""
@@ -84,8 +86,8 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
         if not sign or not path or name not in REPORTERS:
             raise SpecError.of(
                 "ZL060",
-                f"--report {option}: expected FORMAT=PATH",
-                hint=f"FORMAT is one of {', '.join(REPORTERS)}; PATH is a file, or - for stdout",
+                f"expected FORMAT=PATH for --report, found {option}",
+                hint=f"use a FORMAT out of {', '.join(REPORTERS)}, and a file or - (stdout) as PATH",
             )
         check_available(name)
         folder = Path(path).parent

@@ -1,4 +1,4 @@
-"""What apply prints on stdout: the plan and the results as text, or events as JSON."""
+"""Print the plan and the results of apply on stdout: as text, or as JSON events."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from zlayout.report import text
 
 
 class TextShown:
-    """Text for people; nothing but the report if a report goes to stdout."""
+    """Prints text, unless a report goes to stdout."""
 
     def __init__(self, console: Console, reports: Reports) -> None:
         self.console = console
         self._reports = reports
 
     def plan(self, report: RunReport, heading: str) -> None:
-        """Print the plan, before the question."""
+        """Print the plan, before apply asks for approval."""
         if not self._reports.take_stdout:
             self.console.result(text.render(report, self.console.text_options(), heading=heading))
 
     def view(self) -> View:
-        """The view of the progress."""
+        """Return the view that shows the progress."""
         return Bars() if self.console.live else Lines(self.console)
 
     def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
@@ -36,7 +36,7 @@ class TextShown:
 
 
 class JsonShown(TextShown):
-    """Events for programs, and nothing else on stdout."""
+    """Prints events for programs, and nothing else on stdout."""
 
     def __init__(self, console: Console, reports: Reports) -> None:
         super().__init__(console, reports)
@@ -50,7 +50,7 @@ class JsonShown(TextShown):
     def view(self) -> View:
         return self._events
 
-    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - there are events for it
+    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - events contain the results
         if not self._planned:
             self._events.planned(report.plan)
         try:

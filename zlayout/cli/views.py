@@ -1,4 +1,4 @@
-"""Show a running apply on stderr: progress bars on a terminal, lines elsewhere."""
+"""Show a running apply on stderr: progress bars on a terminal, lines otherwise."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from zlayout.report.words import plural, printable, size
 if TYPE_CHECKING:
     import rich.progress
 
-HEARTBEAT = 60.0
+MAX_SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The progress of a table: its number among all tables, the stage, tasks done of total (0: unknown), seconds."""
+    """The progress of one table: its number among all tables, its stage, and finished and total tasks (0: unknown)."""
 
     table: str
     number: int
@@ -31,29 +31,29 @@ class Moment:
 
 
 class View:
-    """Shows a running apply. `moved` is called from another thread, several times a second."""
+    """Shows a running apply. `moved` is called from another thread, several times per second."""
 
     def open(self) -> None:
         """Called before the first table."""
 
     def started(self, moment: Moment, run_id: str) -> None:
-        """Called when a table begins."""
+        """Called when a table starts."""
 
     def moved(self, moment: Moment) -> None:
         """Called with the current progress."""
 
     def happened(self, table: str, event: Event) -> None:
-        """Called for a commit, a dropped group or a notice."""
+        """Called for a commit, a failed group or a notice."""
 
     def finished(self, applied: Applied, seconds: float) -> None:
         """Called when a table is done, successfully or not."""
 
     def close(self) -> None:
-        """Called after the last table, also if the run was interrupted."""
+        """Called at the end of the run, even if it was interrupted."""
 
 
 class Lines(View):
-    """Writes a line when a table starts, each minute, for each event and at the end."""
+    """Writes a line when a table starts, every minute, for each event, and at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -64,7 +64,7 @@ class Lines(View):
         self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
 
     def moved(self, moment: Moment) -> None:
-        if moment.seconds - self._said < HEARTBEAT:
+        if moment.seconds - self._said < MAX_SECONDS_BETWEEN_LINES:
             return
         self._said = moment.seconds
         tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
@@ -81,14 +81,14 @@ class Lines(View):
 
 
 class Bars(View):
-    """Draws one progress bar per table, which shows the finished Spark tasks."""
+    """Draws one progress bar per table, which shows the number of finished Spark tasks."""
 
     def __init__(self) -> None:
         import rich.console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        # On a narrow terminal the name is shortened, not the bar.
+        # On a narrow terminal, the name becomes shorter, and not the bar.
         what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
         columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
@@ -133,7 +133,7 @@ def _state(applied: Applied) -> str:
 
 
 def describe(event: Event) -> str:
-    """An event as a line of text."""
+    """Write an event as a line of text."""
     if isinstance(event, Notice):
         return printable(f"{event.diagnostic.severity}: {event.diagnostic}")
     if isinstance(event, GroupFailed):

@@ -1,6 +1,6 @@
-"""Charts of the HTML report: Vega-Lite specs, rendered to SVG without a network or a browser.
+"""Draw the charts of the HTML report: Vega-Lite specs, rendered to SVG without a network or a browser.
 
-Colours are CSS variables of the page, so that one drawing works in the light, the dark and the print style.
+Colours are CSS variables of the page, so that one drawing fits the light, the dark and the print style.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MAX_TITLE_LENGTH = 32
 MIN_OPACITY = 0.04
 # Placeholders for axis titles in a spec.
 X_TITLE, Y_TITLE = "ZLAYOUT-ACROSS", "ZLAYOUT-UP"
-# Ratios of the files touched to the floor, between the levels of colour.
-HEATS = (1.05, 1.5, 2.0, 4.0, 8.0)
+# The touched ratios that separate the levels of colour.
+HEAT_BORDERS = (1.05, 1.5, 2.0, 4.0, 8.0)
 _INK = {"labelColor": "currentColor", "titleColor": "currentColor", "tickColor": "var(--line)"}
 _CONFIG = {
     "background": None,
@@ -43,7 +43,7 @@ _COLORS = {"now": "var(--before)", "after": "var(--after)"}
 
 
 def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
-    """Files as boxes over the first two z-order columns; the empty string for no box. color: `now` or `after`."""
+    """Draw files as boxes over the first two z-order columns; '' without boxes. color: `now` or `after`."""
     if not boxes.count:
         return ""
     p = boxes.positions
@@ -76,15 +76,15 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
 
 
 def _opacity(rows: Sequence[dict[str, int]]) -> float:
-    """An opacity that keeps one box light, and makes any number of overlapping boxes dark but never black."""
+    """Return an opacity with which a single box is light, and many overlapping boxes are dark but not black."""
     covered = sum((r["r"] - r["l"]) * (r["t"] - r["b"]) for r in rows) / SCALE**2
     depth = max(covered, 1.0)
-    # Browsers mix colours in steps of 1/255, so that fills fainter than MIN_OPACITY would add up to another colour.
+    # Browsers round colours to steps of 1/255. Below MIN_OPACITY, the rounding of many boxes would change the colour.
     return max(MIN_OPACITY, float(1 - (0.8 - 0.6 * (1 - 1 / depth)) ** (1 / depth)))
 
 
 def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title: str, width: int = MAP_SIDE) -> str:
-    """A histogram of files now and after, side by side; the empty string for no file."""
+    """Draw two histograms of files, now and after, side by side; '' without files."""
     labels = list(dict.fromkeys(_short(label) for label, _ in (*now, *after)))
     rows = [
         {"label": _short(label), "files": files, "when": when}
@@ -124,22 +124,22 @@ def bars(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]], title
 
 
 def _short(label: str) -> str:
-    """A label of a histogram. Other characters than those of zlayout's own labels can end the process that draws."""
+    """Sanitize a label of a histogram: unexpected characters can crash the drawing library."""
     return re.sub(r"[^0-9/ +.≤>-]", "?", label[:MAX_TITLE_LENGTH].replace("<= ", "≤").replace("> ", ">"))
 
 
 def heat(excess: float) -> int:
-    """A level from 0 (as few files touched as after a rewrite) to 5 (more than 8 times as many)."""
-    return sum(excess > border for border in HEATS)
+    """Return the colour level of a touched ratio: from 0 (as after a rewrite) to 5 (more than 8 times as many)."""
+    return sum(excess > border for border in HEAT_BORDERS)
 
 
 def partition_strip(cells: Sequence[StripBin]) -> str:
-    """Partitions side by side in their order, coloured by `heat`, those to rewrite underlined."""
+    """Draw strip bins side by side, coloured by `heat`; bins with files to rewrite are underlined."""
     if not cells:
         return ""
     rows = [{"n": n, "heat": heat(c.excess), "planned": int(c.rewritten > 0)} for n, c in enumerate(cells)]
     x = {"field": "n", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0.12 if len(cells) < 60 else 0}}
-    levels = list(range(len(HEATS) + 1))
+    levels = list(range(len(HEAT_BORDERS) + 1))
     colors = {"domain": levels, "range": [f"var(--heat-{n})" for n in levels]}
     return svg(
         {
@@ -163,10 +163,10 @@ def partition_strip(cells: Sequence[StripBin]) -> str:
 
 
 def svg(spec: dict[str, Any], titles: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The chart as one scalable <svg> element, without ids, scripts, styles or anything to load.
+    """Render a chart as one scalable <svg> element without ids, scripts, styles or external resources.
 
-    titles: the text for each placeholder in the spec. The drawing library never sees a name, because some characters
-    make it end the process.
+    titles: the text for each placeholder in the spec. Names are inserted after drawing, because some characters crash
+    the drawing library.
     """
     import vl_convert
 

@@ -1,4 +1,4 @@
-"""The findings of a report as a flat list, which annotations, SARIF and JUnit share."""
+"""List the findings of a report, for GitHub annotations, SARIF and JUnit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
-# Rule ids are stable: code scanning and dashboards remember findings by them.
+# Rule ids must not change: code scanning and dashboards identify findings by them.
 RULES: Mapping[str, str] = {
     "layout-drift": "A declared setting differs from what the table's files were laid out with.",
     "not-laid-out": "The declared layout was never applied.",
@@ -31,10 +31,15 @@ RULES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with one table. Its text is one line without control characters.
+    """One problem of one table. Its text is one line without control characters.
 
-    rule: a key of RULES or a ZL code. subject: the setting, measure or property concerned; together with rule and table
-    it identifies the finding in later runs. location: the place in the YAML file.
+    Attributes:
+        rule: A key of RULES, or an error code.
+        level: The severity.
+        table: The name of the table.
+        subject: The setting, measure or property; with rule and table it identifies the finding in later runs.
+        message: The text.
+        location: The location in the YAML file.
     """
 
     rule: str
@@ -46,7 +51,7 @@ class Finding:
 
 
 def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
-    """All findings, worst first: by level, then by bytes to rewrite, then by table."""
+    """Return all findings, sorted by level, then by bytes to rewrite (largest first), then by table."""
     report = RunReport.of(shown)
     tables = sorted(report.plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
     found = [f for table in tables for f in of_table(table, report)]
@@ -54,16 +59,16 @@ def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
 
 
 def _safe(finding: Finding) -> Finding:
-    """The finding with printable text: a plan file may hold any text anywhere."""
+    """Sanitize the text of a finding, since a plan file may contain any text."""
     rule, table, subject, message = map(printable, (finding.rule, finding.table, finding.subject, finding.message))
     place = replace(finding.location, path=printable(finding.location.path))
     return Finding(rule, finding.level, table, subject, message, place)
 
 
 def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
-    """The findings of one table; only notes where it is as declared.
+    """Return the findings of one table. A table that is as declared has only notes.
 
-    After an apply these are the problems of the run, or that the table is not as declared yet.
+    After apply, the findings are the problems of the run, or one finding that the table is not as declared.
     """
     return tuple(map(_safe, _of_table(table, report)))
 
@@ -91,7 +96,7 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
     for action in table.actions:
         match action:
             case ChangePartitioning(before, after, location=location):
-                text = f"partition_by is declared as {setting(after)}, the table has {setting(before)}"
+                text = f"expected partition_by {setting(after)}, found {setting(before)}"
                 partitioning.append(finding("partitioning-drift", "partition_by", text, location))
             case SetProperties(changes):
                 for change in changes:
@@ -114,5 +119,5 @@ def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Itera
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
         place = d.location or table.location
-        subject = _NUMBERS.sub("#", d.message)  # tells findings of one code apart, whatever their counts
+        subject = _NUMBERS.sub("#", d.message)  # distinguishes findings with the same code, independent of counts
         yield Finding(d.code, level, table.table, subject, f"{d.text}{hint}", place)

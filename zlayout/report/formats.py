@@ -1,4 +1,4 @@
-"""The report formats by name. Each is a pure function of the report."""
+"""The report formats by name. Each is a pure function from a plan or run report to text."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
 
 
 def check_available(name: str) -> None:
-    """Raise SpecError ZL062 where the format needs a package that is not installed."""
+    """Raise SpecError ZL062 if the format needs a package that is not installed."""
     if name == "html":
         html.check_available()

@@ -1,4 +1,4 @@
-"""The report as GitHub workflow commands: annotations on lines of the YAML files, worst first."""
+"""Write the report as GitHub workflow commands: annotations on lines of the YAML files, worst first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _COMMANDS = {"error": "error", "warning": "error", "note": "notice"}
 
 
 def render(shown: Plan | RunReport) -> str:
-    """One command per line, at most MAX_ANNOTATIONS; a notice without location counts the rest.
-
-    Drift and decay are `::error`, because they fail `zlayout drift` as a check. Notes are `::notice`.
-    """
+    """Render one annotation per finding, at most MAX_ANNOTATIONS, and a notice with the number of the others."""
     found = findings(shown)
     lines = [_command(f) for f in found[:MAX_ANNOTATIONS]]
     if (rest := len(found) - MAX_ANNOTATIONS) > 0:

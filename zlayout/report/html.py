@@ -1,4 +1,4 @@
-"""The report as one HTML page, which loads nothing and in which no name is markup."""
+"""Write the report as one HTML page without external resources, in which all names are escaped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from zlayout.report.pages import environment, source_hash
 if TYPE_CHECKING:
     import markupsafe
 
-# Groups in one table of the page; the JSON report has all of them.
-MAX_ROWS = 200
-
-
+# The number of groups that the page lists per table. The JSON report lists all.
+MAX_GROUPS_PER_TABLE = 200
 _FILTERS: dict[str, Callable[..., Any]] = {
     "size": words.size,
     "number": words.number,
@@ -33,7 +31,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def check_available() -> None:
-    """Raise SpecError ZL062 when a package of the extra `report` is not installed."""
+    """Raise SpecError ZL062 if a package of the extra `report` is not installed."""
     try:
         import jinja2  # noqa: F401
         import vl_convert  # noqa: F401
@@ -41,12 +39,12 @@ def check_available() -> None:
         raise SpecError.of(
             "ZL062",
             f"the html report needs a package that is not installed: {error.name}",
-            hint="pip install 'zlayout[report]'",
+            hint="run pip install 'zlayout[report]'",
         ) from error
 
 
 def render(shown: Plan | RunReport) -> str:
-    """The whole page, with charts for the tables that have a picture. Raises SpecError ZL062."""
+    """Render the page, with charts for the tables that have a picture. Raises SpecError ZL062."""
     check_available()
     report = RunReport.of(shown)
     plan = report.plan
@@ -63,12 +61,12 @@ def render(shown: Plan | RunReport) -> str:
         script=script,
         style_hash=source_hash(style),
         script_hash=source_hash(script),
-        max_rows=MAX_ROWS,
+        max_rows=MAX_GROUPS_PER_TABLE,
     )
 
 
 def _counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """(kind, number, label) of the figures under the headline: of the plan, or of the results where there are some."""
+    """Return (kind, number, label) of the numbers below the headline, from the results if there are any."""
     plan, counts = report.plan, summary(report.plan.tables)
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
@@ -110,7 +108,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
 
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
-    """(name, present value, declared value, reason) of the settings that change."""
+    """Return (name, present value, declared value, reason) of the settings that change."""
     rows = [(d.key, text.declared(d.before, d.key), text.declared(d.after, d.key), "declared") for d in table.drift]
     for action in table.actions:
         match action:
@@ -125,7 +123,7 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str | None]:
-    """files and touched (of the worst column) after the rewrite, None where unknown; sign `~` for a prediction."""
+    """Return files and touched (of the worst column) after the rewrite, None if unknown; sign `~` if predicted."""
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
         return {"files": files, "touched": max(c.touched for c in result.columns), "sign": ""}
@@ -143,13 +141,13 @@ def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any
 
 
 def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
-    """Figures in the order of the page: `svg` as safe markup, `alt` and `caption` as text."""
+    """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text."""
     figures = [*_maps(result, picture), *_histograms(table, result, picture)]
     return [{**figure, "svg": _safe(figure["svg"])} for figure in figures if figure["svg"]]
 
 
 def _safe(svg: str) -> markupsafe.Markup:
-    """Markup that the template does not escape: `charts` made it from parsed XML."""
+    """Mark SVG as markup that the template must not escape. It was serialised by `charts` from parsed XML."""
     import markupsafe
 
     return markupsafe.Markup(svg)
@@ -158,12 +156,12 @@ def _safe(svg: str) -> markupsafe.Markup:
 def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
     if picture is None:
         return []
-    real = result.boxes if result else None
-    after = real or picture.after
+    measured = result.boxes if result else None
+    after = measured or picture.after
     where = f" of {picture.partition}" if picture.partition else ""
     shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
     if after:
-        title = "Files after, measured" if real else "Files after, predicted"
+        title = "Files after, measured" if measured else "Files after, predicted"
         shown.append(_map(title, picture, after, "after", where))
     return shown
 
@@ -174,7 +172,7 @@ def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> 
     one = "one file"
     if boxes.coarse:
         one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
-        drawn = f"{boxes.count:,} boxes that stand for ~{boxes.files:,} files"
+        drawn = f"{boxes.count:,} boxes for about {boxes.files:,} files"
     elif boxes.count < boxes.files:
         drawn = f"a sample of {boxes.count:,} of {boxes.files:,} files"
     return {
@@ -183,7 +181,7 @@ def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> 
         "svg": charts.file_map(boxes, picture.columns, color),
         "alt": f"{title}: each file's range of {over} as a box.",
         "keys": "",
-        "caption": f"{drawn}{where}; a box is the range of {over} in {one}, by the order of the rows",
+        "caption": f"{drawn}{where}; a box is the range of {over} in {one}, on axes in the order of rows",
     }
 
 
@@ -219,7 +217,7 @@ def _histograms(table: TablePlan, result: TableResult | None, picture: Picture |
 
 
 def _keys(after: Sequence[tuple[str, int]], *, measured: bool) -> str:
-    """The legend of the second colour of a histogram; empty where there is none."""
+    """Return the legend of the second colour of a histogram; '' if it is not used."""
     return ("after, measured" if measured else "after, predicted") if after else ""
 
 

@@ -1,4 +1,4 @@
-"""The report as JUnit XML. A table is a test case; drift and decay are failures, an unreadable table is an error."""
+"""Write the report as JUnit XML. A table is a test case; drift and decay are failures, unreadable tables are errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zlayout.report.findings import of_table
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import printable
 
-# Characters that XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 cannot contain, even if escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(shown: Plan | RunReport) -> str:
-    """One suite named `zlayout` in the form that Jenkins and GitLab read (junit-10.xsd)."""
+    """Render one suite named `zlayout` in the format that Jenkins and GitLab read (junit-10.xsd)."""
     report = RunReport.of(shown)
     plan = report.plan
     broken = [t for t in plan.tables if report.is_open(t) and _broken(t, report)]
@@ -49,7 +49,7 @@ def _case(suite: ElementTree.Element, table: TablePlan, report: RunReport) -> No
 
 
 def _broken(table: TablePlan, report: RunReport) -> bool:
-    """Whether the table could not be read or its run failed, rather than only not being as declared."""
+    """Return whether the table could not be planned, or its run failed."""
     result = report.results.get(table.table)
     return table.status is Status.ERROR or (
         result is not None and result.outcome in (ResultStatus.FAILED, ResultStatus.UNKNOWN)

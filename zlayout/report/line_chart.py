@@ -1,4 +1,4 @@
-"""A line chart for HTML reports, in the style of `zlayout.report.charts`."""
+"""Draw a line chart for HTML reports, in the style of `zlayout.report.charts`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _SERIES = ("currentColor", "var(--before)", "var(--after)", "var(--link)", "var(
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], across: str, up: str, width: int = 2 * MAP_SIDE) -> str:
-    """Named series of points over integers, on a logarithmic scale; the empty string for no point."""
-    # Placeholders are as long as the names, because the drawing library makes room for the text that it sees.
+    """Draw named series of points over integers, with a logarithmic vertical axis; '' without points."""
+    # Placeholders are as long as the names, so that the drawing library reserves enough space.
     marks = {name: f"ZLAYOUT-{n}-".ljust(min(len(name), MAX_TITLE_LENGTH), "m") for n, name in enumerate(series)}
     rows = [{"s": marks[name], "x": x, "y": max(y, 1.0)} for name, points in series.items() for x, y in points]
     if not rows:

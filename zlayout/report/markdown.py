@@ -1,4 +1,4 @@
-"""The report as GitHub-flavoured Markdown, for a comment on a pull request or the summary of a step."""
+"""Write the report as GitHub-flavoured Markdown, for a comment on a pull request or a step summary."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report.text import TextOptions, last_line, render_table
 from zlayout.report.words import RESULT_STATUSES, STATUSES, number, plural, printable, size
 
-# The first line of every comment. The next run finds the comment by it.
+# The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"
-# GitHub accepts 65,536 characters in a comment and 1 MiB in the summary of a step. Bytes of UTF-8 are at least as many.
+# GitHub accepts 65,536 characters in a comment. Text has at most as many characters as bytes.
 MAX_BYTES = 60_000
 
 
 def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
-    """A headline, a summary of the tables that are not as declared, and the folded plan screen of each.
+    """Render a headline, a list of the tables that are not as declared, and the folded text report of each.
 
-    Tables that would make the text longer than `max_bytes` are left out and counted.
+    Tables that do not fit into `max_bytes` are left out and counted.
     """
     report = RunReport.of(shown)
     tables = sorted((t for t in report.plan.tables if t.status is not Status.UNCHANGED), key=_worst_first)
@@ -84,19 +84,19 @@ def _details(table: TablePlan, result: TableResult | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """Escape pipes. Readers treat a backslash before an escaped pipe differently, so it is replaced."""
+    """Escape pipes. A backslash before a pipe is replaced, because renderers differ in how they treat it."""
     return text.replace("\\|", "\\\N{BROKEN BAR}").replace("|", "\\|")
 
 
 def _code(text: str) -> str:
-    """The text as a code span, in which nothing is markup, a mention or a link."""
+    """Write text as a code span, in which nothing is markup, a mention or a link."""
     text = printable(text)
     fence = _fence(text, 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def _fence(text: str, least: int) -> str:
-    """A run of backticks that is longer than any in `text`, and at least `least` long."""
+def _fence(text: str, min_length: int) -> str:
+    """Return a run of backticks that is longer than any in `text`, and has at least `min_length`."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    return "`" * max(least, longest + 1)
+    return "`" * max(min_length, longest + 1)

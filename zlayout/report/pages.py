@@ -1,4 +1,4 @@
-"""Renders HTML pages. Only markup made by zlayout itself is inserted without escaping."""
+"""Render HTML pages. Only markup that zlayout made is inserted without escaping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
-    """A Jinja environment that escapes all values, replaces control and bidi characters, and rejects missing names."""
+    """Make a Jinja environment that escapes values, replaces control and bidi characters, and rejects missing names."""
     import jinja2
     import markupsafe
 
@@ -23,7 +23,7 @@ def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # For each value that is put into a page. Markup was made here or by `charts`, from values that passed here.
+        # Called for each value of a page. Existing markup was made by `charts` or by this function.
         finalize=lambda value: value if isinstance(value, markupsafe.Markup) else printable(str(value)),
     )
     made.filters |= filters
@@ -31,5 +31,5 @@ def environment(filters: dict[str, Callable[..., Any]]) -> jinja2.Environment:
 
 
 def source_hash(text: str) -> str:
-    """The source expression of a Content-Security-Policy that allows exactly this inline text."""
+    """Return the source expression of a Content-Security-Policy that allows exactly this inline text."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

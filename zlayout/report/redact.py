@@ -1,4 +1,4 @@
-"""A report without values of rows. Names of partitions are such values; messages of other programs may hold some."""
+"""Redact a report. Names of partitions are values of rows, and messages of other programs may contain such values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.planner.run_report import RunReport
 
 
 def without_values(shown: Plan | RunReport) -> RunReport:
-    """The same report with partitions numbered instead of named. `apply` still accepts the plan in it."""
+    """Return the report with numbers instead of names of partitions. `apply` still accepts the plan in it."""
     report = RunReport.of(shown)
     tables, pictures = [], {}
     for table in report.plan.tables:
@@ -49,11 +49,11 @@ def _without_details(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, .
 
 
 def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
-    """The cells, named by their position in the strip."""
+    """Return the bins, named by their position in the strip."""
     last = 0
-    cells = []
-    for cell in strip:
-        first, last = last + 1, last + cell.partitions
+    bins = []
+    for strip_bin in strip:
+        first, last = last + 1, last + strip_bin.partitions
         label = f"number {first}" if first == last else f"numbers {first} to {last}"
-        cells.append(replace(cell, label=label))
-    return tuple(cells)
+        bins.append(replace(strip_bin, label=label))
+    return tuple(bins)

@@ -1,4 +1,4 @@
-"""A report whose locations are relative to another folder than the one that zlayout runs in."""
+"""Change the locations of a report to be relative to another folder than the working directory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zlayout.planner.run_report import RunReport
 
 
 def seen_from(shown: Plan | RunReport, below: str) -> RunReport:
-    """The same report with its relative paths put below the folder `below`; '' leaves them as they are."""
+    """Return the report with the folder `below` in front of its relative paths; '' changes nothing."""
     report = RunReport.of(shown)
     return report if below in ("", ".") else _moved(report, below)
 
 
 def _moved(value: Any, below: str) -> Any:
-    """A copy of plain data in which each `Location` is moved. Joining leaves an absolute path as it is."""
+    """Copy plain data and prefix the path of each `Location`. Absolute paths are not changed."""
     if isinstance(value, Location):
         return replace(value, path=posixpath.normpath(posixpath.join(below, value.path)))
     if isinstance(value, tuple):

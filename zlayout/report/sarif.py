@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, for code scanning."""
+"""Write the report as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def render(shown: Plan | RunReport) -> str:
-    """One run with a result for each finding. Its fingerprint stays the same as long as the finding exists."""
+    """Render one run with a result per finding. The fingerprint of a finding is the same in later runs."""
     report = RunReport.of(shown)
     found = findings(report)
     codes = sorted({f.rule for f in found} - set(RULES))
@@ -34,7 +34,7 @@ def render(shown: Plan | RunReport) -> str:
 
 
 def _rule(rule: str) -> dict[str, Any]:
-    text = RULES.get(rule, f"zlayout error {rule}; see docs/errors.md for its meaning and what to do.")
+    text = RULES.get(rule, f"zlayout error {rule}: see docs/errors.md for its meaning and its fix.")
     return {"id": rule, "shortDescription": {"text": text}}
 
 
@@ -59,6 +59,6 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
 
 
 def fingerprint(finding: Finding) -> str:
-    """32 hexadecimal digits of rule, table, subject and path; numbers in the message and lines do not change it."""
+    """Return a hash (32 hexadecimal digits) of rule, table, subject and path, which later runs repeat."""
     parts = "\0".join((finding.rule, finding.table, finding.subject, finding.location.path))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]

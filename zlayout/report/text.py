@@ -1,4 +1,4 @@
-"""The report as text for a terminal: the plan screen, and the phrases that other reports share."""
+"""Write the report as text for a terminal, and the phrases that other reports share."""
 
 from __future__ import annotations
 
@@ -46,10 +46,13 @@ _SIZES = ("files.target_size",)
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How the plan screen looks.
+    """Options of the text report.
 
-    width: columns of the terminal. verbose: show decay within tolerance and tables without changes too.
-    style(kind, text): colours text; kinds are title, first, alter, rewrite, error, refused, warning, note and dim.
+    Attributes:
+        width: The number of columns of the terminal.
+        verbose: Whether to show unchanged tables and decay within the tolerance too.
+        style: A function of kind and text that colours the text. Kinds are title, first, alter, rewrite, error,
+            refused, warning, note and dim.
     """
 
     width: int = 100
@@ -58,7 +61,7 @@ class TextOptions:
 
 
 def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
-    """The whole plan screen with a line break at the end. closing: replaces `last_line`."""
+    """Render the text report with a final line break. closing: replaces `last_line`."""
     options = options or TextOptions()
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
@@ -73,12 +76,12 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
-    """One table as on the plan screen, without a line break at the end."""
+    """Render one table as in the text report, without a final line break."""
     return "\n".join(_table(table, result, options))
 
 
 def last_line(shown: Plan | RunReport) -> str:
-    """The summary: `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
+    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
     report = RunReport.of(shown)
     if report.results:
         ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
@@ -95,7 +98,7 @@ def last_line(shown: Plan | RunReport) -> str:
 
 
 def drift_line(plan: Plan) -> str:
-    """The summary of `zlayout drift`: `Drift: 2 of 14 tables are not as declared.`"""
+    """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
     broken = f" {plural(counts.failed, 'table')} could not be read." if counts.failed else ""
     other = len(plan.with_status(Status.CHANGES, Status.REFUSED))
@@ -107,7 +110,7 @@ def drift_line(plan: Plan) -> str:
 
 
 def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """(kind, number of tables, words) for each way in which an apply left tables, those that it did not reach last."""
+    """Return (kind, number of tables, words) for each result status, and for tables that apply did not start with."""
     plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
     fine = (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)
     counts = [
@@ -130,13 +133,13 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
     for kind, line, indent in _parts(table, result, options):
-        # A plan file may hold any text anywhere; characters that are not printable end here.
+        # A plan file may contain any text, so characters that are not printable are replaced.
         for piece in wrapped(printable(line), options.width, indent):
             yield style(kind, piece) if kind else piece
 
 
 def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str, int]]:
-    """(style, line, indent of its continuation) for each line of a table below its title."""
+    """Yield (style, line, indent of continuation lines) for each line of a table below its title."""
     for kind, line in _lines(table, result, options):
         yield kind, line, _TEXT_INDENT
     for d in (*table.diagnostics, *(result.problems if result else ())):
@@ -147,7 +150,7 @@ def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -
 
 
 def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[tuple[str, str]]:
-    """(style, line) for what the plan says of a table and what apply did to it, without diagnostics."""
+    """Yield (style, line) for the plan and the result of a table, without diagnostics."""
     if table.status is Status.UNCHANGED:
         yield "", _labelled("", "unchanged", f"{plural(table.files, 'file')}, {size(table.bytes)}")
     for drift in table.drift:
@@ -180,7 +183,7 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:
-    """The line in pieces of at most `width` characters. Longer words (paths, addresses) stay whole."""
+    """Wrap a line at `width` characters. Longer words, such as paths, are not divided."""
     if len(line) <= width:
         return [line]
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)
@@ -194,23 +197,23 @@ def _labelled(sign: str, label: str, text: str) -> str:
 
 
 def drift_text(drift: SettingDrift) -> str:
-    """The setting of the table -> the declared setting."""
+    """Write `setting of the table -> declared setting`."""
     return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
 
 
 def declared(value: Any, key: str) -> str:
-    """The value of the setting `key` as in a spec, sizes with their unit."""
+    """Write the value of the setting `key` as in a layout spec, with the unit of sizes."""
     return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
 
 
 def layout_text(table: TablePlan) -> str:
-    """The declared curve and its columns."""
+    """Write the declared curve and its columns."""
     settings = dict(table.settings)
     return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
 
 
 def rewrite_text(table: TablePlan) -> str:
-    """How much the plan rewrites: partitions, bytes, files before and after."""
+    """Write how much the plan rewrites: partitions, bytes, and files before and after."""
     groups = table.groups
     files, targets = sum(g.files for g in groups), sum(g.target_files for g in groups)
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
@@ -219,7 +222,7 @@ def rewrite_text(table: TablePlan) -> str:
 
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
-    """Why groups are rewritten, with the number of groups for each reason where they differ."""
+    """Write why groups are rewritten, with the number of groups per reason if reasons differ."""
     counts = Counter(group.reason for group in groups)
     if len(counts) == 1:
         return REASONS[next(iter(counts))]
@@ -227,13 +230,13 @@ def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
 
 
 def left_over_text(left: DeferredGroups) -> str:
-    """What a byte budget leaves for a later run, and touched once that is rewritten too."""
+    """Write what the budget defers, and the predicted touched after it is rewritten too."""
     touched = "   ".join(f"{printable(name)} ~{number(value)}" for name, value in left.columns)
     return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}; then touched {touched}"
 
 
 def decay_text(decay: Decay) -> str:
-    """One measure and its tolerance."""
+    """Write one decay measure and its tolerance."""
     times = decay.measure is Measure.TOUCHED
     value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
     where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
@@ -241,7 +244,7 @@ def decay_text(decay: Decay) -> str:
 
 
 def result_text(result: TableResult) -> str:
-    """What apply did to one table: outcome, commits, files, bytes and run id."""
+    """Write the result of one table: status, commits, files, bytes and run id."""
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
         made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
@@ -249,7 +252,7 @@ def result_text(result: TableResult) -> str:
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    """One line where it fits, else one line per column with aligned numbers."""
+    """Yield one line if it fits, else one line per column with aligned numbers."""
     cells = [(printable(c.column), number(c.touched), _predicted(c), f"(floor {number(c.floor)})") for c in columns]
     if not cells:
         return

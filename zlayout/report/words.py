@@ -1,4 +1,4 @@
-"""The words for numbers, sizes, settings, names and enums in every report."""
+"""Write numbers, sizes, settings, names and enum values in the words of every report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size(count: int) -> str:
-    """Bytes in a binary unit with about three digits: 1.2 TiB."""
+    """Write bytes in a binary unit with about three digits, for example `1.2 TiB`."""
     value = float(count)
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:
@@ -47,32 +47,34 @@ def size(count: int) -> str:
 
 
 def number(value: float) -> str:
-    """A count or a mean with thousands separators, and one decimal if it is below 100 and not whole."""
+    """Write a count or a mean with thousands separators, and with one decimal if it is below 100 and not whole."""
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
 def share(value: float) -> str:
+    """Write a share as a percentage, with one decimal below 10%."""
     return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
 
 
 def version_word(format: str) -> str:
-    """Return the term of the format for a version of a table."""
+    """Return the word of the format for a version of a table: version or snapshot."""
     return FORMATS[format].traits.version_word if format in FORMATS else "version"
 
 
 def property_reason(change: PropertyChange) -> str:
-    """Why a table property is set."""
+    """Write why a table property is set."""
     if change.reason is PropertyReason.BOUNDS_TRUNCATED and change.cut is not None:
         return printable(truncation_text(change.cut))
     return printable(f"no min/max statistics on {change.column}")
 
 
 def plural(count: int, noun: str) -> str:
+    """Write a count with its noun, for example `1 file` or `2,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def setting(value: Any) -> str:
-    """A value as the spec would contain it: [a, b], true. The caller formats sizes."""
+    """Write a value as in a layout spec, for example `[a, b]` or `true`. Sizes are not converted."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -87,9 +89,9 @@ def setting(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from a table or a file, safe for a terminal: control, format and bidi characters are replaced.
+    """Make text safe for terminals and logs: replace control, format and bidi characters.
 
-    So are commands to the log of GitHub Actions: `##[` anywhere, and `::` where a line may begin.
+    Commands to the log of GitHub Actions are changed too: `##[` anywhere, and `::` at the beginning of a word.
     """
     text = "".join(_REPLACED if unicodedata.category(c) in _UNSAFE else c for c in text)
     return _COMMAND.sub(lambda begin: begin[0].replace("##", f"#{_REPLACED}").replace("::", f":{_REPLACED}"), text)

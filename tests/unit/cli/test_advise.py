@@ -14,7 +14,7 @@ from support.projects import Cli, write_project
 
 from zlayout.advisor import spark_sample
 from zlayout.advisor.model import KeySample
-from zlayout.app.files import write_whole
+from zlayout.app.files import write_atomically
 from zlayout.cli.main import run
 
 LAYOUT = """\
@@ -207,7 +207,7 @@ def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(dra
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("select 1 from elsewhere where a = 1", "ZL073 no query of the workload reads lake.db.orders (they read elsew"),
+        ("select 1 from elsewhere where a = 1", "ZL073 no query of the workload reads lake.db.orders (the queries rea"),
         ("select 1 from orders where abs(part) = 1", "ZL073 no query of the workload has a condition"),
         ("rubbish;", "ZL073 no query of the workload reads lake.db.orders (no query could be read)"),
         ("", "ZL073"),
@@ -237,7 +237,7 @@ def test_a_seed_is_a_number_of_63_bits(drawn: Drawn, seed: str) -> None:
 
 def test_a_text_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
-        write_whole(tmp_path / "a.txt", "\udcff")
+        write_atomically(tmp_path / "a.txt", "\udcff")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,7 +17,7 @@ from zlayout.cli.events import Events
 from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.main import run
 from zlayout.cli.progress import ApplyProgress
-from zlayout.cli.views import HEARTBEAT, Bars, Lines, Moment
+from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Bars, Lines, Moment
 from zlayout.formats.base import Commit, Progress
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
@@ -91,7 +91,7 @@ class TestViews:
     def test_lines_come_at_the_start_each_minute_and_at_the_end(self, capsys: pytest.CaptureFixture[str]) -> None:
         view = Lines(Console())
         view.started(Moment("a.b", 1, 2, "starting Spark"), "r1")
-        for seconds in (1.0, HEARTBEAT - 0.1, HEARTBEAT, HEARTBEAT + 1):
+        for seconds in (1.0, MAX_SECONDS_BETWEEN_LINES - 0.1, MAX_SECONDS_BETWEEN_LINES, MAX_SECONDS_BETWEEN_LINES + 1):
             view.moved(Moment("a.b", 1, 2, "rewriting", 3, 8, seconds))
         view.happened("a.b", Commit("rewrite", 5, files_removed=4, files_added=2, bytes_added=1024))
         view.finished(Applied("a.b", "r1"), 61.0)

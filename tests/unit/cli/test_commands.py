@@ -40,7 +40,7 @@ class TestPlan:
         layout = root / "layouts" / "orders.yaml"
         layout.rename(root / "elsewhere.yaml")
         for command in ("plan", "drift", "validate"):
-            assert "ZL045 there is no layout" in cli(command, code=1).err
+            assert "ZL045 expected at least one layout, found none" in cli(command, code=1).err
         (root / "elsewhere.yaml").rename(layout.with_suffix(".yml"))
         assert cli("validate").out == "1 layout valid\n"
 

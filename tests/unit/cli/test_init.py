@@ -59,9 +59,9 @@ def test_a_terminal_is_asked_for_what_no_flag_says(monkeypatch: pytest.MonkeyPat
     assert run(["init", "--columns", "x"]) == 0
     assert [q.split(",")[0].split(":")[0] for q in asked] == [
         "Format of the tables",
-        "A table",
-        "Where the tables are",
-        "The Iceberg catalog",
+        "First table",
+        "Warehouse",
+        "Iceberg catalog",
     ]
     (spec,) = load_project(Path(), {}).layouts
     assert (str(spec.table), spec.column_names) == ("ice.db.t", ("x",))

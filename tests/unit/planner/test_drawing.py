@@ -139,7 +139,7 @@ def test_pictures_are_for_the_tables_with_most_to_rewrite_and_survive_the_plan_f
     report = with_pictures(as_plan(planned), planned)
     bare = {t.table for t in report.plan.tables} - set(report.pictures)
     assert bare == {"lake.db.t000", "lake.db.t001"}
-    small = with_pictures(as_plan(planned), planned, most_files=10)
+    small = with_pictures(as_plan(planned), planned, max_files=10)
     assert {t.files for t in small.plan.tables if t.table in small.pictures} == set(range(2, 11))
     text = document.to_json(report)
     assert document.from_json(text, "plan.json") == report

@@ -84,7 +84,7 @@ def test_a_name_is_text_wherever_it_stands() -> None:
 def test_what_was_sampled_is_said() -> None:
     captions = [f.text_content() for f in page(drawn(DRAWN)).xpath("//figcaption")]
     assert captions[0].startswith("a sample of 2 of 9,610 files of day=1; ")
-    assert captions[1].startswith("2 boxes that stand for ~1,230 files of day=1; ")
+    assert captions[1].startswith("2 boxes for about 1,230 files of day=1; ")
     assert "about 615 neighbouring files" in captions[1]
 
 
