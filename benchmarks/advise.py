@@ -28,8 +28,8 @@ from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
 from zlayout.advisor.queries import column_shares, table_queries
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.app.columns import parse_columns
 from zlayout.app.apply import apply_table
+from zlayout.app.columns import parse_columns
 from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.errors import Location

@@ -28,8 +28,7 @@ class TestPlanFiles:
         self.append()
         log = sorted(os.listdir(ORDERS / "_delta_log"))
         assert (
-            "expected table version 1,"
-            in cli("apply", "plan.json", "--auto-approve", "--stale", "strict", code=3).out
+            "expected table version 1," in cli("apply", "plan.json", "--auto-approve", "--stale", "strict", code=3).out
         )
         assert sorted(os.listdir(ORDERS / "_delta_log")) == log
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
