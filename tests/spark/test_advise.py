@@ -20,7 +20,7 @@ from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import table_queries
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.planner.forecast import promises
+from zlayout.planner.forecast import check_predictions
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload
@@ -112,7 +112,7 @@ def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_pat
     assert measured.mean_files < 0.6 * found.now.mean_files
     # and bounds are pruned by as Spark prunes by them
     assert measured.files.tolist() == read_by_spark(arena)
-    kept, partitions = promises(after.files, spec)
+    kept, partitions = check_predictions(after.files, spec)
     assert partitions == 1
     assert all(0.5 < p.predicted / p.measured < 2 for p in kept)
 

@@ -14,7 +14,7 @@ from zlayout.planner import document
 from zlayout.planner.diff import decide
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import Boxes, Picture
-from zlayout.planner.result import Outcome, TableResult
+from zlayout.planner.result import ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.spec.schema import load_schema
 
@@ -103,7 +103,7 @@ def test_a_mistake_is_reported_with_its_place_and_what_was_expected(plan: Plan, 
 
 def test_a_result_of_a_table_without_a_plan_is_refused(plan: Plan) -> None:
     table = plan.tables[0].table
-    result = TableResult("run", Outcome.AS_DECLARED, commits=1, files_removed=2, files_added=1, bytes_added=9)
+    result = TableResult("run", ResultStatus.AS_DECLARED, commits=1, files_removed=2, files_added=1, bytes_added=9)
     report = RunReport(plan, {table: result})
     body = json.loads(document.to_json(report))
     assert document.from_json(json.dumps(body), "plan.json") == report
