@@ -62,7 +62,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailed:
-    """Groups that were not committed, and the error that is the reason. A concurrent change stays in the table."""
+    """Groups that were not committed, and the error that is the reason."""
 
     groups: tuple[str, ...]
     error: ZlayoutError
@@ -141,7 +141,7 @@ class Backend(Protocol):
         ...
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each layout setting that engine native cannot honour."""
+        """Return ZL401 for each layout setting that engine native does not support."""
         ...
 
     def partition_diagnostics(self, fields: tuple[PartitionField, ...], state: TableState) -> tuple[Diagnostic, ...]:

@@ -131,9 +131,6 @@ class Gate:
     def verify(self, written: DataFrame) -> Content:
         """Compare the rows of the new files, read back, with the rows that were sent to the writer (`verify: full`).
 
-        Args:
-            written: The rows of the new files, which have at least the source's columns.
-
         Raises:
             EngineError: ZL310, if they differ.
         """
@@ -143,7 +140,7 @@ class Gate:
         found = content_of(written)
         # a writer may change the bytes of a NaN or a variant, but not the value
         if sent != found and content_of(_normalised(self._source)) != content_of(_normalised(written)):
-            raise _differs("the new files hold other rows", sent, found)
+            raise _differs("the new files contain other rows", sent, found)
         return found
 
     def _count_again(self) -> Content:
@@ -154,13 +151,7 @@ class Gate:
 
 
 def content_of(frame: DataFrame, columns: Sequence[str] | None = None, group: Column | None = None) -> Content:
-    """Compute the content of a frame by a scan.
-
-    Args:
-        frame: The frame.
-        columns: The columns of a row, None for all columns.
-        group: The number of a row's group.
-    """
+    """Compute the content of a frame by a scan. columns: the columns of a row, None for all columns."""
     seen = Observation()
     number = () if group is None else (group.alias(NUMBER),)
     packed = frame.select(_row(frame.columns if columns is None else columns), *number)
@@ -180,7 +171,9 @@ def require_rows(groups: Mapping[str, tuple[int, int]]) -> None:
     """
     for group, (expected, found) in groups.items():
         if expected != found:
-            raise _differs(f"the new files of group {group} hold other rows", Content(expected, 0), Content(found, 0))
+            raise _differs(
+                f"the new files of group {group} contain other rows", Content(expected, 0), Content(found, 0)
+            )
 
 
 def column(name: str) -> Column:

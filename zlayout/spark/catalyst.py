@@ -47,13 +47,7 @@ def object_literal(jvm: Any, value: Any, name: str) -> Any:
 def call(jvm: Any, target: Any, method: str, returns: Any, *arguments: Any, once: bool = False) -> Any:
     """Return a Catalyst expression that calls a method of a Java object inside whole-stage code generation.
 
-    Args:
-        jvm: The JVM.
-        target: The expression of the object.
-        method: The name of the method.
-        returns: The Spark type of the result, which must not be null.
-        arguments: The expressions of the arguments, which must not be null.
-        once: See `static_call`.
+    Neither the arguments nor the result, of Spark type `returns`, may be null. once: see `static_call`.
     """
     objects, nothing = jvm.org.apache.spark.sql.catalyst.expressions.objects, scala_seq(jvm, ())
     return objects.Invoke(target, method, returns, scala_seq(jvm, arguments), nothing, False, False, not once)
@@ -68,7 +62,7 @@ def static_call(
         jvm: The JVM.
         owner: The name of the class.
         method: The name of the method.
-        returns: The Spark type of the result.
+        returns: The Spark type of the result, which is null only if an argument is.
         arguments: The expressions of the arguments.
         nulls: Whether the result is null if an argument is null. If false, no argument may be null.
         once: Whether to prevent Spark from copying the expression to each use of its result, for example into a filter.

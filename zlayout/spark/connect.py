@@ -12,11 +12,7 @@ _MODE_CONF, _MODE_ENVIRONMENT = "spark.api.mode", "SPARK_API_MODE"
 
 
 def refuse_connect(conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Check that a new session with this configuration would not be a Spark Connect session.
-
-    Args:
-        conf: The Spark configuration.
-        environment: The environment variables.
+    """Check that a new session, with this configuration and environment, would not be a Spark Connect session.
 
     Raises:
         Refused: ZL204, if it would be a Spark Connect session.

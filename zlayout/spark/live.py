@@ -108,12 +108,7 @@ class LiveRuntime(SparkRuntime):
 
 
 def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
-    """Return a runtime on a session or, without one, on a new session.
-
-    Args:
-        project: The project.
-        session: The session, None for a new one.
-        catalogs: The catalogs for which the session is checked.
+    """Return a runtime on a session, which is checked for these catalogs, or on a new session if `session` is None.
 
     Raises:
         Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`.
@@ -160,7 +155,7 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
     if session.conf.get(prefix, None) is None:
         yield _missing(prefix, wanted[prefix], f"set {', '.join(wanted)} to the values in zlayout.yaml")
         return
-    has_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # in place of a type
+    has_class = session.conf.get(f"{prefix}.catalog-impl", None) is not None  # such a catalog has no type
     compared = ("warehouse", "uri") if has_class else ("type", "warehouse", "uri")
     for key in (f"{prefix}.{part}" for part in compared):
         found = session.conf.get(key, None)

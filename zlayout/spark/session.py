@@ -155,9 +155,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
 
 
 def set_time_zone(session: SparkSession, zone: str) -> None:
-    """Set the time zone of a session.
-
-    The time zone is checked first, because pyspark 4.1.4 hangs after an invalid one.
+    """Set the time zone of a session, after a check because pyspark 4.1.4 hangs if it is invalid.
 
     Raises:
         EngineError: ZL304, if the time zone does not exist.

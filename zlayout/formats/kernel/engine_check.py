@@ -2,7 +2,7 @@
 
 Engine `zlayout` calls internal methods of Spark and of the format. It runs only with the versions that it was tested
 with, and only if every method exists. If it cannot run, engine `native` is used instead. Engine `native` needs some of
-these methods too, for its layout records. If one of them is missing, or if the session has no JVM, the work is refused.
+these methods too, for its layout records. If one of these is missing, or the session has no JVM, the work is refused.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
 
 
 def fallback_notices(table: object, reason: str, unsupported: Iterable[Diagnostic]) -> list[Notice]:
-    """Return notices of the fallback to engine native (ZL407) and of each setting that it does not support (ZL401)."""
+    """Return notices of the fallback to engine native (ZL407) and of unsupported layout settings (ZL401)."""
     fallback = Diagnostic(
         "ZL407",
         f"{table} is rewritten by engine native, because engine zlayout cannot run in this session: {reason}",

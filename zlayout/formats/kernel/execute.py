@@ -31,7 +31,7 @@ class Steps(Protocol):
     def runtime(self) -> SparkRuntime: ...
 
     def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
-        """Return ZL401 for each layout setting that engine native cannot honour."""
+        """Return ZL401 for each layout setting that engine native does not support."""
         ...
 
     def checked(self, work: Work) -> TableState:
@@ -46,10 +46,7 @@ class Steps(Protocol):
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
         """Check that engine native can do the work and would rewrite no other files.
 
-        Args:
-            work: The work.
-            state: The table.
-            declared: Whether the layout declares engine native. If so, the planner has chosen the files for it.
+        If the layout declares engine native (`declared`), the planner has chosen the files for this engine.
 
         Raises:
             Refused: If it cannot, or if it would rewrite other files.
@@ -63,12 +60,6 @@ class Steps(Protocol):
 
 def execute(steps: Steps, failures: Failures, work: Work, notify: Notify) -> Iterator[Event]:
     """Execute a work order with the declared engine or, if that cannot run in the session, with engine native.
-
-    Args:
-        steps: The steps of the format.
-        failures: How the format reports failures.
-        work: The work order for one table.
-        notify: Called with each stage.
 
     Yields:
         Each commit as soon as it is known to be in the table, each group that was dropped, and notices.

@@ -134,7 +134,7 @@ def _cause(throwable: Any) -> _Cause:
 
 
 def _conflict(doing: str, name: str, message: str) -> EngineError:
-    hint = "the other change stands; plan and apply again"
+    hint = "plan and apply again; the other commit stays"
     return CommitConflict.of("ZL321", f"{doing}: another commit succeeded first ({name})", hint=hint, detail=message)
 
 

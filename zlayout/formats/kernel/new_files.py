@@ -1,4 +1,4 @@
-"""The Spark partition that wrote a new file, and the check directly before a commit that new files are on storage."""
+"""Determines the Spark partition that wrote a new file, and checks before a commit that new files are on storage."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """How a format's writer names a file.
+    """How the writer of a format names a file.
 
-    pattern: Its first group is the number of the Spark partition. expected: The pattern for people. hint: What to do
-    about a file with another name.
+    Attributes:
+        pattern: A regular expression, whose first group is the number of the Spark partition.
+        expected: The pattern in the error message.
+        hint: The hint for a file with another name.
     """
 
     pattern: Pattern[str]

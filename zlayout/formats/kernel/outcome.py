@@ -4,7 +4,7 @@ The error alone does not determine the outcome. A hook may have failed after the
 too late, the connection to the JVM may be lost, or the library may have retried and reported its own first attempt as
 a conflict. Therefore:
 
-- A commit that is in the table has succeeded, whatever the error was.
+- A commit that is in the table has succeeded.
 - A commit that is not in the table and for which the library reports a conflict is a conflict.
 - A commit that the library refused before it wrote anything has failed.
 - In every other case the outcome is unknown.
@@ -85,13 +85,7 @@ def ran(
 
 
 def read_outcome(doing: str, look: Callable[[], Found], failures: Failures, error: Exception | None) -> Found:
-    """Return the result of `look`.
-
-    Args:
-        doing: The operation, the table and the run, for messages.
-        look: Reads the table.
-        failures: How the format reports failures.
-        error: The error after which the table is read, for the message.
+    """Return the result of `look`. error: the error after which the table is read, for the message.
 
     Raises:
         CommitUnknown: ZL331, if `look` fails.

@@ -13,11 +13,7 @@ from zlayout.table.state import Partition, TableState
 
 
 def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
-    """Check that zlayout may rewrite the table.
-
-    Args:
-        state: The table.
-        changes: The reasons why its partitioning cannot change, empty if it can or need not.
+    """Check that zlayout may rewrite the table. changes: the reasons why its partitioning cannot change.
 
     Raises:
         Refused: With all reasons.
@@ -27,12 +23,7 @@ def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
 
 
 def require_table(work: Work, table_id: str, planned: str | None) -> None:
-    """Check that the table under the work's name is the planned one.
-
-    Args:
-        work: The work.
-        table_id: The id of the table.
-        planned: The id of the planned table, None to accept any table.
+    """Check that the table under the work's name is the planned one. planned: its id, None to accept any table.
 
     Raises:
         CommitConflict: ZL320, if the ids differ.

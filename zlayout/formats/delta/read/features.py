@@ -100,13 +100,7 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
 def partition_refusals(
     features: frozenset[str], properties: Mapping[str, str], *, partitioned: bool
 ) -> tuple[Diagnostic, ...]:
-    """Return the reasons why the partitioning of the table must not change, empty if it may.
-
-    Args:
-        features: The table features.
-        properties: The table properties.
-        partitioned: Whether the table has partition columns.
-    """
+    """Return the reasons why the partitioning must not change, empty if it may. partitioned: whether there is one."""
     found: list[Diagnostic] = []
     if properties.get("delta.appendOnly", "").lower() == "true":
         found.append(

@@ -34,11 +34,7 @@ def commits_in(names: Iterable[str]) -> dict[int, str]:
 
 
 def log_segment(names: Sequence[str], version: int) -> LogSegment:
-    """Return the log segment of a version.
-
-    Args:
-        names: The names of the files in `_delta_log`.
-        version: The version.
+    """Return the log segment of a version, given the names of the files in `_delta_log`.
 
     Raises:
         TableError: ZL113, if a commit is missing.

@@ -54,7 +54,7 @@ def observe_delta(
         table: The name of the table.
         location: The location of the table.
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
-        version: The version, None for the current one.
+        version: The version to observe, None for the current one.
         storage_options: Access options of the object store.
 
     Raises:

@@ -156,10 +156,12 @@ def write_groups(
             added[int(placed.group_of[spark_partition(new.path, FILE_NAME)])].append(new)
         if work.verify == "full" or _records_other_values(files, groups, added, state):
             placed.gate.verify(delta.read_back(snapshot, [new.handle for new in written], files.adds.head()))
-    require_rows({t.id: (t.rows, sum(new.rows for new in mine)) for t, mine in zip(targets, added, strict=True)})
+    require_rows(
+        {t.id: (t.rows, sum(new.rows for new in of_group)) for t, of_group in zip(targets, added, strict=True)}
+    )
     rewritten = [
-        Rewritten(group, tuple(tagged(delta, new, work, group) for new in mine), tuple(files.of(group)))
-        for group, mine in zip(groups, added, strict=True)
+        Rewritten(group, tuple(tagged(delta, new, work, group) for new in of_group), tuple(files.of(group)))
+        for group, of_group in zip(groups, added, strict=True)
     ]
     return rewritten, placed.notes(work.table)
 
@@ -175,7 +177,9 @@ def _records_other_values(
     if not state.partition_fields:
         return False
     before = [files.of(group)[0].partitionValues() for group in groups]
-    return any(new.handle.partitionValues() != old for old, mine in zip(before, added, strict=True) for new in mine)
+    return any(
+        new.handle.partitionValues() != old for old, of_group in zip(before, added, strict=True) for new in of_group
+    )
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
@@ -186,10 +190,10 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
     if count is not None:
         found = count.frame.groupBy(count.file.alias("file")).count().toArrow()
         counted = dict(zip(found["file"].to_pylist(), found["count"].to_pylist(), strict=True))
-        rows = [sum(counted.get(uri, 0) for uri in mine.to_pylist()) for mine in uris]
+        rows = [sum(counted.get(uri, 0) for uri in paths.to_pylist()) for paths in uris]
     return [
-        GroupTarget(group.id, mine, live, group.target_files)
-        for group, mine, live in zip(groups, uris, rows, strict=True)
+        GroupTarget(group.id, paths, live, group.target_files)
+        for group, paths, live in zip(groups, uris, rows, strict=True)
     ]
 
 

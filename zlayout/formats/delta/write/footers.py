@@ -213,7 +213,7 @@ def _number(raw: Any, kind: T.DataType) -> Any:
 
 
 def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict[str, Any]:
-    known = {c: v for c, v in footer.bounds.items() if _is_valid_utf8(v)}
+    known = {c: v for c, v in footer.bounds.items() if _fits_json(v)}
     low = {c: truncate_lower(v[0], string_prefix) for c, v in known.items()}
     high = {c: truncate_upper(v[1], string_prefix) for c, v in known.items()}
     values = {"minValues": low, "maxValues": high, "nullCount": footer.nulls}
@@ -223,8 +223,8 @@ def _row(footer: Footer, stats_schema: T.StructType, string_prefix: int) -> dict
     return {name: whole[name] for name in stats_schema.names}
 
 
-def _is_valid_utf8(bounds: Bounds) -> bool:
-    """Return whether bounds are not strings or valid UTF-8. JSON would change invalid UTF-8, and its order with it."""
+def _fits_json(bounds: Bounds) -> bool:
+    """Return whether JSON can store the bounds. It would change a string that is not valid UTF-8, and so its order."""
     try:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:

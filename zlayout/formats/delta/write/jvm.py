@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Timestamps are written in microseconds, because INT96 (Spark's default) has no bounds in footers and milliseconds lose
 # digits. They are written in today's calendar, because the old one would shift them. Partition values are written with
-# a time zone, because readers in other time zones would otherwise read other instants.
+# a time zone, so that readers in other time zones read the same instants.
 _EXACT_TIMES = {
     "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -39,13 +39,9 @@ def literal(value: Any, kind: pa.DataType) -> str:
 
 
 def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.DataType]) -> str:
-    """Return a predicate that is true in exactly these partitions.
+    """Return a predicate that is true in exactly these partitions. types: the types of the partition columns.
 
     The OR is a balanced tree, because a long chain overflows the stack of Spark's parser.
-
-    Args:
-        partitions: The partitions.
-        types: The types of the partition columns, in their order.
     """
     return _balanced([_one(partition, types) for partition in partitions])
 

@@ -43,13 +43,7 @@ def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
 
 
 def optimize_statement(location: str, work: Work, state: TableState) -> str:
-    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table.
-
-    Args:
-        location: The location of the table.
-        work: The groups and their layout.
-        state: The table directly before the statement.
-    """
+    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table (`state`)."""
     where, layout, kinds = "", work.layout, _partition_types(state)
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
         partitions_of(work.groups)
@@ -113,18 +107,14 @@ def _any_live(group: Group, live: FileTable) -> bool:
 def refuse_partial(work: Work, state: TableState) -> None:
     """Check that OPTIMIZE, which rewrites whole partitions, would rewrite no file outside of the work.
 
-    Args:
-        work: The groups.
-        state: The table at the work's version.
-
     Raises:
-        Refused: ZL216, if it would rewrite other files.
+        Refused: ZL216, if `state`, the table at the work's version, has other files in these partitions.
     """
     wanted = set(partitions_of(work.groups))
     chosen = [at for at, partition in enumerate(state.files.partitions) if partition in wanted]
-    taken = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
-    mine = pa.concat_arrays([group.files.path for group in work.groups]) if work.groups else pa.array([], pa.string())
-    outside = len(taken) - (pc.sum(pc.is_in(taken, value_set=mine)).as_py() or 0)
+    paths = state.files.path.filter(pa.array(np.isin(state.files.partition, chosen)))
+    planned = pa.concat_arrays([g.files.path for g in work.groups]) if work.groups else pa.array([], pa.string())
+    outside = len(paths) - (pc.sum(pc.is_in(paths, value_set=planned)).as_py() or 0)
     if outside:
         raise Refused.of(
             "ZL216",

@@ -26,7 +26,7 @@ class Log:
     """Commits of one run to the log of one table."""
 
     def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, table: str, run_id: str) -> None:
-        """storage: the file system, rooted at the table."""
+        """Store the table and the run. storage: the file system, rooted at the table."""
         self.storage = storage
         self.table = table
         self._delta = delta

@@ -10,13 +10,7 @@ from zlayout.sql_text import quoted, string_literal
 
 
 def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
-    """Set the properties of the work by ALTER TABLE, with the run id in the commit.
-
-    Args:
-        delta: The table.
-        log: Makes the commits of the run.
-        work: The work, which has the properties.
-        version: The version of the table directly before.
+    """Set the properties of the work by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
         EngineError: ZL314.
@@ -26,7 +20,5 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
     conf = optimize_conf(work.layout, work.run_id)
     statement = f"ALTER TABLE delta.{quoted(delta.location)} SET TBLPROPERTIES ({pairs})"
-    done, _ = log.run(
-        statement, conf, version, "setting table properties"
-    )  # an error after this only commit has no effect
+    done, _ = log.run(statement, conf, version, "setting table properties")  # the statement makes one commit
     return Commit("settings", done[-1].version if done else version)

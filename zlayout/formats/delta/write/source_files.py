@@ -37,24 +37,13 @@ class PinnedFiles:
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
-    """Separate the groups whose files are all live with the planned deletion vectors from the other groups.
-
-    Returns:
-        As `zlayout.formats.kernel.requirements.split_groups`.
-    """
+    """Apply `split_groups`. A file is unchanged if it is live and has the planned deletion vector."""
     found = pc.is_in(identities([group.files for group in groups]), value_set=live.identity())
     return split_groups(groups, found.to_numpy(zero_copy_only=False))
 
 
 def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Group], live: int) -> PinnedFiles:
-    """Return the AddFiles of the groups' files.
-
-    Args:
-        delta: The table.
-        snapshot: The snapshot (py4j).
-        table: The name of the table, for messages.
-        groups: The groups.
-        live: The number of live files of the snapshot.
+    """Return the AddFiles of the groups' files in a snapshot (py4j). live: the number of its live files.
 
     Raises:
         CommitConflict: ZL320, if a file is not in the snapshot or has another deletion vector than planned.

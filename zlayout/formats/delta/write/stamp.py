@@ -1,6 +1,6 @@
 """Commits layout records: changes the file tags of live files and nothing else.
 
-Delta 4.4 does not report two mistakes, against which there are tests:
+Delta 4.4 does not report two mistakes, for which there are tests:
 
 - With another operation than ComputeStats, the checksum of the version counts the files twice. Delta then cannot write
   a checkpoint.
@@ -47,7 +47,7 @@ def stamp(
         table: The name of the table, for messages.
         layout: The layout of the files.
         run_id: The id of the run.
-        files: The columns path and group (strings), one row per file.
+        files: A table with the columns path and group (strings), one row per file.
         groups: The ids of the groups that the commit completes.
 
     Returns:

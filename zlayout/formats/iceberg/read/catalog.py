@@ -48,7 +48,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     except FileNotFoundError as error:
         raise TableError.of(
             "ZL123",
-            f"the catalog knows {name}, but its metadata file is missing: {error}",
+            f"the metadata file of {name} is missing: {error}",
             hint="restore the file, or register the table again with its last metadata file",
         ) from error
     except (ValueError, KeyError, ValidationError) as error:
@@ -77,7 +77,7 @@ def readable_metadata(name: TableName) -> Iterator[None]:
 
 
 def _load_no_classes(catalog: Catalog) -> None:
-    """Prevent pyiceberg from importing Python classes that a table or a REST server names, for example in `py-io-impl`.
+    """Prevent pyiceberg from importing Python classes that a table or a REST server names, as in `py-io-impl`.
 
     pyiceberg merges the properties of tables and of REST servers into those of the catalog.
     """

@@ -40,9 +40,7 @@ class Deletes:
 def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
     """Return the deletes of each data file of a snapshot.
 
-    Args:
-        data: The live files.
-        unpartitioned: The ids of partition specs without fields. Their equality delete files apply to all data files.
+    Equality delete files of a partition spec without fields (`unpartitioned`: the ids) apply to all data files.
     """
     shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:

@@ -47,13 +47,10 @@ class RunCommit:
 def run_commits(
     catalog: CatalogConfig, name: TableName, run_id: str, earlier: Collection[int] = ()
 ) -> tuple[RunCommit, ...]:
-    """Return the snapshots of a run in the order of their commits. Raises TableError ZL121 to ZL125.
+    """Return the snapshots of a run, without `earlier` ones, in the order of their commits.
 
-    Args:
-        catalog: The catalog.
-        name: The table.
-        run_id: The id of the run.
-        earlier: Ids of snapshots to omit.
+    Raises:
+        TableError: ZL121 to ZL125.
     """
     table = load_table(catalog, name)
     made = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]

@@ -68,11 +68,9 @@ def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mappin
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
-    """Return the state without dead snapshots, and without layouts that have no other snapshot.
+    """Return the state without dead snapshots, which added no live file, and without layouts that have no other one.
 
-    Args:
-        state: The state.
-        dead: The ids of snapshots that added no live file. Without them, the property has at most one id per live file.
+    Without dead snapshots, the property has at most one id per live file.
     """
     kept = {name: LaidOut(entry.settings, entry.snapshots - dead) for name, entry in state.items()}
     return {name: entry for name, entry in kept.items() if entry.snapshots}
@@ -82,10 +80,6 @@ def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str
     """Return the state with the snapshots whose summary has a layout id.
 
     The property may lack such a snapshot, because a run may be killed before it sets the property.
-
-    Args:
-        state: The state.
-        summaries: Id and summary of each snapshot.
     """
     for snapshot_id, summary in summaries:
         if LAYOUT_ID in summary:

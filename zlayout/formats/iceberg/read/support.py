@@ -101,7 +101,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         found.append(
             Diagnostic(
                 "ZL227",
-                f"Iceberg's Spark module does not read the types of {', '.join(unread)}",
+                f"Iceberg's Spark module cannot read columns of these types: {', '.join(unread)}",
                 "refused",
                 "rewrite the table with the engine that writes it",
             )
@@ -110,7 +110,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
         found.append(
             Diagnostic(
                 "ZL227",
-                f"Iceberg's Spark module does not read columns with names of metadata columns: {', '.join(reserved)}",
+                f"Iceberg's Spark module cannot read columns with names of metadata columns: {', '.join(reserved)}",
                 "refused",
                 "rename them by ALTER TABLE ... RENAME COLUMN, which changes no files",
             )

@@ -1,7 +1,7 @@
 """Engine `native` on Iceberg: runs the Java action of `rewrite_data_files`, which can store the run id in snapshots.
 
-The action rewrites whole partitions, including files that were appended after the plan. Work that has only some of the
-planned version's files of a partition is refused.
+The action rewrites whole partitions, including files that were appended after the plan. The work is refused if the
+version that was planned has other files in these partitions.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
 def refuse_native(work: Work, state: TableState) -> None:
     """Check before any write that the action can do the work and would rewrite no other files.
 
-    Args:
-        work: The work.
-        state: The table at the work's version.
+    `state` is the table at the work's version.
 
     Raises:
         Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that

@@ -27,10 +27,10 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
     Args:
         jvm: The JVM.
         name: The table.
-        change: Returns the new layout records, given the current ones.
+        change: A function that returns the new layout records, given the current ones.
 
     Returns:
-        Whether a commit was made. None is made if the records do not change.
+        Whether a commit was made. No commit is made if the records do not change.
 
     Raises:
         CommitConflict: ZL323, if the table changes during each attempt.
@@ -70,13 +70,9 @@ def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
 
 
 def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:
-    """Return the snapshots in the layout records that added no live file.
+    """Return the snapshots in the layout records of a loaded Java table that added no live file.
 
-    Args:
-        jvm: The JVM.
-        catalog: The catalog.
-        name: The table.
-        table: The Java table, loaded before this call. Snapshots that are recorded later do not count as dead.
+    Snapshots that were recorded after the table was loaded do not count as dead.
     """
     with java_errors(f"reading the layout records of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))

@@ -42,12 +42,7 @@ def tasks_of(jvm: IcebergJvm, table: Any, snapshot: int, paths: Iterable[str]) -
 def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], list[GroupFailed]]:
     """Separate the groups whose files, with their delete files, are unchanged since the work's version.
 
-    The commit of another group would be a conflict, so the group is not written.
-
-    Args:
-        jvm: The JVM.
-        table: The current Java table.
-        work: The planned groups.
+    The commit of another group would be a conflict, so the group is not written. `table` is the current Java table.
 
     Returns:
         The unchanged groups, and a failure for each other group.

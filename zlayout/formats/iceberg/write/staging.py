@@ -34,7 +34,7 @@ from zlayout.sql_text import quoted
 UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition
 DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
 MIN_SPLIT_BYTES = 16 * 2**20
-OPEN_COST_BYTES = 4 * 2**20  # the minimum size of a file for Iceberg when it combines files to tasks
+OPEN_COST_BYTES = 4 * 2**20  # when Iceberg combines files to tasks, a smaller file counts as this size
 PLACEHOLDER_ID = 2**40  # a row id and sequence number, which the reader uses only for rows without their own
 _log = logging.getLogger(__name__)
 # <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
@@ -179,10 +179,7 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
 
 
 def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -> None:
-    """Register a Java list of scan tasks as a table with name `key`, which Spark can read and write.
-
-    The registration ends when the stack is closed.
-    """
+    """Register a Java list of scan tasks as table `key`, which Spark can read and write, until the stack is closed."""
     cache, sets = jvm.static(TABLE_CACHE, "get"), jvm.iceberg.spark.ScanTaskSetManager.get()
     written = jvm.iceberg.spark.FileRewriteCoordinator.get()
     for name, release in (
