@@ -17,7 +17,7 @@ from support.runs import plan_and_apply
 from zlayout.advisor.costs import costs
 from zlayout.advisor.cut import cuts
 from zlayout.advisor.model import KeySample, Study
-from zlayout.advisor.queries import table_queries
+from zlayout.advisor.queries import asked_of, in_partitions
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.planner.forecast import check_predictions
@@ -72,7 +72,8 @@ def base_layout(state: TableState) -> Layout:
 def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
     path = folder / "q.sql"
     path.write_text(";\n".join(f"SELECT count(*) FROM {arena.table.name} WHERE {c}" for c in CONDITIONS))
-    queries, _ = table_queries(read_workload([path]), arena.table, state)
+    asked, _ = asked_of(read_workload([path]), arena.table, state)
+    queries = in_partitions(asked, state)
     base = base_layout(state)
     spec = make_spec(base, arena.table)
     target = rewrite_target(state, base.target_size, FILES)

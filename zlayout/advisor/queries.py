@@ -29,14 +29,8 @@ def _plain(location: str) -> str:
     return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
 
 
-def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
-    """The queries with predicates on the table, and the number of queries that read all of it in any layout."""
-    found, reading_all = asked_of(workload, table, state)
-    return in_partitions(found, state), reading_all
-
-
 def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
-    """As `table_queries`, by the table's schema alone."""
+    """The queries with predicates on the table, and the number of queries that read all of it in any layout."""
     by_query: dict[Query, list[Scan]] = {}
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):

@@ -10,7 +10,6 @@ from zlayout.advisor.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
 
 MAX_QUERIES = 20
-MAX_UNUSED = 5
 
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:

@@ -11,17 +11,23 @@ import pyarrow as pa
 import pytest
 from unit.advisor.tables import lineitem_like, table_state
 
-from zlayout.advisor.queries import column_shares, is_named, table_queries
+from zlayout.advisor.queries import TableQuery, asked_of, column_shares, in_partitions, is_named
 from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.model import And, Compare, In
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.state import TableState
 from zlayout.workload import Query, Scan, Workload, read_workload
 
 TABLE = TableName("lake", ("db",), "T")
 DATA = lineitem_like(100)
 FILE = np.arange(100) % 4
 REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
+
+
+def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
+    found, reading_all = asked_of(workload, table, state)
+    return in_partitions(found, state), reading_all
 
 
 def test_a_table_goes_by_its_name_or_its_place() -> None:
