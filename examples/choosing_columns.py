@@ -1,7 +1,7 @@
-"""The pictures and tables of docs/choosing-columns.md, from simulated layouts of three data sets. No Spark.
+"""Make the pictures and tables of docs/choosing-columns.md from simulated layouts of three data sets. No Spark.
 
 Run it with `python examples/choosing_columns.py`; it generates TPC-H lineitem (scale 0.2) with tpchgen-cli, simulates
-layouts of 256 files with the rewrite's own curve code, writes docs/pictures/choosing-*.svg and prints the tables.
+layouts of 256 files with the curve code of the rewrite, writes docs/pictures/choosing-*.svg and prints the tables.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Data = Mapping[str, pa.Array]
 
 
 class Bench:
-    """One data set and its queries; layouts are simulated when asked for."""
+    """One data set and its queries, for which layouts can be simulated."""
 
     def __init__(self, data: Data, queries: Sequence[TableQuery], base: Layout = BASE) -> None:
         self.base = base
@@ -73,7 +73,7 @@ class Bench:
         return self.choice(replace(self.base, columns=chosen, curve=curve))
 
     def search(self) -> Search:
-        """Searched on a part of the rows, as advise does, and measured on all."""
+        """Search on a part of the rows, as advise does, and measure the result on all rows."""
         rows = np.sort(np.random.default_rng(0).permutation(len(self.sample))[:SEARCH_ROWS])
         few = Bench({n: v.take(pa.array(rows)) for n, v in self.sample.keys.items()}, self.queries, self.base)
         pairs = correlated_pairs(few.ranks)
@@ -120,7 +120,7 @@ def tpch() -> None:
 
 
 def correlated() -> None:
-    """Orders and their delivery: one to thirty days later. Both are asked for, and so is a customer."""
+    """Study orders that are delivered one to thirty days later. Queries filter on both dates and on the customer."""
     rng = np.random.default_rng(1)
     ordered = rng.integers(0, 2_000, ROWS)
     data = {
@@ -151,12 +151,12 @@ def correlated() -> None:
 
 
 def skewed() -> None:
-    """Half of the rows are of a few large customers; customers are asked for as often as they occur."""
+    """Study rows of which half belong to a few large customers. Queries filter on customers as often as they occur."""
     rng = np.random.default_rng(2)
     large = rng.zipf(1.3, ROWS)
     customer = np.where(rng.random(ROWS) < 0.8, np.minimum(large, 10**6), rng.integers(10**6, 2 * 10**6, ROWS))
     data = {"customer": pa.array(customer), "day": days(rng.integers(0, 2_000, ROWS))}
-    # with noise, so that the largest customers are several files and not one large one
+    # With noise, the largest customers are in several files instead of one large file.
     queries = [*equal("customer", data, 200), *equal("day", data, 200)]
     bench = Bench(data, queries, replace(BASE, noise=True))
     shares = np.sort(np.unique(customer, return_counts=True)[1])[::-1] / ROWS
@@ -174,7 +174,7 @@ def skewed() -> None:
 
 
 def per_column(bench: Bench, choice: Choice) -> dict[str, float]:
-    """Mean files of the queries of each column (their places begin with its name)."""
+    """Return the mean number of files per query on each column. Locations of queries begin with the column name."""
     found: dict[str, list[float]] = {}
     for query, files in zip(bench.queries, choice.costs.files.tolist(), strict=True):
         found.setdefault(query.location.partition(":")[0], []).append(files)
@@ -182,7 +182,7 @@ def per_column(bench: Bench, choice: Choice) -> dict[str, float]:
 
 
 def equal(column: str, data: Data, count: int) -> list[TableQuery]:
-    """Equality queries for values as they occur."""
+    """Make equality queries for values drawn from the rows."""
     rows = np.random.default_rng(7).integers(0, len(data[column]), count)
     values = data[column].take(pa.array(rows)).to_pylist()
     every = (np.ones(1, bool),)
@@ -201,7 +201,7 @@ def drawn(data: Data) -> dict[str, pa.Array]:
 
 
 def bare(data: Data) -> TableState:
-    """A table of these columns without files."""
+    """Make the state of a table with these columns and without files."""
     none, empty = np.zeros(0, np.int64), pa.array([], pa.string())
     part = (Partition(0, (), ()),)
     short = none.astype(np.int32)
@@ -225,7 +225,7 @@ def draw(
 def write(name: str, svg: str) -> None:
     for variable, color in INK.items():
         svg = svg.replace(variable, color)
-    # a page of its own: white, also where the reader's is dark
+    # The background is white even if the page of the reader is dark.
     head, _, rest = svg.partition(">")
     path = PICTURES / f"choosing-{name}.svg"
     path.write_text(f'{head}><rect width="100%" height="100%" fill="#ffffff"/>{rest}\n')

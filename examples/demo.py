@@ -1,7 +1,7 @@
-"""The demo: two TPC-H tables laid out as `layouts/` says, with the files that Spark reads before and after.
+"""The demo: lay out two TPC-H tables as declared in `layouts/`, and count the files that Spark reads before and after.
 
-Run it with `make demo`. It makes `.demo/` in the repository's root, which is the demo's project, and leaves the
-tables there to go on with: `.venv/bin/zlayout plan`.
+Run it with `make demo`. The root of the repository is the project of the demo. The tables stay in `.demo/`, so that you
+can continue with `.venv/bin/zlayout plan`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def generate(scale: float) -> None:
 
 
 def make_tables(project: Project) -> None:
-    """Both tables, from the same rows in an arbitrary but fixed order, as they would arrive over time."""
+    """Create both tables from the same rows in an arbitrary but fixed order, as if they arrived over time."""
     say(f"Writing it in arrival order as a Delta and an Iceberg table of {FILES} files each")
     runtime = SparkRuntime(project)
     spark = runtime.session
@@ -80,7 +80,7 @@ def make_tables(project: Project) -> None:
 
 
 def files_read(project: Project) -> dict[tuple[TableName, str], int]:
-    """For each table and query, the data files that Spark itself reports as read."""
+    """Return, for each table and query, the number of data files that Spark reports as read."""
     runtime = SparkRuntime(project)
     spark = runtime.session
     spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -99,7 +99,7 @@ def files_read(project: Project) -> dict[tuple[TableName, str], int]:
 
 
 def scanned_files(plan: Any) -> int:
-    """The scan's own metric: numFiles for Delta, resultDataFiles for Iceberg."""
+    """Return the metric of the scan: numFiles for Delta, resultDataFiles for Iceberg."""
     leaves = plan.collectLeaves()
     metrics = leaves.apply(0).metrics()
     for name in ("numFiles", "resultDataFiles"):
@@ -120,7 +120,7 @@ def show(before: dict[tuple[TableName, str], int], after: dict[tuple[TableName, 
     width = max(map(len, QUERIES))
     for (table, name), count in before.items():
         print(f"  {table!s:<20} {name:<{width}}  {count:>3} -> {after[table, name]:>3}")
-    print("\nThe tables are in .demo/. Go on with: .venv/bin/zlayout plan -v")
+    print("\nThe tables are in .demo/. Continue with: .venv/bin/zlayout plan -v")
 
 
 def say(line: str) -> None:

@@ -2,7 +2,7 @@
 
     python examples/live_session.py
 
-The session below stands for yours. zlayout uses its catalogs, its master and its settings, and leaves it as it was.
+Replace the session below by your own. zlayout uses its catalogs, master and configuration, and does not change it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ files: {target_size: 256KiB}
 
 
 def main(spark: SparkSession, root: Path) -> zlayout.RunReport:
-    """Make a project with one table and lay it out in the given session."""
+    """Create a project with one table, and lay out the table in the given session."""
     (root / "layouts").mkdir()
     (root / "zlayout.yaml").write_text(PROJECT)
     (root / "layouts" / "orders.yaml").write_text(LAYOUT)

@@ -1,9 +1,9 @@
-"""Read a query box from a sorted file of z-addresses: a full range scan, a scan that jumps, and a list of z-ranges.
+"""Read a query box from a sorted file of z-addresses by a range scan, by a scan that jumps, and by z-ranges.
 
     python examples/z_address_pages.py
 
-The file holds 8-byte z-addresses in ascending order and is read a page at a time. As an external index would, the
-reader keeps the first address of each page in memory.
+The file contains 8-byte z-addresses in ascending order and is read page by page. The reader keeps the first address of
+each page in memory, as an external index does.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from zlayout.curve.zorder import interleave, round_robin
 
 Int64 = NDArray[np.int64]
 POINTS = 100_000
-ON_A_PAGE = 100
+ADDRESSES_PER_PAGE = 100
 BITS = 10
 LOWEST, HIGHEST = (500, 400), (559, 699)
-RANGES = 16
+MAX_RANGES = 16
 
 
 @dataclass
 class Pages:
-    """The file of z-addresses, and how many of its pages have been read; the last one is kept."""
+    """The file of z-addresses, and the number of pages read. The last page is kept."""
 
     file: BinaryIO
     first: Int64
@@ -40,19 +40,19 @@ class Pages:
     addresses: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def holding(self, z: int) -> int:
-        """The page on which addresses of `z` and above begin."""
+        """Return the first page that can contain an address of at least `z`."""
         return max(0, int(np.searchsorted(self.first, z)) - 1)
 
     def page(self, number: int) -> Int64:
         if number != self.number:
             self.read += 1
-            self.file.seek(8 * ON_A_PAGE * number)
-            self.number, self.addresses = number, np.frombuffer(self.file.read(8 * ON_A_PAGE), np.int64)
+            self.file.seek(8 * ADDRESSES_PER_PAGE * number)
+            self.number, self.addresses = number, np.frombuffer(self.file.read(8 * ADDRESSES_PER_PAGE), np.int64)
         return self.addresses
 
 
 def scan(pages: Pages, first: int, last: int) -> Int64:
-    """All addresses first..last."""
+    """Return all addresses from `first` to `last`."""
     found = []
     for number in range(pages.holding(first), len(pages.first)):
         if pages.first[number] > last:
@@ -63,7 +63,7 @@ def scan(pages: Pages, first: int, last: int) -> Int64:
 
 
 def scan_with_jumps(pages: Pages, zmin: int, zmax: int) -> Int64:
-    """The addresses in the box: after each page, on to the page where the curve is next inside."""
+    """Return the addresses in the box. After each page, jump to the page where the curve enters the box again."""
     found = []
     number = pages.holding(zmin)
     while number < len(pages.first):
@@ -79,18 +79,18 @@ def scan_with_jumps(pages: Pages, zmin: int, zmax: int) -> Int64:
 
 
 def main() -> dict[str, tuple[int, int]]:
-    """For each way of reading, the pages read and the addresses of the box found."""
+    """Return, for each way of reading, the number of pages read and the number of addresses in the box."""
     widths = (BITS, BITS)
     schedule = round_robin(widths)
     points = np.random.default_rng(7).integers(0, 1 << BITS, (2, POINTS))
     addresses = np.sort(interleave(list(points), widths, schedule))
     corners = [np.array(sides) for sides in zip(LOWEST, HIGHEST, strict=True)]
     zmin, zmax = interleave(corners, widths, schedule).tolist()
-    ranges = list(zip(*z_ranges(zmin, zmax, limit=RANGES), strict=True))
+    ranges = list(zip(*z_ranges(zmin, zmax, limit=MAX_RANGES), strict=True))
     ways: dict[str, Callable[[Pages], Int64]] = {
         "range scan": lambda pages: scan(pages, zmin, zmax),
         "jumps": lambda pages: scan_with_jumps(pages, zmin, zmax),
-        f"{RANGES} z-ranges": lambda pages: np.concatenate([scan(pages, *ends) for ends in ranges]),
+        f"{MAX_RANGES} z-ranges": lambda pages: np.concatenate([scan(pages, *ends) for ends in ranges]),
     }
     results = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -98,10 +98,10 @@ def main() -> dict[str, tuple[int, int]]:
         path.write_bytes(addresses.tobytes())
         for name, way in ways.items():
             with path.open("rb") as file:
-                pages = Pages(file, addresses[::ON_A_PAGE])
+                pages = Pages(file, addresses[::ADDRESSES_PER_PAGE])
                 found = way(pages)
             results[name] = pages.read, int(is_relevant(zmin, zmax, found).sum())
-    print(f"{POINTS:,} addresses on {-(-POINTS // ON_A_PAGE):,} pages")
+    print(f"{POINTS:,} addresses on {-(-POINTS // ADDRESSES_PER_PAGE):,} pages")
     for name, (read, inside) in results.items():
         print(f"{name:12} {read:4,} pages read, {inside:,} addresses in the box")
     return results

@@ -1,4 +1,4 @@
-"""Declarative table layout: plan and apply how Delta Lake and Apache Iceberg tables are laid out.
+"""Declarative table layout: plan and apply the layout of Delta Lake and Apache Iceberg tables.
 
     import zlayout
 
@@ -6,7 +6,7 @@
     plan = zlayout.plan(project)
     report = zlayout.apply(plan, spark=spark)
 
-Names are imported from their modules when they are first used, so that importing the package stays fast.
+Names are imported from their modules when they are first used, so that `import zlayout` is fast.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-        globals()[name] = value  # so that the next access is a normal one
+        globals()[name] = value  # the next access does not call this function
         return value
 
 

@@ -59,7 +59,7 @@ class StudyOptions:
         sample_rows: The number of rows to draw. Default: 2,000 per file, at least 50,000 and at most 1,000,000.
         seed: The seed of the sample.
         search: Whether to search for a layout with lower cost.
-        time_limit: The limit on the search, in seconds.
+        time_limit: The limit on search and measurement, in seconds.
     """
 
     columns: tuple[str, ...] = ()

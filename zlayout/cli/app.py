@@ -283,7 +283,7 @@ def advise(
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", min=0, help="The limit on the search, in seconds.")
+        float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
     ] = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,

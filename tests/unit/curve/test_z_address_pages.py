@@ -19,7 +19,7 @@ def pages_that_hold_a_point(low: tuple[int, int], high: tuple[int, int]) -> tupl
     order = np.argsort(z)
     x, y, z = x[order], y[order], z[order]
     corners = interleave([np.array([low[0], high[0]]), np.array([low[1], high[1]])], (10, 10), schedule)
-    page = np.arange(example.POINTS) // example.ON_A_PAGE
+    page = np.arange(example.POINTS) // example.ADDRESSES_PER_PAGE
     between = page[(z >= corners[0]) & (z <= corners[1])]
     inside = (x >= low[0]) & (x <= high[0]) & (y >= low[1]) & (y <= high[1])
     return len(set(between.tolist())), len(set(page[inside].tolist())), int(inside.sum())
