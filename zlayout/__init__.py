@@ -45,36 +45,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_MODULES = {
-    "zlayout.advisor.model": ("Study",),
-    "zlayout.app.advise": ("SampleStarted", "StudyOptions", "advise"),
-    "zlayout.app.apply": ("ApplyEvent", "TableEvent", "TableFinished", "TableStarted", "apply"),
-    "zlayout.app.drift": ("DriftReport", "drift"),
-    "zlayout.app.import_": ("ImportedLayout", "import_layout"),
-    "zlayout.app.inspect": ("Inspection", "inspect"),
-    "zlayout.app.plan": ("ProjectPlan", "plan"),
-    "zlayout.app.plan_file": ("read_plan", "write_plan"),
-    "zlayout.app.project": ("load_project",),
-    "zlayout.curve.jump": ("count_files", "is_relevant", "meets_box", "next_jump_in"),
-    "zlayout.curve.z_ranges": ("z_ranges",),
-    "zlayout.errors": (
-        "CommitConflict",
-        "CommitUnknown",
-        "Diagnostic",
-        "EngineError",
-        "Location",
-        "Refused",
-        "SpecError",
-        "TableError",
-        "ZlayoutError",
-    ),
-    "zlayout.formats.base": ("Commit", "GroupFailed", "Notice", "Progress"),
-    "zlayout.planner.model": ("Plan", "Status", "TablePlan"),
-    "zlayout.planner.result": ("ResultStatus", "TableResult"),
-    "zlayout.planner.run_report": ("RunReport",),
-    "zlayout.spec.model": ("Layout", "LayoutSpec", "Project"),
+_NAMES = {
+    "zlayout.advisor.model": "Study",
+    "zlayout.app.advise": "SampleStarted StudyOptions advise",
+    "zlayout.app.apply": "ApplyEvent TableEvent TableFinished TableStarted apply",
+    "zlayout.app.drift": "DriftReport drift",
+    "zlayout.app.import_": "ImportedLayout import_layout",
+    "zlayout.app.inspect": "Inspection inspect",
+    "zlayout.app.plan": "ProjectPlan plan",
+    "zlayout.app.plan_file": "read_plan write_plan",
+    "zlayout.app.project": "load_project",
+    "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
+    "zlayout.curve.z_ranges": "z_ranges",
+    "zlayout.errors": "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError",
+    "zlayout.formats.base": "Commit GroupFailed Notice Progress",
+    "zlayout.planner.model": "Plan Status TablePlan",
+    "zlayout.planner.result": "ResultStatus TableResult",
+    "zlayout.planner.run_report": "RunReport",
+    "zlayout.spec.model": "Layout LayoutSpec Project",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "ApplyEvent",

@@ -36,7 +36,7 @@ MAX_SAMPLE_COLUMNS = 32
 
 @dataclass(frozen=True, slots=True)
 class SampleStarted:
-    """Spark starts to draw `rows` of the `total` live rows of a table."""
+    """Spark starts to sample `rows` of the `total` live rows of a table."""
 
     table: str
     rows: int
@@ -49,7 +49,7 @@ AdviceEvent = SampleStarted | Progress
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """What to simulate.
+    """Options of a study.
 
     Attributes:
         columns: The layouts to simulate. Each is a list of columns with weights, for example `a,b=2`.
@@ -124,7 +124,7 @@ def make_study(
     state = backend.observe(name, columns, schema.version)
     target = rewrite_target(state, spec.layout.target_size, options.files)
     if not (files := int(target.files.sum())):
-        raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into it first")
+        raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")
     rows = options.sample_rows or min(max(SAMPLE_ROWS_PER_FILE * files, MIN_SAMPLE_ROWS), MAX_SAMPLE_ROWS)
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
@@ -146,10 +146,10 @@ def _sample(
     seed: int,
     runtime: SparkRuntime,
 ) -> KeySample:
-    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and what `draw_sample` raises."""
+    """Draw the sample and stop Spark. Raises SpecError ZL075 if it is empty, and the errors of `draw_sample`."""
     from zlayout.advisor.spark_sample import draw_sample
 
-    give_back_freed_memory()  # Spark's JVM needs the memory from here on
+    give_back_freed_memory()  # the JVM of Spark needs the memory
     with runtime:
         sample = draw_sample(runtime, project.catalogs[table.catalog], table, state, columns, rows, seed)
         runtime.discard_log()

@@ -25,7 +25,7 @@ def parse_columns(text: str) -> tuple[ZorderColumn, ...]:
         name, sign, weight = (piece.strip() for piece in part.partition("="))
         if not name:
             raise SpecError.of(
-                "ZL074", f"expected column names, found {text!r}", hint="for example a,b=2", location=LOCATION
+                "ZL074", f"expected column names, found {text!r}", hint="use for example a,b=2", location=LOCATION
             )
         columns.append(ZorderColumn(name, _weight(weight, part) if sign else 1.0))
     names = [c.name for c in columns]
@@ -39,9 +39,9 @@ def _weight(text: str, part: str) -> float:
         weight = float(text)
     except ValueError:
         weight = 0.0
-    if not 0 < weight <= 1000:  # as in a layout
+    if not 0 < weight <= 1000:  # the limits of the layout schema
         message = f"expected a weight above 0 and at most 1000, found {part.strip()!r}"
-        raise SpecError.of("ZL074", message, hint="for example b=2", location=LOCATION)
+        raise SpecError.of("ZL074", message, hint="use for example b=2", location=LOCATION)
     return weight
 
 

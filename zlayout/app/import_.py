@@ -76,7 +76,7 @@ class ImportedLayout:
 
 
 def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> ImportedLayout:
-    """Make a layout spec that describes a table as it is. Reads metadata only.
+    """Make a layout spec that describes the present layout of a table. Reads metadata only.
 
     Args:
         project: The project with the table's catalog.

@@ -81,7 +81,7 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
 
 
 def check_format(format: str) -> None:
-    """Raise SpecError ZL048 for a format that zlayout does not know."""
+    """Raise SpecError ZL048 for an unknown format."""
     if format not in FORMATS:
         raise SpecError.of("ZL048", f"expected a format out of {', '.join(FORMATS)}, found {format!r}")
 

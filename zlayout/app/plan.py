@@ -127,7 +127,7 @@ def plan_tables(
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
-    """Observe one table (at an older version, if given) and decide."""
+    """Plan one table, at an older version if given. A budget is spent on this table alone."""
     state, proposal = observe_and_propose(spec, backend, options, version)
     return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
 

@@ -71,7 +71,7 @@ def init(
     ] = HERE,
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
     table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
-    columns: Annotated[str, typer.Option("--columns", help="Its z-order columns, comma-separated.")] = "",
+    columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
     warehouse: Annotated[
         str, typer.Option("--warehouse", help="The folder or URL below which the tables are stored.")
     ] = "",
@@ -143,7 +143,7 @@ def plan(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show how the tables differ from their layouts, and what apply would do. Reads metadata only."""
+    """Show how tables differ from their layouts, and what apply would do. Reads metadata only."""
     from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
     from zlayout.cli.reports import parse_reports
 

@@ -69,7 +69,7 @@ class Console:
         sys.stderr.flush()
 
     def diagnose(self, diagnostic: Diagnostic) -> None:
-        """Write a diagnostic to stderr, wrapped on a terminal and in one line elsewhere."""
+        """Write a diagnostic to stderr, wrapped if stderr is a terminal."""
         start = f"{diagnostic.severity}: "
         line = f"{start}{printable(str(diagnostic))}"
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(line)

@@ -17,7 +17,7 @@ from zlayout.planner.run_report import RunReport
 
 
 class Events(View):
-    """Writes events. The first is always `version`, the last `change_summary`."""
+    """Writes events. The first event is always `version`, and the last is `change_summary`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -30,7 +30,7 @@ class PropertyReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TruncatedBounds:
-    """How the bounds of a text column are truncated."""
+    """How the bounds of a string or binary column are truncated."""
 
     column: str
     """The column."""
@@ -61,9 +61,9 @@ class PropertyChange:
     after: str
     """The value to set."""
     reason: PropertyReason
-    """Why it is set."""
+    """The reason."""
     column: str
-    """The column whose bounds it concerns."""
+    """The column whose bounds the property affects."""
     cut: TruncatedBounds | None = None
     """How the bounds are truncated; null unless the reason is `bounds_cut`."""
 
@@ -89,14 +89,14 @@ class ChangePartitioning:
     full_rewrite: bool
     """Whether the change replaces every file of the table, as on Delta Lake."""
     location: Location | None
-    """Where the spec declares the partition keys."""
+    """The location of `partition_by` in the layout spec."""
     kind: Literal["change_partitioning"] = "change_partitioning"
     """The kind of action."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Rewrite one group of files of one partition."""
+    """Rewrite one group of files."""
 
     id: str
     """The id of the group, a hash of its layout and its files."""
@@ -109,9 +109,9 @@ class RewriteGroup:
     rows: Count
     """The number of live rows in these files."""
     target_files: Count
-    """The number of files to write, an estimate."""
+    """The estimated number of files to write."""
     reason: Reason
-    """Why the group is rewritten."""
+    """The reason for the rewrite."""
     partitions: Count = 1
     """The number of partitions that contain the files; more than one only if the partitioning changes."""
     kind: Literal["rewrite_group"] = "rewrite_group"

@@ -1,4 +1,4 @@
-"""Assembles the plan of one table from its proposal and the chosen candidates."""
+"""Assemble the plan of one table from its proposal and the chosen candidates."""
 
 from __future__ import annotations
 

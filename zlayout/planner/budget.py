@@ -35,8 +35,8 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
             left -= bundle.bytes
     smallest = [_smallest(proposal) for proposal in proposals if _has_work(proposal)]
     if smallest and not taken:
-        least = min([bundle.bytes for bundle in bundles] or smallest)
-        return tuple(_refused(proposal, budget, least) for proposal in proposals)
+        min_bytes = min([bundle.bytes for bundle in bundles] or smallest)
+        return tuple(_refused(proposal, budget, min_bytes) for proposal in proposals)
     return tuple(_choice(proposal, taken.get(at, ())) for at, proposal in enumerate(proposals))
 
 
@@ -58,10 +58,10 @@ def rest(proposal: Proposal, candidates: Collection[int]) -> int:
     return whole - sum(proposal.candidates[n].action.bytes for n in candidates)
 
 
-def _refused(proposal: Proposal, budget: int, least: int) -> Choice:
+def _refused(proposal: Proposal, budget: int, min_bytes: int) -> Choice:
     if not _has_work(proposal):
         return proposal.everything
-    return Choice((), budget_too_small(proposal.spec, budget, least))
+    return Choice((), budget_too_small(proposal.spec, budget, min_bytes))
 
 
 def _has_work(proposal: Proposal) -> bool:

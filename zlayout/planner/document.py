@@ -43,7 +43,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True)
 class AppliedTable:
-    """The result of an apply for one table of the plan."""
+    """The result of apply for one table of the plan."""
 
     table: str
     """The name of the table."""
@@ -70,7 +70,7 @@ class Document:
     format_version: Literal[2]
     """The format version. zlayout reads no other one."""
     zlayout_version: str
-    """The version of zlayout that wrote the document."""
+    """The version of the zlayout that wrote the document."""
     exit_code: int
     """The exit code of `zlayout plan`: 1 if a table cannot be planned, 3 if a table is refused, else 0."""
     has_changes: bool
@@ -183,7 +183,7 @@ def schema() -> dict[str, Any]:
 
 @cache
 def _adapter() -> TypeAdapter[Document]:
-    """The description of the document."""
+    """Return the pydantic adapter of the document."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Document)

@@ -24,7 +24,7 @@ class VersionIs:
     """The table is at this version. Appends after it are accepted unless `apply --stale strict` is given."""
 
     version: int
-    """The Delta version or the id of the Iceberg snapshot, -1 for a table without one."""
+    """The Delta version or the id of the Iceberg snapshot; -1 for a table without a snapshot."""
     kind: Literal["version_is"] = "version_is"
     """The kind of requirement."""
 
@@ -73,7 +73,7 @@ class PropertyIs:
 
 @dataclass(frozen=True, slots=True)
 class FilesAre:
-    """The group to rewrite consists of these files."""
+    """The group to rewrite consists of the files with this digest."""
 
     group: str
     """The id of the group."""
@@ -105,7 +105,7 @@ class Observed:
 def violated(
     requirements: Iterable[Requirement], observed: Observed, reached: Iterable[Requirement] = ()
 ) -> tuple[Requirement, ...]:
-    """Check requirements against what was observed.
+    """Compare requirements with observed facts.
 
     Args:
         requirements: The conditions that must hold.

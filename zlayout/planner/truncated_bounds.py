@@ -107,7 +107,7 @@ def _columns(spec: LayoutSpec, state: TableState) -> list[Column]:
 def _indistinct(files: FileTable, column: str, keys: int) -> Bools:
     """Return the partitions, bool[P], in which too many files have the same truncated prefix.
 
-    Too many are at least MIN_SHARE_EQUAL of the files, and MAX_FACTOR_OF_LAYOUT times as many as a layout leaves.
+    The limits are MIN_SHARE_EQUAL of the files, and MAX_FACTOR_OF_LAYOUT times the number that a layout leaves.
     """
     bounds = files.bounds[column]
     count = len(files.partitions)

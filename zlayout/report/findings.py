@@ -20,10 +20,10 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 # Rule ids must not change: code scanning and dashboards identify findings by them.
 RULES: Mapping[str, str] = {
-    "layout-drift": "A declared setting differs from what the table's files were laid out with.",
-    "not-laid-out": "The declared layout was never applied.",
-    "layout-decay": "The data changed beyond the tolerance since it was laid out.",
-    "partitioning-drift": "The partitioning of the table is not the declared one.",
+    "layout-drift": "A declared setting differs from the setting of the table.",
+    "not-laid-out": "The table was never laid out as declared.",
+    "layout-decay": "A decay measure exceeds its tolerance.",
+    "partitioning-drift": "The partitioning of the table differs from the declared partitioning.",
     "table-property": "A table property prevents the declared layout from taking effect.",
     "not-applied": "The table is not as declared after apply.",
 }

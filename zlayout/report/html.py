@@ -179,7 +179,7 @@ def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> 
         "kind": "map",
         "title": title,
         "svg": charts.file_map(boxes, picture.columns, color),
-        "alt": f"{title}: each file's range of {over} as a box.",
+        "alt": f"{title}: the range of {over} of each file as a box.",
         "keys": "",
         "caption": f"{drawn}{where}; a box is the range of {over} in {one}, on axes in the order of rows",
     }
