@@ -57,7 +57,9 @@ _NAMES = {
     "zlayout.app.project": "load_project",
     "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
     "zlayout.curve.z_ranges": "z_ranges",
-    "zlayout.errors": "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError",
+    "zlayout.errors": (
+        "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"
+    ),
     "zlayout.formats.base": "Commit GroupFailed Notice Progress",
     "zlayout.planner.model": "Plan Status TablePlan",
     "zlayout.planner.result": "ResultStatus TableResult",
