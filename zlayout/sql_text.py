@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def quoted(part: str) -> str:
+def quote_identifier(part: str) -> str:
     """One part of a name in backticks."""
     return "`" + part.replace("`", "``") + "`"
 
 
-def quoted_name(parts: Iterable[str]) -> str:
+def quote_path(parts: Iterable[str]) -> str:
     """A name of several parts, each in backticks."""
-    return ".".join(map(quoted, parts))
+    return ".".join(map(quote_identifier, parts))
 
 
 def string_literal(text: str) -> str:

@@ -24,7 +24,7 @@ from zlayout.spec.load import shown
 from zlayout.spec.model import Project, TableName
 from zlayout.spec.validation import validate
 from zlayout.spec.yaml import dump, parse
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 from zlayout.table.partition import PartitionField
 from zlayout.table.state import Ordering, TableState
 
@@ -179,7 +179,7 @@ def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Ma
 def table_text(table: TableName) -> str:
     """Write a table name as in a spec: parts with dots or backticks are put in backticks."""
     parts = (table.catalog, *table.identifier)
-    return ".".join(quoted(part) if set(part) & set(".`") else part for part in parts)
+    return ".".join(quote_identifier(part) if set(part) & set(".`") else part for part in parts)
 
 
 def _size_text(size: int) -> int | str:

@@ -140,7 +140,7 @@ def observe_and_propose(
         state = backend.observe(spec.table, spec.column_names, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         if (fields := partitioning(spec, state)) != state.partition_fields:
-            place = spec.mark("partition_by")
+            place = spec.location_of("partition_by")
             notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
         return state, propose(spec, state, backend.capabilities, notes, options)
     except ZlayoutError as error:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.table.order import order_of
-from zlayout.table.reach import NOWHERE
+from zlayout.table.reach import NO_POINT
 
 NO_LOWER_BOUND = np.iinfo(np.int64).max // 4
 
@@ -50,10 +50,10 @@ class Classes:
     def hull(self, lo: Index, hi: Index) -> tuple[Index, Index]:
         """Return the smallest `lo` and the largest `hi` per class, int64[count] each.
 
-        A class without files gets NO_LOWER_BOUND and NOWHERE. lo, hi: int64[N], NOWHERE for files to ignore.
+        A class without files gets NO_LOWER_BOUND and NO_POINT. lo, hi: int64[N], NO_POINT for files to ignore.
         """
-        first = self._each(np.minimum, np.where(lo == NOWHERE, NO_LOWER_BOUND, lo))
-        return self._spread(first, NO_LOWER_BOUND), self._spread(self._each(np.maximum, hi), NOWHERE)
+        first = self._each(np.minimum, np.where(lo == NO_POINT, NO_LOWER_BOUND, lo))
+        return self._spread(first, NO_LOWER_BOUND), self._spread(self._each(np.maximum, hi), NO_POINT)
 
     def _each(self, reduce: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
         found: NDArray[Any] = reduce.reduceat(values[self.files], self.start) if len(self.start) else values[:0]

@@ -50,7 +50,7 @@ def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnosti
 def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
     """Yield ZL404 for each declared setting that has no effect with the declared curve."""
     layout = spec.layout
-    if not layout.uses_range_ids and "zorder.range_ids" in spec.marks:
+    if not layout.uses_range_ids and "zorder.range_ids" in spec.locations:
         alone = " with one column" if layout.effective_curve != layout.curve else ""
         yield _unused(spec, "zorder.range_ids", f"{layout.curve}{alone} uses no range ids")
     if layout.engine == "zlayout" and layout.weights != {c.name: c.weight for c in layout.columns}:
@@ -60,7 +60,7 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
 
 def _unused(spec: LayoutSpec, key: str, why: str) -> Diagnostic:
     hint = "remove it, or choose another curve"
-    return Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.mark(key))
+    return Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
 
 
 def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> Iterator[Diagnostic]:
@@ -68,11 +68,11 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
     if selection.partially_matched:
         message = f"{selection.partially_matched:,} partitions match `where` only in part; they are not changed"
         hint = "change `where` to a partition boundary to include them"
-        yield Diagnostic("ZL403", message, "note", hint, spec.mark("where"))
+        yield Diagnostic("ZL403", message, "note", hint, spec.location_of("where"))
     elif partitions and selection.out_of_scope == partitions:
         message = f"`where` matches none of the {partitions:,} partitions"
         yield Diagnostic(
-            "ZL403", message, "note", "compare `where` with the values of the partitions", spec.mark("where")
+            "ZL403", message, "note", "compare `where` with the values of the partitions", spec.location_of("where")
         )
 
 
@@ -98,4 +98,4 @@ def cut_notes(
 
 def _indistinct(spec: LayoutSpec, cut: TruncatedBounds, hint: str) -> Diagnostic:
     message = f"{truncation_text(cut)}: no layout can skip files by them"
-    return Diagnostic("ZL406", message, "note", hint, spec.mark("zorder.columns"))
+    return Diagnostic("ZL406", message, "note", hint, spec.location_of("zorder.columns"))

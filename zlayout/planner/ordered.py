@@ -26,7 +26,9 @@ def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]
         # A curve over one column is a plain sort.
         ("zorder.curve", ordering.curve, ordering.curve if len(ordering.columns) == 1 else spec.layout.curve),
     )
-    return tuple(SettingDrift(key, before, after, spec.mark(key)) for key, before, after in has if before != after)
+    return tuple(
+        SettingDrift(key, before, after, spec.location_of(key)) for key, before, after in has if before != after
+    )
 
 
 def as_declared(spec: LayoutSpec, state: TableState) -> bool:
@@ -76,4 +78,4 @@ def note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
         return ()
     message = f"the external ordering ({state.ordering.source}) is as declared; nothing is rewritten"
     hint = "zlayout lays the table out when it exceeds its tolerance, or no longer reports an ordering"
-    return (Diagnostic("ZL408", message, "note", hint, spec.mark("zorder.columns")),)
+    return (Diagnostic("ZL408", message, "note", hint, spec.location_of("zorder.columns")),)

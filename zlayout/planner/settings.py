@@ -30,7 +30,7 @@ def compare_partitioning(spec: LayoutSpec, state: TableState, capabilities: Capa
         before=tuple(map(str, before)),
         after=tuple(map(str, after)),
         full_rewrite=not capabilities.partition_evolution,
-        location=spec.mark("partition_by"),
+        location=spec.location_of("partition_by"),
     )
 
 
@@ -79,7 +79,7 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
     if record is None:
         return ordered.differences(spec, state)
     return tuple(
-        SettingDrift(key, record.settings.get(key), value, spec.mark(key))
+        SettingDrift(key, record.settings.get(key), value, spec.location_of(key))
         for key, value in spec.layout.settings().items()
         if record.settings.get(key) != value
     )

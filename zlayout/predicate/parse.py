@@ -13,7 +13,7 @@ from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.predicate.literals import RejectedError, literal
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Or, Predicate
-from zlayout.sql_text import quoted_name
+from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -63,7 +63,7 @@ def to_sql(predicate: Predicate) -> str:
 
 def quote_column(name: str) -> str:
     """A dotted column name with each part in backticks."""
-    return quoted_name(name.split("."))
+    return quote_path(name.split("."))
 
 
 def _parse(text: str) -> exp.Expr:

@@ -36,7 +36,7 @@ from zlayout.spark.catalyst import (
 )
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.scala import scala_map, scala_object
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"
@@ -134,7 +134,7 @@ class Gate:
         Raises:
             EngineError: ZL310, if they differ.
         """
-        written = written.select(*[quoted(c) for c in self._source.columns])
+        written = written.select(*[quote_identifier(c) for c in self._source.columns])
         # the accumulated hashes depend on the group, which the rows of new files do not have
         sent = content_of(self._source) if self._grouped else _accumulated(self._after)
         found = content_of(written)
@@ -183,7 +183,9 @@ def column(name: str) -> Column:
 
 def _normalised(frame: DataFrame) -> DataFrame:
     """Return the frame with one representation of each value that has several. See `_normalise`."""
-    return frame.select(*[_normalise(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields])
+    return frame.select(
+        *[_normalise(F.col(quote_identifier(f.name)), f.dataType).alias(f.name) for f in frame.schema.fields]
+    )
 
 
 def _normalise(value: Column, kind: T.DataType) -> Column:
@@ -207,7 +209,7 @@ def _normalise(value: Column, kind: T.DataType) -> Column:
 
 
 def _row(columns: Sequence[str]) -> Column:
-    return F.struct(*[F.col(quoted(c)) for c in columns]).alias(ROW)
+    return F.struct(*[F.col(quote_identifier(c)) for c in columns]).alias(ROW)
 
 
 def _content_columns(frame: DataFrame, group: Column | None) -> list[Column]:

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
-from zlayout.sql_text import quoted, quoted_name
+from zlayout.sql_text import quote_identifier, quote_path
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -153,10 +153,10 @@ def shard_key(source: Source) -> Column:
 def key_column(frame: DataFrame, name: str) -> Column:
     """Return a key column by its dotted name. The name of a top-level column has precedence over a nested one."""
     if name in frame.columns:
-        return F.col(quoted(name))
+        return F.col(quote_identifier(name))
     if "`" in name:
         return F.col(name)
-    return F.col(quoted_name(name.split(".")))
+    return F.col(quote_path(name.split(".")))
 
 
 def key_type(frame: DataFrame, name: str) -> T.DataType:

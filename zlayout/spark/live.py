@@ -12,7 +12,7 @@ from zlayout.spark.connect import connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
-from zlayout.sql_text import quoted_name
+from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +93,7 @@ class LiveRuntime(SparkRuntime):
         from pyspark.errors import PySparkException
 
         with suppress(OSError, Py4JError, PySparkException):  # the commit exists, and the cache expires by itself
-            self._given.sql(f"REFRESH TABLE {quoted_name((table.catalog, *table.identifier))}")
+            self._given.sql(f"REFRESH TABLE {quote_path((table.catalog, *table.identifier))}")
 
     def _activate(self, java_session: Any) -> None:
         """Make a session the active one of this thread, which Delta uses, None for no active session."""

@@ -30,7 +30,7 @@ _UNITS["kB"] = 1000
 def layout_spec(
     document: Document,
     defaults: Mapping[str, Any],
-    default_marks: Mapping[str, Location],
+    default_locations: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> LayoutSpec:
     """The layout spec of a document that conforms to the schema.
@@ -38,7 +38,7 @@ def layout_spec(
     Args:
         document: the layout.
         defaults: `defaults:` of the project.
-        default_marks: the locations of its keys, by the same keys as in a layout.
+        default_locations: the locations of its keys, by the same keys as in a layout.
         catalogs: by name; None if they could not be read, and so are not checked.
 
     Raises:
@@ -46,14 +46,14 @@ def layout_spec(
     """
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
-    marks = document.marks
-    places = {**default_marks, **marks}
+    locations = document.locations
+    places = {**default_locations, **locations}
     with errors:
-        table = parse_table(data["table"], marks["table"])
+        table = parse_table(data["table"], locations["table"])
         errors.add(*_catalog_problems(document, catalogs))
     with errors:
         layout = _layout(data, places)
-        errors.add(*_repeated(layout, marks), *_curve_problems(document, layout, default_marks, catalogs))
+        errors.add(*_repeated(layout, locations), *_curve_problems(document, layout, default_locations, catalogs))
         max_group_size = _max_group_size(data["files"], layout, places)
     partition_by = None
     if "partition_by" in data:
@@ -61,19 +61,19 @@ def layout_spec(
     where = None
     if "where" in data:
         with errors:
-            where = parse_where(data["where"], marks["where"])
+            where = parse_where(data["where"], locations["where"])
     errors.raise_any()
     return LayoutSpec(
         table=table,
         layout=layout,
-        location=marks["table"],
+        location=locations["table"],
         partition_by=partition_by,
         where=where,
         tolerance=_tolerance(data["tolerance"]),
         max_group_size=max_group_size,
         tags=tuple(data.get("tags", ())),
         description=data.get("description", ""),
-        marks=marks,
+        locations=locations,
     )
 
 
@@ -159,7 +159,7 @@ def _tolerance(data: Mapping[str, Any]) -> Tolerance:
 
 
 def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Iterator[Diagnostic]:
-    place = document.marks["table"]
+    place = document.locations["table"]
     table = parse_table(document.data["table"], place)
     if catalogs is None:
         return
@@ -173,17 +173,17 @@ def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] 
 
 def _traits(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Traits | None:
     try:
-        table = parse_table(document.data["table"], document.marks["table"])
+        table = parse_table(document.data["table"], document.locations["table"])
     except SpecError:
         return None
     return FORMATS[catalogs[table.catalog].format].traits if catalogs and table.catalog in catalogs else None
 
 
-def _repeated(layout: Layout, marks: Mapping[str, Location]) -> Iterator[Diagnostic]:
+def _repeated(layout: Layout, locations: Mapping[str, Location]) -> Iterator[Diagnostic]:
     names = [c.name for c in layout.columns]
     for index, name in enumerate(names):
         if name in names[:index]:
-            place = marks[f"zorder.columns[{index}]"]
+            place = locations[f"zorder.columns[{index}]"]
             message = f"duplicate column {quote_value(name)} in zorder.columns"
             yield Diagnostic("ZL016", message, hint="keep the first one", location=place)
 
@@ -191,7 +191,7 @@ def _repeated(layout: Layout, marks: Mapping[str, Location]) -> Iterator[Diagnos
 def _curve_problems(
     document: Document,
     layout: Layout,
-    default_marks: Mapping[str, Location],
+    default_locations: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> Iterator[Diagnostic]:
     if layout.engine != "native" or catalogs is None:
@@ -204,7 +204,7 @@ def _curve_problems(
         return
     of_format = f" of {traits.name}" if traits else ""
     keys = ("zorder.curve", "engine")
-    places = [m[k] for m in (document.marks, default_marks) for k in keys if k in m]
+    places = [m[k] for m in (document.locations, default_locations) for k in keys if k in m]
     yield Diagnostic(
         "ZL025",
         f"engine native{of_format} does not support curve {layout.curve}",
@@ -217,7 +217,7 @@ def _partition_keys(document: Document, catalogs: Mapping[str, CatalogConfig] | 
     traits = _traits(document, catalogs)
     seen: set[str] = set()
     for index, text in enumerate(document.data["partition_by"]):
-        place = document.marks[f"partition_by[{index}]"]
+        place = document.locations[f"partition_by[{index}]"]
         with errors:
             field = parse_partition_key(text, place)
             if traits and not traits.partition_transforms and field.transform != "identity":

@@ -83,8 +83,8 @@ class _Loading:
         spark = data.get("spark", {}) if valid else {}
         known = catalogs if valid else None
         defaults = data.get("defaults", {}) if valid else {}
-        default_marks = _below("defaults.", document.marks) if document else {}
-        layouts = self._layouts(self._patterns(document), defaults, default_marks, known)
+        default_locations = _below("defaults.", document.locations) if document else {}
+        layouts = self._layouts(self._patterns(document), defaults, default_locations, known)
         conf = {key: text(value) for key, value in spark.get("conf", {}).items()}
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
 
@@ -107,7 +107,7 @@ class _Loading:
         for name, entry in data["catalogs"].items():
             problems = [located(document, key, diagnostic) for key, diagnostic in check_catalog(name, entry)]
             self.errors.extend(problems)
-            catalogs[name] = catalog(name, entry, self.root, document.marks[f"catalogs.{name}"])
+            catalogs[name] = catalog(name, entry, self.root, document.locations[f"catalogs.{name}"])
         return catalogs
 
     def _patterns(self, document: Document | None) -> Iterable[tuple[str, Location]]:
@@ -115,7 +115,7 @@ class _Loading:
         if document is None or not isinstance(written, list):
             return [(pattern, Location(shown(self.path), 1, 1)) for pattern in LAYOUT_PATTERNS]
         return [
-            (pattern, document.marks[f"layouts[{index}]"])
+            (pattern, document.locations[f"layouts[{index}]"])
             for index, pattern in enumerate(written)
             if isinstance(pattern, str) and "${" not in pattern
         ]
@@ -124,12 +124,12 @@ class _Loading:
         self,
         patterns: Iterable[tuple[str, Location]],
         defaults: Mapping[str, Any],
-        default_marks: Mapping[str, Location],
+        default_locations: Mapping[str, Location],
         catalogs: Mapping[str, CatalogConfig] | None,
     ) -> tuple[LayoutSpec, ...]:
         specs: dict[TableName, LayoutSpec] = {}
         for path in sorted({path for pattern, at in patterns for path in self._files(pattern, at)}):
-            spec = self._layout(path, defaults, default_marks, catalogs)
+            spec = self._layout(path, defaults, default_locations, catalogs)
             if spec is None:
                 continue
             first = specs.setdefault(spec.table, spec)
@@ -158,7 +158,7 @@ class _Loading:
         self,
         path: Path,
         defaults: Mapping[str, Any],
-        default_marks: Mapping[str, Location],
+        default_locations: Mapping[str, Location],
         catalogs: Mapping[str, CatalogConfig] | None,
     ) -> LayoutSpec | None:
         name = shown(path)
@@ -170,7 +170,7 @@ class _Loading:
             problems += [located(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
             if problems:
                 raise SpecError(*problems)
-            return layout_spec(document, defaults, default_marks, catalogs)
+            return layout_spec(document, defaults, default_locations, catalogs)
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return None
@@ -193,5 +193,5 @@ def _inside(path: Path, root: Path) -> bool:
         return True
 
 
-def _below(prefix: str, marks: Mapping[str, Location]) -> dict[str, Location]:
-    return {key.removeprefix(prefix): at for key, at in marks.items() if key.startswith(prefix)}
+def _below(prefix: str, locations: Mapping[str, Location]) -> dict[str, Location]:
+    return {key.removeprefix(prefix): at for key, at in locations.items() if key.startswith(prefix)}

@@ -115,7 +115,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """One layout spec, with defaults merged. marks: the location of each dotted key in the YAML file.
+    """One layout spec, with defaults merged. locations: the location of each dotted key in the YAML file.
 
     partition_by: None if the spec has no such key; the table then keeps its partitioning.
     max_group_size: maximum of bytes that one rewrite reads and one commit replaces; None for no limit.
@@ -130,17 +130,17 @@ class LayoutSpec:
     max_group_size: int | None = None
     tags: tuple[str, ...] = ()
     description: str = ""
-    marks: Mapping[str, Location] = field(default_factory=dict)
+    locations: Mapping[str, Location] = field(default_factory=dict)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.layout.columns)
 
-    def mark(self, key: str) -> Location:
+    def location_of(self, key: str) -> Location:
         """The location of `key` (dotted), or of its nearest parent in the file."""
         while key:
-            if key in self.marks:
-                return self.marks[key]
+            if key in self.locations:
+                return self.locations[key]
             key = key.rpartition(".")[0]
         return self.location
 

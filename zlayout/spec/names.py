@@ -82,8 +82,8 @@ def parse_partition_key(text: str, location: Location) -> PartitionField:
 
 
 def _column(text: str) -> str:
-    quoted_name = re.fullmatch(r"`((?:[^`]|``)+)`", text)
-    return quoted_name[1].replace("``", "`") if quoted_name else text
+    backticked = re.fullmatch(r"`((?:[^`]|``)+)`", text)
+    return backticked[1].replace("``", "`") if backticked else text
 
 
 def _wrong_key(text: str, hint: str, location: Location) -> SpecError:

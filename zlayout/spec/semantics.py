@@ -24,16 +24,16 @@ def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
 
 def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     for index, field in enumerate(spec.partition_by or ()):
-        mark, column = f"partition_by[{index}]", state.column(field.source)
+        key, column = f"partition_by[{index}]", state.column(field.source)
         if column is None:
-            yield _unknown(spec, state, field.source, "partition_by", mark)
+            yield _unknown(spec, state, field.source, key)
         elif field not in state.partition_fields and not takes(field, column.type):
             name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
             yield Diagnostic(
                 "ZL036",
                 f"cannot apply transform {name} to {found} in partition_by",
                 hint="year, month, day need a date or timestamp, hour a timestamp, truncate and bucket no fractions",
-                location=spec.mark(mark),
+                location=spec.location_of(key),
             )
 
 
@@ -41,23 +41,23 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
     fields = state.partition_fields if spec.partition_by is None else spec.partition_by
     keys = {f.source for f in fields if f.transform == "identity"}
     for index, name in enumerate(spec.column_names):
-        mark = f"zorder.columns[{index}]"
+        key = f"zorder.columns[{index}]"
         column = state.column(name)
         if column is None:
-            yield _unknown(spec, state, name, "zorder.columns", mark)
+            yield _unknown(spec, state, name, key)
         elif name in keys:
             yield Diagnostic(
                 "ZL035",
                 f"column {quote_value(name)} in zorder.columns is a partition column, and has one value in each file",
                 hint="remove it from zorder.columns",
-                location=spec.mark(mark),
+                location=spec.location_of(key),
             )
         elif not column.orderable:
             yield Diagnostic(
                 "ZL034",
                 f"expected an orderable column in zorder.columns, found {quote_value(name)} ({_type(column)})",
                 hint="use a column of numbers, strings, dates, timestamps or booleans",
-                location=spec.mark(mark),
+                location=spec.location_of(key),
             )
         elif lacks_bounds(column, state):
             yield Diagnostic(
@@ -67,7 +67,7 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
                 hint="run zlayout apply, which enables them"
                 if column.enable_stats
                 else f"use another column: the format stores none for {column.type}",
-                location=spec.mark(mark),
+                location=spec.location_of(key),
             )
 
 
@@ -84,14 +84,14 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     keys = sorted({f.source for f in fields if f.transform != "void"})
     for name in sorted(columns(spec.where)):
         if state.column(name) is None:
-            yield _unknown(spec, state, name, "where", "where")
+            yield _unknown(spec, state, name, "where")
         elif name not in keys:
             known = ", ".join(map(quote_value, keys)) or "none"
             yield Diagnostic(
                 "ZL033",
                 f"expected partition columns in where, found {quote_value(name)}",
                 hint=f"partition columns: {known}",
-                location=spec.mark("where"),
+                location=spec.location_of("where"),
             )
 
 
@@ -100,7 +100,12 @@ def _type(column: Column) -> str:
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 
-def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str, mark: str) -> Diagnostic:
+def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagnostic:
     known = [c.name for c in state.columns]
     hint = suggestion(name, known)
-    return Diagnostic("ZL012", f"unknown column {quote_value(name)} in {key}", hint=hint, location=spec.mark(mark))
+    return Diagnostic(
+        "ZL012",
+        f"unknown column {quote_value(name)} in {key.partition('[')[0]}",
+        hint=hint,
+        location=spec.location_of(key),
+    )

@@ -39,7 +39,7 @@ def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Di
 
 def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
     """The diagnostic with the location of `key` in the document."""
-    location = document.marks.get(key, document.location)
+    location = document.locations.get(key, document.location)
     return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.severity, diagnostic.hint, location)
 
 
@@ -95,7 +95,7 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
 
 
 def _key(path: Iterable[str | int]) -> str:
-    """The path as `Document.marks` writes it: `zorder.columns[1].name`."""
+    """The path as `Document.locations` writes it: `zorder.columns[1].name`."""
     key = ""
     for step in path:
         key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step

@@ -50,10 +50,10 @@ _NEVER = re.compile("[\\x00\\ud800-\\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file as data. marks: the location of `zorder`, `zorder.columns`, `zorder.columns[1].name`, ..."""
+    """A YAML file as data. locations: the location of `zorder`, `zorder.columns`, `zorder.columns[1].name`, ..."""
 
     data: dict[str, Any]
-    marks: Mapping[str, Location]
+    locations: Mapping[str, Location]
     location: Location
 
 
@@ -84,7 +84,7 @@ def parse(content: bytes, shown: str) -> Document:
         data = {}
     if builder.errors:
         raise SpecError(*builder.errors)
-    return Document(data, builder.marks, Location(shown, 1, 1))
+    return Document(data, builder.locations, Location(shown, 1, 1))
 
 
 def _text(content: bytes, shown: str) -> str:
@@ -143,7 +143,7 @@ class _Builder:
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
-        self.marks: dict[str, Location] = {}
+        self.locations: dict[str, Location] = {}
         self.errors: list[Diagnostic] = []
 
     def document(self, text: str) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class _Builder:
             name = self._key(event, events, depth)
             path = f"{key}.{name}" if key else name
             if name in data:
-                first = self.marks[path].line
+                first = self.locations[path].line
                 self._report(
                     "ZL007",
                     f"duplicate key {quote_value(name)} (first defined on line {first})",
@@ -198,7 +198,7 @@ class _Builder:
                 )
                 self._value(next(events), events, path, depth + 1)
                 continue
-            self.marks[path] = self._at(event)
+            self.locations[path] = self._at(event)
             data[name] = self._value(next(events), events, path, depth + 1)
         return data
 
@@ -227,7 +227,7 @@ class _Builder:
         data: list[Any] = []
         while not isinstance(event := next(events), SequenceEndEvent):
             path = f"{key}[{len(data)}]"
-            self.marks[path] = self._at(event)
+            self.locations[path] = self._at(event)
             data.append(self._value(event, events, path, depth + 1))
         return data
 

@@ -61,7 +61,9 @@ def test_a_plan_is_its_actions_in_order_and_what_they_require() -> None:
     assert set_properties == SetProperties(
         (PropertyChange("stats.a", "none", "full", PropertyReason.NO_STATISTICS, "a"),)
     )
-    assert change == ChangePartitioning(("region",), ("b",), full_rewrite=False, location=spec.mark("partition_by"))
+    assert change == ChangePartitioning(
+        ("region",), ("b",), full_rewrite=False, location=spec.location_of("partition_by")
+    )
     assert isinstance(group, RewriteGroup)
     assert (group.files, group.partitions, group.rows, group.bytes) == (3, 2, 300, 3 * TARGET)
     assert (group.target_files, group.reason) == (3, Reason.PARTITIONING_CHANGED)
@@ -310,7 +312,7 @@ def test_group_ids_do_not_depend_on_the_order_of_files() -> None:
 )
 def test_settings_without_effect_are_told(curve: str, weight: float, notes: list[str]) -> None:
     layout = replace(LAYOUT, curve=curve, columns=(ZorderColumn("a", weight),))
-    spec = replace(SPEC, layout=layout, marks={"zorder.range_ids": SPEC.location})
+    spec = replace(SPEC, layout=layout, locations={"zorder.range_ids": SPEC.location})
     told = [d.message for d in decide(spec, state(File(0, 9)), DELTA).plan.diagnostics if d.code == "ZL404"]
     assert told == notes
 

@@ -43,8 +43,8 @@ engine: zlayout
     assert spec.tolerance == Tolerance(0.25, 2.0, 0.05, 1.0)
     assert (spec.description, spec.tags) == ("hello", ("x", "y"))
     assert spec.location == Location("layouts/deep/er/one.yaml", 2, 1)
-    assert spec.mark("zorder.columns[1].weight") == Location("layouts/deep/er/one.yaml", 7, 28)
-    assert spec.mark("files.nothing") == Location("layouts/deep/er/one.yaml", 11, 1)
+    assert spec.location_of("zorder.columns[1].weight") == Location("layouts/deep/er/one.yaml", 7, 28)
+    assert spec.location_of("files.nothing") == Location("layouts/deep/er/one.yaml", 11, 1)
 
 
 def test_built_in_defaults(load: Load) -> None:

@@ -15,7 +15,7 @@ from zlayout.spec.semantics import check
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import Column, TableState
 
-MARKS = {
+LOCATIONS = {
     "zorder.columns[0]": Location("f.yaml", 5, 1),
     "zorder.columns[1]": Location("f.yaml", 6, 1),
     "partition_by[0]": Location("f.yaml", 7, 1),
@@ -40,7 +40,7 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
     layout = make_layout(*columns, curve="zorder", target_size=1024, engine="native")
     condition = parse_where(where, Location("f.yaml", 8, 1)) if where else None
     place = Location("f.yaml", 2, 1)
-    return make_spec(layout, "c.t", place, partition_by=partition_by, where=condition, marks=MARKS)
+    return make_spec(layout, "c.t", place, partition_by=partition_by, where=condition, locations=LOCATIONS)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_partition_key_takes_only_some_types(transform: str, of: str) -> None:
         field = PartitionField(name, transform)
         table = replace(state(), columns=columns, partition_fields=())
         found = check(spec("i", partition_by=(field,)), table)
-        codes = [d.code for d in found if d.location == MARKS["partition_by[0]"]]
+        codes = [d.code for d in found if d.location == LOCATIONS["partition_by[0]"]]
         assert codes == ([] if name in of.split() else ["ZL036"]), name
         has = check(spec("i", partition_by=(field,)), replace(table, partition_fields=(field,)))
         assert "ZL036" not in [d.code for d in has], "the table has it already"

@@ -52,8 +52,8 @@ def test_keys_are_always_text() -> None:
 
 def test_marks_name_every_key_and_list_item() -> None:
     text = "version: 1\nzorder:\n  columns: [a, {name: b, weight: 2}]\nlist:\n  - x\n  -   y\n"
-    marks = parse(text.encode(), "f.yaml").marks
-    assert {key: (at.line, at.column) for key, at in marks.items()} == {
+    locations = parse(text.encode(), "f.yaml").locations
+    assert {key: (at.line, at.column) for key, at in locations.items()} == {
         "version": (1, 1),
         "zorder": (2, 1),
         "zorder.columns": (3, 3),
@@ -65,7 +65,7 @@ def test_marks_name_every_key_and_list_item() -> None:
         "list[0]": (5, 5),
         "list[1]": (6, 7),
     }
-    assert marks["version"] == Location("f.yaml", 1, 1)
+    assert locations["version"] == Location("f.yaml", 1, 1)
 
 
 TAGS = "f.yaml:1:4: ZL006 YAML tags (!) are not supported (quote the value if it is text)"
@@ -177,5 +177,5 @@ def test_any_bytes_give_a_document_or_a_spec_error(content: bytes) -> None:
     except SpecError as error:
         places = {(d.code[:3], d.location.path if d.location else "") for d in error.diagnostics}
     else:
-        places = {("ZL0", "f.yaml")} if set(document.data) <= set(document.marks) else set()
+        places = {("ZL0", "f.yaml")} if set(document.data) <= set(document.locations) else set()
     assert places == {("ZL0", "f.yaml")}

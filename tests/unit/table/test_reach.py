@@ -11,7 +11,7 @@ from support.metrics import column_metrics
 from unit.planner.plans import File, state
 
 from zlayout.table.metrics import rows_with_value
-from zlayout.table.reach import NOWHERE, Reach, reach
+from zlayout.table.reach import NO_POINT, Reach, reach
 from zlayout.table.state import ColumnBounds, FileTable
 
 
@@ -57,4 +57,4 @@ def test_a_file_without_a_value_is_nowhere() -> None:
     observed = state(File(0, 9), File(0, 9), partitioned=False).files
     nothing = ColumnBounds(pa.array([0, None]), pa.array([9, None]), np.array([0, 100]), np.zeros(2, bool))
     found = measure(replace(observed, bounds={"a": nothing}))
-    assert (found.lo[1], found.hi[1], found.share[1]) == (NOWHERE, NOWHERE, 0.0)
+    assert (found.lo[1], found.hi[1], found.share[1]) == (NO_POINT, NO_POINT, 0.0)

@@ -16,7 +16,7 @@ from zlayout.formats.orphans import Orphans
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import quoted_name
+from zlayout.sql_text import quote_path
 from zlayout.table.state import PartitionField, TableState
 
 DRAW_BITS = 31
@@ -47,7 +47,7 @@ class IcebergBackend:
         """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
         from pyspark.sql import functions as F
 
-        name = quoted_name((table.catalog, *table.identifier))
+        name = quote_path((table.catalog, *table.identifier))
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
         return SampleSource(
             frame=self.runtime.session.read.option("versionAsOf", str(state.version)).table(name),

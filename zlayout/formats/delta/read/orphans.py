@@ -21,7 +21,7 @@ from zlayout.formats.delta.read.tags import LOG
 from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.formats.storage import storage_options
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 
 _ACTIONS = ("add", "remove", "cdc")
 _VECTOR = ("storageType", "pathOrInlineDv")
@@ -39,7 +39,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
     try:
         named = frozenset(_named(storage))
-        return find_orphans(storage, "", named, f"VACUUM delta.{quoted(location)} DRY RUN")
+        return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TableError.of(
             "ZL111",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.sql_text import quoted, quoted_name
+from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.state import LONG_BOUND, Column
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
@@ -65,7 +65,7 @@ class Leaf:
 
 def dotted(path: Sequence[str]) -> str:
     """Join name parts by dots, as Spark does. A part that contains a dot, comma or backtick is put in backticks."""
-    return ".".join(quoted(part) if _SPECIAL & set(part) else part for part in path)
+    return ".".join(quote_identifier(part) if _SPECIAL & set(part) else part for part in path)
 
 
 def parse_names(text: str) -> list[tuple[str, ...]]:
@@ -185,5 +185,5 @@ def _enabling(
     longer = ((STRING_PREFIX, str(LONG_BOUND)),) if text else ()
     if listed is None:
         return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))), *longer)
-    added = [quoted_name(leaf.path) for leaf in missing]
+    added = [quote_path(leaf.path) for leaf in missing]
     return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)), *longer)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zlayout.sql_text import quoted, string_literal
+from zlayout.sql_text import quote_identifier, string_literal
 from zlayout.table.state import Partition
 
 
@@ -48,7 +48,9 @@ def partitions_predicate(partitions: Sequence[Partition], types: Sequence[pa.Dat
 
 def _one(partition: Partition, types: Sequence[pa.DataType]) -> str:
     tests = [
-        f"{quoted(field.source)} IS NULL" if value is None else f"{quoted(field.source)} = {literal(value, kind)}"
+        f"{quote_identifier(field.source)} IS NULL"
+        if value is None
+        else f"{quote_identifier(field.source)} = {literal(value, kind)}"
         for field, value, kind in zip(partition.fields, partition.values, types, strict=True)
     ]
     return "(" + " AND ".join(tests) + ")"

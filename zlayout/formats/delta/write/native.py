@@ -19,7 +19,7 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.spec.model import Layout
-from zlayout.sql_text import quoted, quoted_name
+from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.state import FileTable, TableState
 
 # A commit of layout records changes no data. After a conflict it is tried again with the files that are live then.
@@ -50,8 +50,8 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
     )
     if kinds and not whole:
         where = f" WHERE {partitions_predicate(partitions_of(work.groups), kinds)}"
-    columns = ", ".join(quoted_name(parse_names(c.name)[0]) for c in layout.columns)
-    return f"OPTIMIZE delta.{quoted(location)}{where} ZORDER BY ({columns})"
+    columns = ", ".join(quote_path(parse_names(c.name)[0]) for c in layout.columns)
+    return f"OPTIMIZE delta.{quote_identifier(location)}{where} ZORDER BY ({columns})"
 
 
 def run_native(

@@ -17,7 +17,7 @@ from zlayout.formats.base import Commit, Notify, Progress, Work
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
 
 
@@ -102,7 +102,9 @@ def refuse_empty_strings(delta: DeltaJvm, work: Work) -> None:
         rows = delta.data_frame(snapshot, delta.seq(delta.live_files(snapshot)))
         columns = [field.source for field in work.partition_by or ()]
         names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType)]
-        counts = rows.agg(*[F.count_if(F.col(quoted(name)) == "") for name in names]).collect()[0] if names else ()
+        counts = (
+            rows.agg(*[F.count_if(F.col(quote_identifier(name)) == "") for name in names]).collect()[0] if names else ()
+        )
     for name, count in zip(names, counts, strict=True):
         if count:
             raise Refused.of(

@@ -17,7 +17,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.formats.kernel.commits import NewFile
 from zlayout.spark.jvm import session_conf
-from zlayout.sql_text import quoted_name
+from zlayout.sql_text import quote_path
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 
@@ -54,7 +54,7 @@ def write_with_stats(
     def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
         rows = delta.read_back(snapshot, [written[path] for path in paths], like)
-        value = F.col(quoted_name(columns[column]))
+        value = F.col(quote_path(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
         found = (
             rows.groupBy(rows.metadataColumn("_metadata").getField("file_path"))

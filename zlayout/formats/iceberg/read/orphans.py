@@ -9,7 +9,7 @@ from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import read_live
 from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.sql_text import quoted_name, string_literal
+from zlayout.sql_text import quote_path, string_literal
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -28,7 +28,7 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     with readable_metadata(name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
         named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
-        literal = string_literal(quoted_name(name.identifier))
+        literal = string_literal(quote_path(name.identifier))
         remedy = f"CALL {name.catalog}.system.remove_orphan_files(table => {literal}, dry_run => true)"
         return find_orphans(storage, folder, named, remedy)
 

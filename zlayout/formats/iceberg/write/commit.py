@@ -33,7 +33,7 @@ from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spec.model import CatalogConfig
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Event]:
@@ -175,7 +175,7 @@ def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
     spec_id = int(pinned.table.spec().specId())
     if all(partition.spec_id == spec_id for partition in partitions_of(work.groups)):
         return ()
-    functions = f"{quoted(work.table.catalog)}.system"
+    functions = f"{quote_identifier(work.table.catalog)}.system"
     values = []
     for field in current_fields(pinned.table):
         column = key_column(pinned.frame, field.source)

@@ -9,7 +9,7 @@ from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
 from zlayout.spark.jvm import java_class, java_list, jvm_of
 from zlayout.spec.model import TableName
-from zlayout.sql_text import quoted_name
+from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class IcebergJvm:
 
     def load(self, name: TableName) -> Any:
         """Load the table with its current metadata. Every call reads the catalog again."""
-        identifier = quoted_name((name.catalog, *name.identifier))
+        identifier = quote_path((name.catalog, *name.identifier))
         with java_errors(f"loading {name}"):
             return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
 

@@ -29,7 +29,7 @@ from zlayout.formats.kernel.commits import NewFile
 from zlayout.formats.kernel.new_files import FileName, require_files, spark_partition
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.jvm import jvm_of
-from zlayout.sql_text import quoted
+from zlayout.sql_text import quote_identifier
 
 UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition
 DEFAULT_SPLIT_BYTES = 128 * 2**20  # Iceberg's default
@@ -236,4 +236,4 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     )
     session: Any = frame.sparkSession
     plan = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, exposed)
-    return DataFrame(plan, frame.sparkSession).select(*[F.col(quoted(name)) for name in frame.columns])
+    return DataFrame(plan, frame.sparkSession).select(*[F.col(quote_identifier(name)) for name in frame.columns])
