@@ -9,7 +9,7 @@
        `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
 
 ZL4xx are never raised: they are notes on a plan (a setting without effect, missing bounds).
-`docs/errors.md` lists the codes. The boundary that turns these into exit codes is `zlayout.cli.main`.
+`docs/errors.md` lists the codes. `zlayout.cli.main` converts the errors to exit codes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Diagnostic:
     hint: str = ""
     """What to do."""
     location: Location | None = None
-    """Where it is, if anywhere."""
+    """The location in a file, if the diagnostic concerns one."""
     detail: str = ""
     """What another program reported. It may contain values of rows, so reports omit it unless they show values."""
 
@@ -61,9 +61,9 @@ class Diagnostic:
         object.__setattr__(self, "hint", without_secrets(self.hint))
 
     def __str__(self) -> str:
-        place = f"{self.location}: " if self.location else ""
+        location = f"{self.location}: " if self.location else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{place}{self.code} {self.text}{hint}"
+        return f"{location}{self.code} {self.text}{hint}"
 
     @property
     def text(self) -> str:
@@ -72,7 +72,7 @@ class Diagnostic:
 
 
 class ZlayoutError(Exception):
-    """The base class; it has one or more diagnostics, since a run reports all errors that it found."""
+    """Base class of the errors of zlayout. It has one diagnostic for each error that the run found."""
 
     exit_code: ClassVar[int] = 1
 
@@ -115,9 +115,9 @@ class CommitConflict(EngineError):
 
 
 class CommitUnknown(EngineError):
-    """The commit was sent and its outcome is unknown; the table's history shows whether it has the `run_id`."""
+    """The commit outcome is unknown. The table's history shows whether a commit has the run id."""
 
 
 def first_line(error: object) -> str:
-    """The first line of a message that is not empty."""
+    """The first line of the error's message that is not blank, or else the name of its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

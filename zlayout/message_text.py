@@ -1,22 +1,23 @@
-"""Values of users as text inside messages."""
+"""User-supplied values quoted and escaped for messages."""
 
 from __future__ import annotations
 
-MAX_QUOTED = 60  # characters
+MAX_QUOTED_LENGTH = 60  # characters
 
 
 def quote_value(text: str) -> str:
-    """The text in single quotes, cut at MAX_QUOTED characters, with `escaped` applied."""
-    return f"'{escape_unprintable(text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + '...')}'"
+    """The text in single quotes, shortened to MAX_QUOTED_LENGTH characters and escaped."""
+    shown = text if len(text) <= MAX_QUOTED_LENGTH else text[: MAX_QUOTED_LENGTH - 3] + "..."
+    return f"'{escape_unprintable(shown)}'"
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with control, bidirectional and other characters that do not print written as escapes."""
+    """The text with escapes instead of control, bidirectional and other unprintable characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def describe_value(value: object) -> str:
-    """A YAML value in words."""
+    """The wording for a YAML value in a message, for example `the number 5`, `'text'` or `a list`."""
     match value:
         case None:
             return "nothing"

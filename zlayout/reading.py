@@ -17,11 +17,11 @@ def open_file(path: Path) -> BinaryIO:
 
     Raises:
         OSError: IsADirectoryError for anything but a regular file: a pipe would block, and a device may never end.
-        ValueError: for a path that no file can have.
+        ValueError: for a path that contains a NUL character.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder or a device", str(path))
-    # Without O_NONBLOCK this would block if a pipe has replaced the file concurrently.
+    # Without O_NONBLOCK this would block if the file was concurrently replaced with a pipe.
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 
@@ -32,10 +32,14 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
 
 def parse_json(text: str, record: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
-    """The value of a JSON text. record: makes an object from its pairs of keys and values.
+    """Parse JSON text strictly.
+
+    Args:
+        text: one JSON value.
+        record: converts the (key, value) pairs of each JSON object to the object that is returned for it.
 
     Raises:
-        ValueError: for invalid JSON, numbers that are not finite or have more than 64 bits, and too deep nesting.
+        ValueError: for invalid JSON, too deep nesting, integers of more than 64 bits, and numbers that are not finite.
     """
     try:
         return json.loads(

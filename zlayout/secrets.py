@@ -1,8 +1,9 @@
 """Removal of passwords, keys and tokens from messages.
 
-zlayout never prints configuration values. The errors of other programs may contain them: a URI with its password, a
-request with its token. Such text reaches people, reports and plan files only as a `Diagnostic`, which passes it through
-`without_secrets`. It removes the secrets among a project's configuration values and what looks like a secret in a URI.
+zlayout never prints configuration values, but the errors of other programs may contain them: a URI with its password, a
+request with its token. Such text reaches people, reports and plan files only in a `Diagnostic`, whose constructor calls
+`without_secrets`. It removes the secrets of the project's configuration, and passwords and tokens in URIs and
+assignments.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 MASK = "***"
-# Characters. Shorter values are not secrets, and occur in other words.
-MIN_LENGTH = 4
+# Characters. Shorter values are not treated as secrets, because they also occur inside ordinary words.
+MIN_SECRET_LENGTH = 4
 _SECRET_NAME = re.compile(
     r"secret|passw(?:or)?d|passphrase|pwd|token|credential|signature|authorization"
     r"|(?:access|account|api|private|storage|master|shared)[._-]?key|(?<![a-z])(?:sas|sig)(?![a-z])",
     re.IGNORECASE,
 )
 # Names of classes, endpoints and files are not secrets.
-_OPEN_NAME = re.compile(r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I)
-# scheme://user:password@host; a number and a slash after the colon are a port. With http the user alone is a token.
-# All quantifiers are bounded or possessive, so that one pass is enough for any text.
+_PUBLIC_NAME = re.compile(
+    r"(?:provider(?:\.type)?|impl|class|endpoint|uri|url|region|file|path|server|expires.*)$", re.I
+)
+# scheme://user:password@host. A number and a slash after the colon are a port. In an http URI a user without a password
+# is a token. All quantifiers are bounded or possessive, so that matching takes linear time.
 _USER = re.compile(
     r"""://(?:[^\s/@:'"]{0,200}+:(?!\d+(?:/|\Z))(?P<password>[^\s'"]{0,300})@"""
     r"""|(?<=(?:http|ttps)://)(?P<token>[^\s/@:'"]{1,300}+)@)"""
@@ -32,12 +35,16 @@ _known: set[str] = set()
 
 
 def remember(named: Iterable[tuple[str, str]]) -> None:
-    """Register the secrets among (name, value) pairs of a project's configuration; their names show which they are."""
+    """Register the secrets of a project's configuration, which `without_secrets` then removes.
+
+    Args:
+        named: (name, value) pairs. A value is a secret if its name matches; the passwords in any value are too.
+    """
     for name, value in named:
         found = {value} if _is_secret(name) else set()
         found |= {m["password"] or m["token"] or "" for m in _USER.finditer(value)}
         found |= {m["value"] for m in _ASSIGNED.finditer(value) if _is_secret(m["name"])}
-        _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= MIN_LENGTH)
+        _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= MIN_SECRET_LENGTH)
 
 
 def without_secrets(text: str) -> str:
@@ -49,4 +56,4 @@ def without_secrets(text: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return bool(_SECRET_NAME.search(name)) and not _OPEN_NAME.search(name)
+    return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.search(name)

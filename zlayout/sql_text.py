@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def quote_identifier(part: str) -> str:
-    """One part of a name in backticks."""
+    """One part of a SQL name in backticks."""
     return "`" + part.replace("`", "``") + "`"
 
 
 def quote_path(parts: Iterable[str]) -> str:
-    """A name of several parts, each in backticks."""
+    """The parts of a SQL name, each in backticks, joined by dots."""
     return ".".join(map(quote_identifier, parts))
 
 

@@ -1,6 +1,7 @@
-"""Settings of numpy, Arrow and the allocator that halve the time of planning; they must be made before the imports.
+"""Process settings of numpy, Arrow and the memory allocator that halve the time of planning.
 
-Only the command makes them, since it owns the process. Values in the user's environment have precedence.
+Only the command line applies them, because a library must not change the process of its caller. They must be applied
+before numpy and Arrow are imported. Values in the user's environment have precedence.
 """
 
 from __future__ import annotations
@@ -11,56 +12,57 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-# <malloc.h>
+# Constants of <malloc.h>.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 M_ARENA_MAX = -8
 
 MIB = 1 << 20
-MMAP_THRESHOLDS = (1024 * MIB, 32 * MIB)  # glibc before 2.35 refuses more than 32 MiB
-MAX_INT = (1 << 31) - 1  # an int
+MMAP_THRESHOLDS = (1024 * MIB, 32 * MIB)  # bytes, the preferred first; glibc before 2.35 rejects more than 32 MiB
+MAX_INT = (1 << 31) - 1  # of a C int
 
 CPU_INFO = Path("/proc/cpuinfo")
-MAX_CPU_INFO = 4096  # characters that include the first CPU
-ZEN_4 = "25"  # the family of Zen 3 too, which has no AVX-512
+MAX_CPU_INFO = 4096  # characters; enough for the first CPU
+ZEN_4 = "25"  # CPU family; Zen 3 is of the same family and has no AVX-512
 
 
 def tune_process() -> None:
-    """Apply the settings; call it before numpy and Arrow are imported. It has no effect outside Linux."""
+    """Apply the settings. It must be called before numpy and Arrow are imported, and has no effect outside Linux."""
     if not any(name.startswith("MALLOC_") for name in os.environ) and "malloc" not in os.getenv("GLIBC_TUNABLES", ""):
         keep_freed_memory(_c_library())
     if not os.getenv("NPY_ENABLE_CPU_FEATURES") and slow_compress(CPU_INFO):  # numpy accepts one of the two
-        # numpy then does not use AVX-512; versions before 2.4 have other names for it and ignore these
+        # numpy versions before 2.4 have other names for AVX-512 and ignore these
         os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_ICL AVX512_SPR")
 
 
 def keep_freed_memory(c_library: Any) -> None:
     """Let the allocator of this process reuse freed memory. A C library without `mallopt` is not changed.
 
-    Planning a million files creates and frees hundreds of arrays of 8 MB. By default glibc maps each of them again, so
-    that the system clears its pages every time: in a virtual machine that took as long as the arithmetic.
+    Planning a million files creates and frees hundreds of arrays of 8 MB. By default glibc maps new pages for each of
+    them, and the system clears these pages: in a virtual machine that took as long as the arithmetic.
     """
     mallopt = getattr(c_library, "mallopt", None)
-    # the trim threshold alone would stop glibc from adapting the other, and every array would be mapped
+    # Setting only the trim threshold would fix the mmap threshold at its low default, and every array would be mapped.
     if mallopt is not None and any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS):
         mallopt(M_TRIM_THRESHOLD, MAX_INT)
-        mallopt(M_ARENA_MAX, 1)  # with more, one thread cannot reuse what another freed: a plan takes a sixth more time
-        # memory kept by Arrow's own allocator cannot be used by numpy
+        mallopt(M_ARENA_MAX, 1)  # memory of one arena is not reused in another: several make planning a sixth slower
+        # memory that Arrow's own allocator keeps cannot be reused by numpy
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def give_back_freed_memory() -> None:
-    """Return freed memory to the system, before another process needs it (the JVM of Spark)."""
+    """Return freed memory to the system. It is called before the JVM of Spark starts and needs the memory."""
     trim = getattr(_c_library(), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def slow_compress(cpu_info: Path) -> bool:
-    """Whether the CPU does AVX-512's compressing store in microcode (Zen 4).
+    """Whether the CPU implements AVX-512's compressing store in microcode (Zen 4), which is slow.
 
-    numpy's AVX-512 sort uses it, and is a quarter as fast there as its AVX2 sort (numpy/x86-simd-sort issue 6; OpenJDK
-    disables its own on these CPUs by the same rule, JDK-8317976). cpu_info: a file like /proc/cpuinfo.
+    numpy's AVX-512 sort uses this instruction and takes four times as long there as its AVX2 sort
+    (numpy/x86-simd-sort issue 6). OpenJDK disables its own AVX-512 sort by the same rule (JDK-8317976).
+    cpu_info: a file in the form of /proc/cpuinfo.
     """
     try:
         with cpu_info.open(encoding="ascii", errors="replace") as lines:

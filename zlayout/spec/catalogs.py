@@ -1,4 +1,4 @@
-"""`catalogs:` of a project: the keys of each catalog type, and relative paths resolved for all readers."""
+"""The catalogs of a project: check the keys of each catalog type, and resolve relative paths."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 
 
 def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """ZL029 for keys that are missing or not allowed in a catalog of this type."""
+    """Yield ZL029 for each key that is missing or not allowed in a catalog of this type."""
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
-    kind = _type(data)
-    if kind is None or kind not in types:
-        found = f"'{kind}'" if kind else "none"
+    type_ = _type(data)
+    if type_ is None or type_ not in types:
+        found = f"'{type_}'" if type_ else "none"
         expected = " or ".join(types)
-        place = f"{key}.type" if kind else key
+        place = f"{key}.type" if type_ else key
         yield place, Diagnostic("ZL029", f"expected type {expected} for format {data['format']}, found {found}")
         return
-    keys = types[kind]
+    keys = types[type_]
     for wanted in keys.required:
         if wanted not in data:
-            yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"type {kind} requires it")
+            yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"add it for type {type_}")
     for other in ("warehouse", "uri", "tables"):
         if other in data and other not in keys.required + keys.optional:
             yield (
                 f"{key}.{other}",
-                Diagnostic("ZL029", f"key '{other}' is not allowed for type {kind}", hint="remove it"),
+                Diagnostic("ZL029", f"key '{other}' is not allowed for type {type_}", hint="remove it"),
             )
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
-        hint = "tables are searched there"
         message = f"expected {' or '.join(keys.any_of)} in {key}, found neither"
-        yield key, Diagnostic("ZL029", message, hint=hint)
-    if kind == "sql" and "uri" in data and _in_memory(data["uri"]):
+        yield key, Diagnostic("ZL029", message, hint="add the storage location of the tables")
+    if type_ == "sql" and "uri" in data and _in_memory(data["uri"]):
         hint = "use a file, for example sqlite:///catalog.db"
         yield (
             f"{key}.uri",
@@ -51,40 +50,44 @@ def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) -> CatalogConfig:
-    """The catalog for checked data, with paths resolved against `root` (absolute)."""
-    traits, kind = FORMATS[data["format"]].traits, _type(data) or ""
+    """The configuration of a catalog whose data `check_catalog` accepted.
+
+    Args:
+        name: the catalog's name in `catalogs:`.
+        data: its keys and values, with variables replaced.
+        root: the folder of the project, absolute. Relative paths are resolved against it.
+        location: the location of the catalog in `zlayout.yaml`.
+    """
+    traits, type_ = FORMATS[data["format"]].traits, _type(data) or ""
     options: dict[str, Any] = {}
     if "warehouse" in data:
-        options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, kind)
+        options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, type_)
     if "uri" in data:
         options["uri"] = _uri(data["uri"], root)
     if "tables" in data:
         options["tables"] = {table: _local(place, root) for table, place in data["tables"].items()}
     if "properties" in data:
-        options["properties"] = {k: text(v) for k, v in data["properties"].items()}
-    return CatalogConfig(name, traits.name, kind, options, location)
+        options["properties"] = {k: java_string(v) for k, v in data["properties"].items()}
+    return CatalogConfig(name, traits.name, type_, options, location)
 
 
-def text(value: Any) -> str:
-    """A scalar as Java and Spark write it."""
+def java_string(value: Any) -> str:
+    """A scalar as the string that Java and Spark use for it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _type(data: Mapping[str, Any]) -> str | None:
-    """The catalog's type, the first one of its format where it may be left out."""
+    """The catalog's type; without a declared type the first one of its format, if the format allows that."""
     traits = FORMATS[data["format"]].traits
     default = next(iter(traits.catalog_types)) if traits.type_is_optional else None
-    kind: str | None = data.get("type", default)
-    return kind
+    type_: str | None = data.get("type", default)
+    return type_
 
 
-def _warehouse(value: str, root: Path, scheme: str, kind: str) -> str:
-    if kind in ("rest", "glue"):
-        # Often a name and not a storage location.
-        return value
-    if _URL.match(value):
-        return value
-    return scheme + _local(value, root)
+def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
+    if type_ in ("rest", "glue"):
+        return value  # often a name instead of a storage location
+    return value if _URL.match(value) else scheme + _local(value, root)
 
 
 def _local(value: str, root: Path) -> str:

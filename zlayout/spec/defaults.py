@@ -1,4 +1,4 @@
-"""Built-in defaults, and how they are merged with `defaults:` and a layout spec."""
+"""The built-in defaults of layout specs, and their merge with `defaults:` and a layout spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 LAYOUT_PATTERNS = ("layouts/**/*.yaml", "layouts/**/*.yml")
 
-# By the keys of a layout spec; schemas/v1 has the same values as `default`, which a test compares.
+# Default values by the keys of a layout spec. schemas/v1 repeats them as `default`, and a test compares the two.
 DEFAULTS: Mapping[str, Any] = {
     "zorder": {"range_ids": 1000, "noise": False},
     "files": {"target_size": "128MiB", "sort_within": True},
@@ -18,7 +18,7 @@ DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Later layers override earlier ones; maps are merged, lists and values are replaced."""
+    """Merge maps: later layers override earlier ones, nested maps are merged, and all other values are replaced."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():

@@ -1,7 +1,7 @@
-"""Environment variables, `${VAR}`, `${VAR:-default}` and `${VAR:?message}`, in the identity fields of `zlayout.yaml`.
+"""Substitution of environment variables: `${VAR}`, `${VAR:-default}` and `${VAR:?message}`.
 
-They are not allowed elsewhere, so that a layout id is the same on every machine. Messages never contain values, which
-may be secrets.
+They are allowed only in the fields of `zlayout.yaml` that identify catalogs and Spark, so that a layout id is the same
+on every machine. Messages never contain values, which may be secrets.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ _IDENTITY = (
 
 Path = tuple[str, ...]
 Named = tuple[str, str]
-# Characters of a value that is treated as a secret although no name says so.
+# Characters. A value of a variable that is at least this long is treated as a secret, whatever its name is.
 MIN_UNNAMED_LENGTH = 8
 
 
 def literal_only(document: Document) -> Iterator[Violation]:
-    """ZL017 for each `${` in a layout spec."""
-    for path, key, text in _texts(document.data):
+    """Yield ZL017 for each `${` in a layout spec."""
+    for path, key, text in _strings(document.data):
         if "${" in text:
             yield key, _misplaced(path)
 
 
 def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
-    """A project's data with its variables replaced once, and ZL017, ZL018, ZL019 for invalid ones."""
+    """Replace the variables in a project's data, without replacing variables in the values that are inserted.
+
+    Returns:
+        The data with values, and the diagnostics ZL017, ZL018 and ZL019 of invalid variables.
+    """
     problems: list[Violation] = []
     values: dict[Path, str] = {}
-    for path, key, text in _texts(data):
+    for path, key, text in _strings(data):
         if "${" not in text:
             continue
         if not _is_identity(path) or key.endswith("\x00"):
@@ -54,13 +58,22 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     return _replaced(data, values), problems
 
 
-def settings(data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Named]:
-    """(name, value) of each string in `values`, the result of `substitute` for `data`, and of each variable in it.
+def configuration_values(
+    data: Mapping[str, Any], values: Mapping[str, Any], environ: Mapping[str, str]
+) -> Iterator[Named]:
+    """The configuration values of a project with the names that show which of them are secrets.
 
-    The name of a catalog property or Spark configuration value that is nothing but a variable starts with "secret".
+    Args:
+        data: the project's data as written.
+        values: the result of `substitute` for `data`.
+        environ: environment variables.
+
+    Yields:
+        (name, value) of each string in `values` and of each variable in `data`. A catalog property or an entry of
+        `spark.conf` that consists of one variable is also yielded under a name that begins with "secret".
     """
-    written = {path: text for path, _, text in _texts(data)}
-    for path, key, text in _texts(values):
+    written = {path: text for path, _, text in _strings(data)}
+    for path, key, text in _strings(values):
         if key.endswith("\x00"):
             continue
         name = path[-1]
@@ -74,7 +87,7 @@ def settings(data: Mapping[str, Any], values: Mapping[str, Any], environ: Mappin
 
 def _misplaced(path: Path) -> Diagnostic:
     where = path[-1] if path else "here"
-    hint = "it is allowed in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+    hint = "use it in zlayout.yaml only: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
     return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
 
 
@@ -97,8 +110,8 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
         if how == ":-":
             return str(extra)
         hint = f"set it, or write ${{{name}:-default}}"
-        said = f": {quote_value(extra)[1:-1]}" if extra else ""
-        problems.append(Diagnostic("ZL018", f"the environment variable {name} is not set{said}", hint=hint))
+        reason = f": {quote_value(extra)[1:-1]}" if extra else ""
+        problems.append(Diagnostic("ZL018", f"the environment variable {name} is not set{reason}", hint=hint))
         return ""
 
     expanded = _VARIABLE.sub(value, text)
@@ -109,18 +122,18 @@ def _expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[Diagnostic
     return expanded, problems
 
 
-def _texts(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str]]:
-    """(path, dotted key, string) of every string, including the names of keys, whose dotted key ends in NUL."""
+def _strings(data: Any, path: Path = (), key: str = "") -> Iterator[tuple[Path, str, str]]:
+    """(path, dotted key, string) of every string and of the name of every key; for the latter the key ends in NUL."""
     if isinstance(data, str):
         yield path, key, data
     elif isinstance(data, list):
         for index, item in enumerate(data):
-            yield from _texts(item, (*path, f"[{index}]"), f"{key}[{index}]")
+            yield from _strings(item, (*path, f"[{index}]"), f"{key}[{index}]")
     elif isinstance(data, dict):
         for name, item in data.items():
             below = f"{key}.{name}" if key else name
             yield (*path, name), below + "\x00", name
-            yield from _texts(item, (*path, name), below)
+            yield from _strings(item, (*path, name), below)
 
 
 def _replaced(data: Mapping[str, Any], values: Mapping[Path, str], path: Path = ()) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A `LayoutSpec` from one validated layout document and the project's defaults."""
+"""Build a `LayoutSpec` from a validated layout document and the project's defaults."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, merge
-from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, Tolerance, ZorderColumn
+from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import Document
+from zlayout.table.partition import PartitionField
 
 MIN_TARGET_SIZE = 1024
 MAX_SIZE = 1024**5
@@ -36,10 +37,10 @@ def layout_spec(
     """The layout spec of a document that conforms to the schema.
 
     Args:
-        document: the layout.
+        document: the layout document.
         defaults: `defaults:` of the project.
-        default_locations: the locations of its keys, by the same keys as in a layout.
-        catalogs: by name; None if they could not be read, and so are not checked.
+        default_locations: the locations of the defaults, by the dotted keys of a layout.
+        catalogs: by name; None if they could not be read, and so cannot be checked.
 
     Raises:
         SpecError: with every error in the document.
@@ -47,17 +48,22 @@ def layout_spec(
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
     locations = document.locations
-    places = {**default_locations, **locations}
+    merged_locations = {**default_locations, **locations}
+    traits = None
     with errors:
         table = parse_table(data["table"], locations["table"])
-        errors.add(*_catalog_problems(document, catalogs))
+        if catalogs and table.catalog in catalogs:
+            traits = FORMATS[catalogs[table.catalog].format].traits
+        errors.add(*_table_problems(table, document, catalogs, traits))
     with errors:
-        layout = _layout(data, places)
-        errors.add(*_repeated(layout, locations), *_curve_problems(document, layout, default_locations, catalogs))
-        max_group_size = _max_group_size(data["files"], layout, places)
+        layout = _layout(data, merged_locations)
+        errors.add(*_duplicate_columns(layout, locations))
+        if catalogs is not None:  # else the defaults, and so the engine and the curve, are not known either
+            errors.add(*_curve_problems(document, layout, default_locations, traits))
+        max_group_size = _max_group_size(data["files"], layout, merged_locations)
     partition_by = None
     if "partition_by" in data:
-        partition_by = tuple(_partition_keys(document, catalogs, errors))
+        partition_by = tuple(_partition_fields(document, traits, errors))
     where = None
     if "where" in data:
         with errors:
@@ -78,7 +84,7 @@ def layout_spec(
 
 
 class _Errors:
-    """Collects diagnostics; as a context manager it suppresses a SpecError and keeps its diagnostics."""
+    """Collects diagnostics. As a context manager it catches a SpecError and keeps its diagnostics."""
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -101,7 +107,7 @@ class _Errors:
 
 
 def size_in_bytes(value: str | int) -> int:
-    """`128MiB`, `1GB` or a number of bytes, whose form the schema has checked."""
+    """The number of bytes of a size such as `128MiB`, `1GB` or 1024, whose form the schema has checked."""
     if isinstance(value, int):
         return value
     unit = value.lstrip("0123456789. ")
@@ -109,16 +115,16 @@ def size_in_bytes(value: str | int) -> int:
 
 
 def share(value: str | float) -> float:
-    """`10%` or 0.1 as 0.1."""
+    """A share as a number: 0.1 for `10%` or 0.1."""
     return float(Decimal(value.rstrip(" %")) / 100) if isinstance(value, str) else float(value)
 
 
 def factor(value: str | float) -> float:
-    """`1.5x` or 1.5 as 1.5."""
+    """A factor as a number: 1.5 for `1.5x` or 1.5."""
     return float(value.rstrip(" x")) if isinstance(value, str) else float(value)
 
 
-def _layout(data: Mapping[str, Any], places: Mapping[str, Location]) -> Layout:
+def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layout:
     zorder, files = data["zorder"], data["files"]
     return Layout(
         columns=tuple(
@@ -128,24 +134,24 @@ def _layout(data: Mapping[str, Any], places: Mapping[str, Location]) -> Layout:
         curve=zorder.get("curve") or DEFAULT_CURVE[data["engine"]],
         range_ids=zorder["range_ids"],
         noise=zorder["noise"],
-        target_size=_size(files, "target_size", MIN_TARGET_SIZE, "1KiB", places),
+        target_size=_size(files, "target_size", MIN_TARGET_SIZE, "1KiB", locations),
         sort_within=files["sort_within"],
         engine=data["engine"],
     )
 
 
-def _max_group_size(files: Mapping[str, Any], layout: Layout, places: Mapping[str, Location]) -> int | None:
+def _max_group_size(files: Mapping[str, Any], layout: Layout, locations: Mapping[str, Location]) -> int | None:
     if "max_group_size" not in files:
         return None
-    return _size(files, "max_group_size", layout.target_size, f"files.target_size, {files['target_size']},", places)
+    return _size(files, "max_group_size", layout.target_size, f"files.target_size, {files['target_size']},", locations)
 
 
-def _size(files: Mapping[str, Any], key: str, least: int, shown: str, places: Mapping[str, Location]) -> int:
-    """A size in bytes, limited below by another key or a constant, which the schema cannot check."""
+def _size(files: Mapping[str, Any], key: str, minimum: int, shown: str, locations: Mapping[str, Location]) -> int:
+    """The size under `key` in bytes. The schema cannot check its minimum, which messages show as `shown`."""
     size = size_in_bytes(files[key])
-    if not least <= size <= MAX_SIZE:
+    if not minimum <= size <= MAX_SIZE:
         expected, found = f"expected files.{key} from {shown} to 1024TiB", quote_value(str(files[key]))
-        raise SpecError.of("ZL013", f"{expected}, found {found}", location=places.get(f"files.{key}"))
+        raise SpecError.of("ZL013", f"{expected}, found {found}", location=locations.get(f"files.{key}"))
     return size
 
 
@@ -158,75 +164,59 @@ def _tolerance(data: Mapping[str, Any]) -> Tolerance:
     )
 
 
-def _catalog_problems(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Iterator[Diagnostic]:
-    place = document.locations["table"]
-    table = parse_table(document.data["table"], place)
-    if catalogs is None:
-        return
-    if table.catalog not in catalogs:
+def _table_problems(
+    table: TableName, document: Document, catalogs: Mapping[str, CatalogConfig] | None, traits: Traits | None
+) -> Iterator[Diagnostic]:
+    location = document.locations["table"]
+    if catalogs is not None and table.catalog not in catalogs:
         hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
-        yield Diagnostic("ZL021", f"unknown catalog {quote_value(table.catalog)}", hint=hint, location=place)
-    elif (traits := FORMATS[catalogs[table.catalog].format].traits).needs_namespace and not table.namespace:
-        found = quote_value(document.data["table"])
-        yield Diagnostic("ZL020", f"expected catalog.namespace.table for {traits.title}, found {found}", location=place)
+        yield Diagnostic("ZL021", f"unknown catalog {quote_value(table.catalog)}", hint=hint, location=location)
+    elif traits and traits.needs_namespace and not table.namespace:
+        message = f"expected catalog.namespace.table for {traits.title}, found {quote_value(document.data['table'])}"
+        yield Diagnostic("ZL020", message, location=location)
 
 
-def _traits(document: Document, catalogs: Mapping[str, CatalogConfig] | None) -> Traits | None:
-    try:
-        table = parse_table(document.data["table"], document.locations["table"])
-    except SpecError:
-        return None
-    return FORMATS[catalogs[table.catalog].format].traits if catalogs and table.catalog in catalogs else None
-
-
-def _repeated(layout: Layout, locations: Mapping[str, Location]) -> Iterator[Diagnostic]:
+def _duplicate_columns(layout: Layout, locations: Mapping[str, Location]) -> Iterator[Diagnostic]:
     names = [c.name for c in layout.columns]
     for index, name in enumerate(names):
         if name in names[:index]:
-            place = locations[f"zorder.columns[{index}]"]
+            location = locations[f"zorder.columns[{index}]"]
             message = f"duplicate column {quote_value(name)} in zorder.columns"
-            yield Diagnostic("ZL016", message, hint="keep the first one", location=place)
+            yield Diagnostic("ZL016", message, hint="keep the first one", location=location)
 
 
 def _curve_problems(
-    document: Document,
-    layout: Layout,
-    default_locations: Mapping[str, Location],
-    catalogs: Mapping[str, CatalogConfig] | None,
+    document: Document, layout: Layout, default_locations: Mapping[str, Location], traits: Traits | None
 ) -> Iterator[Diagnostic]:
-    if layout.engine != "native" or catalogs is None:
-        # Without the project its defaults are unknown as well.
+    if layout.engine != "native":
         return
-    traits = _traits(document, catalogs)
-    known = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
-    able = tuple(dict.fromkeys(curve for each in known for curve in each.native_curves))
-    if layout.curve in able:
+    formats = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
+    supported = tuple(dict.fromkeys(curve for each in formats for curve in each.native_curves))
+    if layout.curve in supported:
         return
     of_format = f" of {traits.name}" if traits else ""
     keys = ("zorder.curve", "engine")
-    places = [m[k] for m in (document.locations, default_locations) for k in keys if k in m]
+    found = [known[key] for known in (document.locations, default_locations) for key in keys if key in known]
     yield Diagnostic(
         "ZL025",
         f"engine native{of_format} does not support curve {layout.curve}",
-        hint=f"use curve {' or '.join(able)}, or engine zlayout",
-        location=places[0] if places else document.location,
+        hint=f"use curve {' or '.join(supported)}, or engine zlayout",
+        location=found[0] if found else document.location,
     )
 
 
-def _partition_keys(document: Document, catalogs: Mapping[str, CatalogConfig] | None, errors: _Errors) -> Iterator[Any]:
-    traits = _traits(document, catalogs)
+def _partition_fields(document: Document, traits: Traits | None, errors: _Errors) -> Iterator[PartitionField]:
     seen: set[str] = set()
     for index, text in enumerate(document.data["partition_by"]):
-        place = document.locations[f"partition_by[{index}]"]
+        location = document.locations[f"partition_by[{index}]"]
         with errors:
-            field = parse_partition_key(text, place)
+            field = parse_partition_key(text, location)
             if traits and not traits.partition_transforms and field.transform != "identity":
                 message = f"expected a column in partition_by of a {traits.title} table, found {quote_value(text)}"
                 hint = "use a generated column, or z-order by the column itself"
-                errors.add(Diagnostic("ZL024", message, hint=hint, location=place))
+                errors.add(Diagnostic("ZL024", message, hint=hint, location=location))
             elif str(field) in seen:
-                errors.add(
-                    Diagnostic("ZL023", f"duplicate partition key {quote_value(text)} in partition_by", location=place)
-                )
+                message = f"duplicate partition key {quote_value(text)} in partition_by"
+                errors.add(Diagnostic("ZL023", message, location=location))
             seen.add(str(field))
             yield field

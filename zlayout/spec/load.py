@@ -1,4 +1,4 @@
-"""`zlayout.yaml` and its layout specs as a `Project`; all errors of all files in one SpecError."""
+"""Load `zlayout.yaml` and its layout specs as a `Project`, and report the errors of all files together."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import remember
-from zlayout.spec.catalogs import catalog, check_catalog, text
+from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS
-from zlayout.spec.environment import literal_only, settings, substitute
+from zlayout.spec.environment import configuration_values, literal_only, substitute
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.spec.patterns import WILDCARDS, matching
@@ -58,17 +58,17 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
 
 def shown(path: Path) -> str:
-    """A path as a user would type it: relative to the working directory if that is in the same project."""
+    """A path as messages show it: relative to the working directory if the two have a parent folder in common."""
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")
     name = relative if up == 0 or up < here.count(os.sep) else str(path)
-    # A name whose bytes are not valid text could not be written anywhere.
+    # A name that is not valid UTF-8 could not be written to a terminal or a file.
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 class _Loading:
-    """One run of `load_project`, which continues after errors."""
+    """One run of `load_project`. It continues after an error, so that it finds all errors."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
@@ -85,11 +85,11 @@ class _Loading:
         defaults = data.get("defaults", {}) if valid else {}
         default_locations = _below("defaults.", document.locations) if document else {}
         layouts = self._layouts(self._patterns(document), defaults, default_locations, known)
-        conf = {key: text(value) for key, value in spark.get("conf", {}).items()}
+        conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
-        if not self._is_ours(self.path, "zlayout.yaml and the target of its link must be in the same folder"):
+        if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
             return None, {}
         try:
             document = read(self.path, shown(self.path))
@@ -98,7 +98,7 @@ class _Loading:
             return None, {}
         self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
-        remember(settings(document.data, data, self.environ))
+        remember(configuration_values(document.data, data, self.environ))
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
 
@@ -162,7 +162,7 @@ class _Loading:
         catalogs: Mapping[str, CatalogConfig] | None,
     ) -> LayoutSpec | None:
         name = shown(path)
-        if not self._is_ours(path, "a layout and the target of its link must be in the folder of the project"):
+        if not self._is_in_project(path, "keep a layout and the target of its link in the folder of the project"):
             return None
         try:
             document = read(path, name)
@@ -175,8 +175,8 @@ class _Loading:
             self.errors.extend(error.diagnostics)
             return None
 
-    def _is_ours(self, path: Path, hint: str) -> bool:
-        """Whether a file is in the project, and not behind a link that points outside it; reports ZL026."""
+    def _is_in_project(self, path: Path, hint: str) -> bool:
+        """Whether a file is in the project, with all links resolved. Reports ZL026 if it is not."""
         if not (inside := _inside(path, self.root)):
             self._error("ZL026", "the link points outside the project", Location(shown(path)), hint)
         return inside
@@ -189,7 +189,7 @@ def _inside(path: Path, root: Path) -> bool:
     try:
         return path.resolve(strict=False).is_relative_to(root.resolve())
     except (OSError, RuntimeError):
-        # A link to itself: reading it reports the error.
+        # A link that points to itself. Reading the file reports the error.
         return True
 
 

@@ -1,4 +1,4 @@
-"""The project and its layout specs as data, which `zlayout.spec.load` reads from YAML."""
+"""The data classes of a project and its layout specs. `zlayout.spec.load` reads them from YAML."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zlayout.predicate.model import Predicate
 from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
-_BY_RANGE_IDS = ("zorder", "hilbert")
-# Part of the layout id: raise it if the same settings would produce other files.
+_CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
+# Part of the layout id. Raise it if the same settings would produce other files.
 ALGORITHM_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """catalog.namespace.table; the namespace may have several levels."""
+    """The name of a table: catalog.namespace.table. The namespace may have no, one or several levels."""
 
     catalog: str
     namespace: tuple[str, ...]
@@ -38,7 +38,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class ZorderColumn:
-    """A z-order column; `weight` is how often queries filter on it, relative to the others."""
+    """A z-order column. weight: how often queries filter on it, relative to the other z-order columns."""
 
     name: str
     weight: float = 1.0
@@ -48,7 +48,7 @@ class ZorderColumn:
 class Layout:
     """All settings that determine which row goes to which file, once the partitioning is known.
 
-    target_size: bytes. Partitioning is not a part: the table records how each file is partitioned.
+    target_size: bytes. The partitioning is not included, because the table records how each file is partitioned.
     """
 
     columns: tuple[ZorderColumn, ...]
@@ -61,13 +61,13 @@ class Layout:
 
     @property
     def effective_curve(self) -> str:
-        """Engine zlayout uses kd for a single column, for which every curve is a plain sort."""
+        """The curve that influences the result: kd for a single column with engine zlayout, else the declared one."""
         return "kd" if len(self.columns) == 1 and self.engine == "zlayout" else self.curve
 
     @property
     def uses_range_ids(self) -> bool:
-        """Whether range ids influence the result; kd and linear cut at the values of the sample."""
-        return self.effective_curve in _BY_RANGE_IDS
+        """Whether range ids influence the result. kd and linear cut at values of the sample instead."""
+        return self.effective_curve in _CURVES_WITH_RANGE_IDS
 
     @property
     def weights(self) -> dict[str, float]:
@@ -76,8 +76,8 @@ class Layout:
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
-        """The layout settings as JSON values under their dotted names; range ids only for curves that use them."""
-        range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _BY_RANGE_IDS else {}
+        """The layout settings as JSON values under their dotted names, with range ids only if the curve uses them."""
+        range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
         return {
             "zorder.columns": [
                 c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
@@ -105,7 +105,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Limits of the decay measures: shares from 0 to 1; touched: a multiple of the floor."""
+    """The limits of the decay measures: shares from 0 to 1, and for `touched` the touched ratio (at least 1)."""
 
     unclustered: float = 0.10
     touched: float = 1.5
@@ -115,10 +115,11 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """One layout spec, with defaults merged. locations: the location of each dotted key in the YAML file.
+    """One layout spec, with defaults merged.
 
     partition_by: None if the spec has no such key; the table then keeps its partitioning.
-    max_group_size: maximum of bytes that one rewrite reads and one commit replaces; None for no limit.
+    max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
+    locations: the location of each dotted key in the YAML file.
     """
 
     table: TableName
@@ -137,7 +138,7 @@ class LayoutSpec:
         return tuple(c.name for c in self.layout.columns)
 
     def location_of(self, key: str) -> Location:
-        """The location of `key` (dotted), or of its nearest parent in the file."""
+        """The location of a dotted key, or of its nearest parent that the file contains."""
         while key:
             if key in self.locations:
                 return self.locations[key]
@@ -147,9 +148,10 @@ class LayoutSpec:
 
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
-    """One entry of `catalogs:`. options: the keys besides format and type, with variables replaced.
+    """One entry of `catalogs:`.
 
-    Relative paths in `warehouse`, `uri` and `tables` are resolved against the root of the project.
+    options: the keys besides format and type, with variables replaced, and with the relative paths in `warehouse`,
+    `uri` and `tables` resolved against the root of the project.
     """
 
     name: str
@@ -161,7 +163,7 @@ class CatalogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """`spark:` of `zlayout.yaml`. master: None for that of spark-submit, else local[*]."""
+    """`spark:` of `zlayout.yaml`. master: None for the master of spark-submit, or local[*] without spark-submit."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ _NUMBERED_TRANSFORMS = ("bucket", "truncate")
 
 
 def parse_table(text: str, location: Location) -> TableName:
-    """`catalog.namespace.table`, parts with dots in backticks. Raises SpecError ZL020."""
+    """Parse `catalog.namespace.table`, in which parts with dots are in backticks. Raises SpecError ZL020."""
     parts = _parts(text)
     if parts is None:
         raise SpecError.of(
@@ -59,7 +59,7 @@ def _parts(text: str) -> list[str] | None:
 
 
 def parse_partition_key(text: str, location: Location) -> PartitionField:
-    """`region`, `month(ts)`, `bucket(16, id)`, ... as a partition field. Raises SpecError ZL023."""
+    """Parse a partition key such as `region`, `month(ts)` or `bucket(16, id)`. Raises SpecError ZL023."""
     if not text.isprintable() or not text.strip():
         raise _wrong_key(text, "", location)
     if "(" not in text and ")" not in text and "," not in text:

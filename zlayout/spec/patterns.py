@@ -1,7 +1,7 @@
-"""The files that match a pattern of `layouts:`.
+"""Search for the files that match a pattern of `layouts:`.
 
-Each folder is listed once for each part of the pattern, and wildcards do not follow links to folders, so that neither
-patterns nor links can make the search longer than one walk.
+Each folder is listed at most once for each part of the pattern, and wildcards do not follow links to folders, so that
+neither patterns nor links can make the search long.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ WILDCARDS = "*?["
 
 
 def matching(root: Path, pattern: str) -> Iterator[Path]:
-    """Matching paths below `root`: `*`, `?` and `[...]` match inside a name, `**` any number of folders.
+    """Yield the matching paths below `root`.
 
-    Raises ValueError for a `**` that is part of a name.
+    Args:
+        root: a folder.
+        pattern: `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
+
+    Raises:
+        ValueError: for a `**` that is part of a name.
     """
     parts = PurePosixPath(pattern).parts
     if any("**" in part and part != "**" for part in parts):

@@ -1,4 +1,4 @@
-"""Whether a layout spec fits its table: checks that need the schema and the partitioning of the table."""
+"""Checks of a layout spec that need the schema and the partitioning of its table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
 from zlayout.predicate.model import columns
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.transforms import takes
+from zlayout.spec.transforms import applies_to
 from zlayout.spec.validation import suggestion
 from zlayout.table.partition import PartitionField
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
-    """Errors ZL012, ZL033 to ZL036 and the note ZL405, with their locations, in the order of the keys of the spec."""
+    """Check a layout spec against its table.
+
+    Returns:
+        The errors ZL012 and ZL033 to ZL036 and the note ZL405 with their locations.
+    """
     return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *_where_columns(spec, state))
 
 
@@ -27,12 +31,13 @@ def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnost
         key, column = f"partition_by[{index}]", state.column(field.source)
         if column is None:
             yield _unknown(spec, state, field.source, key)
-        elif field not in state.partition_fields and not takes(field, column.type):
+        elif field not in state.partition_fields and not applies_to(field, column.type):
             name, found = field.transform.partition("[")[0], f"column {quote_value(field.source)} ({_type(column)})"
             yield Diagnostic(
                 "ZL036",
                 f"cannot apply transform {name} to {found} in partition_by",
-                hint="year, month, day need a date or timestamp, hour a timestamp, truncate and bucket no fractions",
+                hint="use year, month and day on dates and timestamps, hour on timestamps, truncate and bucket on "
+                "strings, binary, integers and decimals",
                 location=spec.location_of(key),
             )
 
@@ -72,14 +77,14 @@ def _zorder_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]
 
 
 def lacks_bounds(column: Column, state: TableState) -> bool:
-    """Whether a column has neither min and max in the metadata nor one known value per file, as a partition key has."""
+    """Whether the metadata has neither min and max of a column nor its value, as for a partition column."""
     return not column.stats and PartitionField(column.name) not in state.partition_fields
 
 
 def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
     if spec.where is None:
         return
-    # Files of an older partition spec are still selected by its fields.
+    # `where` selects files of an older partition spec by the fields of that partition spec.
     fields = {*state.partition_fields, *(f for p in state.files.partitions for f in p.fields)}
     keys = sorted({f.source for f in fields if f.transform != "void"})
     for name in sorted(columns(spec.where)):
@@ -96,7 +101,7 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
 
 
 def _type(column: Column) -> str:
-    """The type in words; some types of Delta have no Arrow type here."""
+    """The type as messages show it. Some types of Delta are read as Arrow's null type, since they have no order."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 

@@ -1,4 +1,4 @@
-"""Which types a partition transform can be applied to ("Partition Transforms" of the Iceberg specification)."""
+"""The types that each partition transform can be applied to ("Partition Transforms" of the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _WHOLE, _TEXT = ("int32", "int64", "decimal"), ("string", "binary")
-_NESTED = ("list", "struct", "map", "null")  # null: a type of Delta that has no order
-_TAKES = {
+_WITHOUT_ORDER = ("list", "struct", "map", "null")  # null is used for types of Delta that have no order
+_TYPES = {
     "year": ("date", "timestamp"),
     "month": ("date", "timestamp"),
     "day": ("date", "timestamp"),
@@ -21,7 +21,7 @@ _TAKES = {
 }
 
 
-def takes(field: PartitionField, type: pa.DataType) -> bool:
+def applies_to(field: PartitionField, type: pa.DataType) -> bool:
     """Whether the transform of the field can be applied to a column of this type."""
-    name, kind = field.transform.partition("[")[0], str(type)
-    return not kind.startswith(_NESTED) if name == "identity" else kind.startswith(_TAKES[name])
+    transform, name = field.transform.partition("[")[0], str(type)
+    return not name.startswith(_WITHOUT_ORDER) if transform == "identity" else name.startswith(_TYPES[transform])

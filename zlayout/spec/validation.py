@@ -1,4 +1,4 @@
-"""JSON Schema violations as diagnostics, with the keys and locations of the YAML file."""
+"""Validate YAML documents against the JSON Schemas, with the violations as diagnostics."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
-# Further violations of a file are not reported.
-MAX_VIOLATIONS = 100
-# (dotted key, diagnostic without its location)
-Violation = tuple[str, Diagnostic]
+MAX_VIOLATIONS = 100  # of a file; further ones are not reported
+Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without location
 
 
 def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
-    """The first MAX_VIOLATIONS violations of a published schema.
+    """The violations of a published schema, at most MAX_VIOLATIONS.
 
-    Each has the location of its key; a missing key that of its map.
+    Each has the location of its key. A missing key has the location of the map that should contain it.
     """
     found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
-    # One value can violate several keywords of its schema; that is reported once.
+    # A value that violates several keywords of its schema is reported once.
     listed = dict.fromkeys(islice(found, MAX_VIOLATIONS))
     return tuple(located(document, key, diagnostic) for key, diagnostic in listed)
 
@@ -44,7 +42,7 @@ def located(document: Document, key: str, diagnostic: Diagnostic) -> Diagnostic:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?` for the nearest known name, else the empty string."""
+    """The hint `did you mean 'x'?` with the most similar known name, or an empty string if none is similar."""
     words = list(known)
     same = [word for word in words if word.lower() == name.lower()]
     close = same or get_close_matches(name, words, n=1, cutoff=0.6)
@@ -53,7 +51,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
-    """The validator of a schema for these formats, made once per process."""
+    """The validator of a schema with the names of these formats."""
     from jsonschema import Draft4Validator, Draft7Validator, ValidationError
     from jsonschema.validators import extend
 
@@ -61,7 +59,7 @@ def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG00
         if isinstance(value, str) and not _regex(expected).search(value):
             yield ValidationError(f"{value!r} does not match {expected!r}")
 
-    # In draft 7 the number 1000.0 is an integer, but its layout id would differ from that of 1000.
+    # Draft 7 accepts 1000.0 as an integer, but its layout id would differ from that of 1000. Draft 4 rejects it.
     extended: Callable[..., type[Validator]] = extend
     strict = extended(Draft7Validator, {"pattern": pattern}, type_checker=Draft4Validator.TYPE_CHECKER)
     validator: Validator = strict(load_schema(name))
@@ -70,7 +68,7 @@ def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG00
 
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
-    # In JSON Schema `$` means the end, as in JavaScript. In Python it also matches before a final newline.
+    # In JSON Schema `$` matches only at the end, as in JavaScript. In Python it also matches before a final newline.
     return re.compile(pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern)
 
 
@@ -83,11 +81,11 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
             yield from _missing(value, schema, key)
         case "additionalProperties":
             yield from _unknown(value, schema, key)
-        case "anyOf" if isinstance(value, dict) and (inner := _of_a_map(error)):
+        case "anyOf" if isinstance(value, dict) and (inner := _map_violations(error)):
             for violation in inner:
                 yield from _violations(violation)
         case _ if "propertyNames" in error.absolute_schema_path:
-            # jsonschema reports the map; the invalid name is the value.
+            # jsonschema reports the path of the map. The invalid name is the value.
             path = _key([*error.absolute_path, value])
             yield path, _unexpected(value, schema, path)
         case _:
@@ -95,18 +93,18 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
 
 
 def _key(path: Iterable[str | int]) -> str:
-    """The path as `Document.locations` writes it: `zorder.columns[1].name`."""
+    """A path of keys and indices as a dotted key, as in `Document.locations`: `zorder.columns[1].name`."""
     key = ""
     for step in path:
         key = f"{key}[{step}]" if isinstance(step, int) else f"{key}.{step}" if key else step
     return key
 
 
-def _of_a_map(error: ValidationError) -> list[ValidationError]:
-    """Violations of the alternative that allows a map, which name the invalid key as `anyOf` cannot."""
+def _map_violations(error: ValidationError) -> list[ValidationError]:
+    """The violations of the map among the alternatives of an `anyOf`. In contrast to `anyOf` they name the key."""
     alternatives: Any = error.validator_value
-    takes_a_map = [part.get("type") == "object" for part in alternatives]
-    return [inner for inner in error.context or () if takes_a_map[int(inner.relative_schema_path[0])]]
+    is_map = [part.get("type") == "object" for part in alternatives]
+    return [inner for inner in error.context or () if is_map[int(inner.relative_schema_path[0])]]
 
 
 def _missing(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:
@@ -127,13 +125,13 @@ def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Vio
 
 def _unexpected(value: Any, schema: Schema, key: str) -> Diagnostic:
     if "enum" in schema:
-        return _no_such_word(value, schema["enum"], key)
+        return _not_in_enum(value, schema["enum"], key)
     expected = schema.get("title") or schema.get("type") or "something else"
     message = f"expected {expected}{_at(key)}, found {_found(value, schema)}"
     return Diagnostic(schema.get("x-code", "ZL013"), message, hint=schema.get("x-hint", ""))
 
 
-def _no_such_word(value: Any, allowed: list[str], key: str) -> Diagnostic:
+def _not_in_enum(value: Any, allowed: list[str], key: str) -> Diagnostic:
     hint = suggestion(value, allowed) if isinstance(value, str) else ""
     expected = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
     return Diagnostic("ZL014", f"expected {expected}{_at(key)}, found {describe_value(value)}", hint=hint)

@@ -1,7 +1,7 @@
-"""YAML to plain data with the location of every key, in a strict subset of YAML 1.2.
+"""Parse a strict subset of YAML 1.2 to plain data, with the location of every key.
 
-The data is built from the events of PyYAML: no constructor can create anything but strings, numbers, booleans, None,
-lists and dicts, and aliases, which can make a small file grow without limit, are rejected.
+The data is built from the events of PyYAML, so that it consists of strings, numbers, booleans, None, lists and dicts
+only. Aliases are rejected, because they can make a small file grow without limit.
 """
 
 from __future__ import annotations
@@ -32,25 +32,24 @@ from zlayout.reading import read_at_most
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
-# Further errors of a file are not reported.
-MAX_ERRORS = 20
+MAX_ERRORS = 20  # of a file; further ones are not reported
 
-_WORDS = {
+_KEYWORDS = {
     word: value
     for name, value in (("true", True), ("false", False), ("null", None))
     for word in (name, name.title(), name.upper())
 }
-_WORDS |= {"~": None, "": None}
+_KEYWORDS |= {"~": None, "": None}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,4})?")
-_NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Characters that escapes in double quotes could still produce: NUL, and surrogates, which cannot be written.
-_NEVER = re.compile("[\\x00\\ud800-\\udfff]")
+_INVALID = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Characters that an escape in double quotes can produce and that are rejected: NUL and surrogates.
+_INVALID_ESCAPED = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file as data. locations: the location of `zorder`, `zorder.columns`, `zorder.columns[1].name`, ..."""
+    """A YAML file as data. locations: by dotted key, such as `zorder`, `zorder.columns` or `zorder.columns[1].name`."""
 
     data: dict[str, Any]
     locations: Mapping[str, Location]
@@ -58,7 +57,15 @@ class Document:
 
 
 def read(path: Path, shown: str) -> Document:
-    """Read and parse a file. shown: its name in messages. Raises SpecError ZL002 to ZL008."""
+    """Read and parse a file.
+
+    Args:
+        path: the file.
+        shown: its name in messages.
+
+    Raises:
+        SpecError: ZL002 to ZL008, with all errors of the file.
+    """
     try:
         content = read_at_most(path, MAX_BYTES + 1)
     except IsADirectoryError as error:
@@ -70,7 +77,7 @@ def read(path: Path, shown: str) -> Document:
 
 
 def parse(content: bytes, shown: str) -> Document:
-    """Parse YAML; see `read`. Raises SpecError with all errors in it."""
+    """Parse the content of a file. Arguments and errors are those of `read`."""
     builder = _Builder(shown)
     try:
         data = builder.document(_text(content, shown))
@@ -80,7 +87,7 @@ def parse(content: bytes, shown: str) -> Document:
         builder.errors.append(_syntax(error, shown))
         data = {}
     except yaml.YAMLError as error:
-        builder.errors.append(Diagnostic("ZL005", f"not YAML: {error}", location=Location(shown)))
+        builder.errors.append(Diagnostic("ZL005", f"invalid YAML: {error}", location=Location(shown)))
         data = {}
     if builder.errors:
         raise SpecError(*builder.errors)
@@ -97,10 +104,9 @@ def _text(content: bytes, shown: str) -> str:
         raise _error(
             "ZL003", f"expected UTF-8 text, found byte 0x{content[error.start]:02x}", _location(before, shown)
         ) from error
-    strange = _NOT_TEXT.search(text)
-    if strange:
-        found = f"U+{ord(strange[0]):04X}"
-        raise _error("ZL003", f"expected text, found the character {found}", _location(text[: strange.start()], shown))
+    if invalid := _INVALID.search(text):
+        found = f"U+{ord(invalid[0]):04X}"
+        raise _error("ZL003", f"expected text, found the character {found}", _location(text[: invalid.start()], shown))
     return text
 
 
@@ -115,13 +121,12 @@ def _error(code: str, message: str, location: Location, hint: str = "") -> SpecE
 
 def _syntax(error: yaml.MarkedYAMLError, shown: str) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
-    place = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
+    location = Location(shown, mark.line + 1, mark.column + 1) if mark else Location(shown)
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     if "'\\t'" in problem:
-        return Diagnostic(
-            "ZL005", "expected spaces as indentation, found a tab", hint="indent with spaces", location=place
-        )
-    return Diagnostic("ZL005", f"not YAML: {problem}", location=place)
+        message = "expected spaces as indentation, found a tab"
+        return Diagnostic("ZL005", message, hint="indent with spaces", location=location)
+    return Diagnostic("ZL005", f"invalid YAML: {problem}", location=location)
 
 
 def _events(text: str) -> Iterator[Event]:
@@ -130,16 +135,16 @@ def _events(text: str) -> Iterator[Event]:
     try:
         yield from events
     except (ValueError, OverflowError) as error:
-        # PyYAML passes the digits of an escape to chr(), and those of %YAML to int(), without a check.
+        # PyYAML passes the digits of an escape to chr() and those of %YAML to int() without checking their range.
         raise yaml.MarkedYAMLError(problem="a number out of range", problem_mark=loader.get_mark()) from error
 
 
 class _TooManyError(Exception):
-    """The file has more than MAX_ERRORS errors, or is nested too deeply."""
+    """The file has MAX_ERRORS errors, or is nested too deeply."""
 
 
 class _Builder:
-    """Builds data from events. Continues after an error, so that one run reports all errors."""
+    """Builds data from events. It continues after an error, so that it finds all errors."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -154,7 +159,7 @@ class _Builder:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self._report("ZL006", "expected one YAML document, found several", event, "one file, one spec")
+                    self._report("ZL006", "expected one YAML document, found several", event, "use one file for each")
                     break
                 data = self._value(next(events), events, "", 1)
         if not self.errors and not isinstance(data, dict):
@@ -205,9 +210,8 @@ class _Builder:
     def _scalar(self, event: ScalarEvent) -> Any:
         if event.style is None:
             return plain_value(event.value)
-        strange = _NEVER.search(event.value)
-        if strange:
-            self._report("ZL003", f"expected text, found the character U+{ord(strange[0]):04X}", event)
+        if invalid := _INVALID_ESCAPED.search(event.value):
+            self._report("ZL003", f"expected text, found the character U+{ord(invalid[0]):04X}", event)
         return event.value
 
     def _key(self, event: Event, events: Iterator[Event], depth: int) -> str:
@@ -242,9 +246,9 @@ class _Builder:
 
 
 def plain_value(text: str) -> Any:
-    """An unquoted scalar of YAML 1.2, except that 010, 0x1f, 1_000, 1:30, .inf and dates stay strings."""
-    if text in _WORDS:
-        return _WORDS[text]
+    """The value of an unquoted scalar of YAML 1.2, except that 010, 0x1f, 1_000, 1:30, .inf and dates are strings."""
+    if text in _KEYWORDS:
+        return _KEYWORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
@@ -253,13 +257,13 @@ def plain_value(text: str) -> Any:
 
 
 def dump(value: object, allow_unicode: bool = True, **style: Any) -> str:
-    """YAML that `parse` reads as the same value. style: options of PyYAML."""
+    """Write a value as YAML that `parse` reads as the same value. style: options of `yaml.dump`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, **style)
     return text
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes strings that are numbers in YAML 1.2 only, such as 1e5, which PyYAML would not quote."""
+    """A dumper that quotes strings which are numbers in YAML 1.2 only, such as 1e5. PyYAML would not quote them."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = None if isinstance(plain_value(data), str) else "'"

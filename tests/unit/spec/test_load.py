@@ -148,7 +148,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, monkeypatch: 
         load_project(inside, {})
     assert str(caught.value) == (
         "inside/layouts/a.yaml: ZL026 the link points outside the project "
-        "(a layout and the target of its link must be in the folder of the project)"
+        "(keep a layout and the target of its link in the folder of the project)"
     )
 
 

@@ -9,7 +9,7 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-ONLY_IN = "it is allowed in zlayout.yaml: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+ONLY_IN = "use it in zlayout.yaml only: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
 KEYS = "known keys: version, table, description, tags, partition_by, zorder, files, where, tolerance, engine"
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 
@@ -97,11 +97,11 @@ PROPERTY = (
         (PROJECT + "  x-y: {format: delta, warehouse: w}\n", "5:3: ZL013 expected a catalog name of letters, digits and '_', other than spark_catalog and system for catalogs.x-y, found 'x-y'"),
         (PROJECT + "  spark_catalog: {format: delta, warehouse: w}\n", "5:3: ZL013 expected a catalog name of letters, digits and '_', other than spark_catalog and system for catalogs.spark_catalog, found 'spark_catalog'"),
         (PROJECT + "  x: {format: hudi}\n", "5:7: ZL014 expected delta or iceberg for catalogs.x.format, found 'hudi'"),
-        (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (tables are searched there)"),
+        (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (add the storage location of the tables)"),
         (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path for format delta, found 'sql'"),
         (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 key 'uri' is not allowed for type path (remove it)"),
         (PROJECT + "  x: {format: iceberg}\n", "5:3: ZL029 expected type sql or rest or hive or glue for format iceberg, found none"),
-        (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (type rest requires it)"),
+        (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (add it for type rest)"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read, found one in memory (use a file, for example sqlite:///catalog.db)"),
         (PROJECT + "  x: {format: delta, warehouse: w, properties: {cache-enabled: true}}\n", f"5:49: ZL029 {PROPERTY} for catalogs.x.properties.cache-enabled, found 'cache-enabled'"),
         (PROJECT + "spark: {conf: {spark.sql.extensions: x}}\n", f"5:16: ZL028 {SPARK_KEY}.spark.sql.extensions, found 'spark.sql.extensions' {SPARK_HINT}"),
