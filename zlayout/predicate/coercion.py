@@ -1,4 +1,4 @@
-"""Literals and values of a column converted to types that compare as Spark compares them."""
+"""Convert literals and column values to types that compare as in Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def coerce(literal: Value, like: Any) -> Any:
-    """The literal as Spark compares it with a column whose values are like `like`; None if that is unknown."""
+    """Convert a literal as Spark does to compare it with a column.
+
+    Args:
+        literal: the literal of the predicate.
+        like: any value of the column, which shows its Python type.
+
+    Returns:
+        The converted literal, None if the result of the comparison is unknown.
+    """
     match like:
         case bool():
             return literal if isinstance(literal, bool) else None
@@ -38,7 +46,7 @@ def coerce(literal: Value, like: Any) -> Any:
 
 
 def aligned(low: Any, high: Any, literal: Any) -> tuple[Any, Any, Any]:
-    """Bounds and a coerced literal in types that compare as in Spark: dates become midnights, decimals floats."""
+    """Convert bounds and a coerced literal to one type: timestamps if one is a timestamp, floats if one is a float."""
     parts = (low, high, literal)
     if any(isinstance(p, datetime) for p in parts):
         low, high, literal = map(instant_of, parts)
@@ -48,52 +56,57 @@ def aligned(low: Any, high: Any, literal: Any) -> tuple[Any, Any, Any]:
 
 
 def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Array, pa.Array, pa.Scalar] | None:
-    """The same for arrays of bounds, in types that Arrow compares; None if Spark's answer is unknown."""
-    kind = lower.type
-    literal = coerce(value, _example(kind))
+    """Convert arrays of bounds and a literal to types that Arrow compares as Spark does.
+
+    Returns:
+        Lower bounds, upper bounds and literal; None if the result of the comparison is unknown.
+    """
+    type_ = lower.type
+    literal = coerce(value, _example(type_))
     if literal is None:
         return None
     try:
-        if pt.is_timestamp(kind) or (pt.is_date(kind) and isinstance(literal, datetime)):
+        if pt.is_timestamp(type_) or (pt.is_date(type_) and isinstance(literal, datetime)):
             return lower.cast(_INSTANT), upper.cast(_INSTANT), pa.scalar(instant_of(literal), _INSTANT)
-        if pt.is_floating(kind) or (isinstance(literal, float) and (pt.is_decimal(kind) or pt.is_integer(kind))):
-            # Spark also rounds a long beyond 2^53; a bound stays a bound, since rounding keeps the order
+        if pt.is_floating(type_) or (isinstance(literal, float) and (pt.is_decimal(type_) or pt.is_integer(type_))):
+            # Spark also rounds a long beyond 2^53. Rounding keeps the order, so that a bound remains a bound.
             doubles = (side.cast(pa.float64(), safe=False) for side in (lower, upper))
             return *doubles, pa.scalar(float(literal), pa.float64())
-        if pt.is_decimal(kind) or (pt.is_integer(kind) and isinstance(literal, Decimal)):
-            wide = pa.decimal256(76, max(kind.scale, 20) if pt.is_decimal(kind) else 20)
+        if pt.is_decimal(type_) or (pt.is_integer(type_) and isinstance(literal, Decimal)):
+            wide = pa.decimal256(76, max(type_.scale, 20) if pt.is_decimal(type_) else 20)
             return lower.cast(wide), upper.cast(wide), pa.scalar(Decimal(literal), wide)
-        return lower, upper, pa.scalar(literal) if pt.is_integer(kind) else pa.scalar(literal, kind)
+        return lower, upper, pa.scalar(literal) if pt.is_integer(type_) else pa.scalar(literal, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None
 
 
-def from_printed(value: Value, kind: pa.DataType) -> Value:
-    """A literal as a plan prints it: days and microseconds since 1970 become dates and timestamps, text numbers.
+def from_printed(value: Value, type_: pa.DataType) -> Value:
+    """Convert a literal that was parsed from a printed query plan to the type of its column.
 
-    SQL compares neither dates with numbers nor doubles with text, so that this is not ambiguous.
+    Plans print dates as days and timestamps as microseconds since 1970, and the literals of event logs are strings.
+    SQL compares neither dates with numbers nor doubles with strings, so that the conversion is not ambiguous.
     """
     try:
-        if type(value) is int and pt.is_date(kind):
+        if type(value) is int and pt.is_date(type_):
             return _EPOCH.date() + timedelta(days=value)
-        if type(value) is int and pt.is_timestamp(kind):
+        if type(value) is int and pt.is_timestamp(type_):
             return _EPOCH + timedelta(microseconds=value)
-        if isinstance(value, str) and pt.is_floating(kind):
+        if isinstance(value, str) and pt.is_floating(type_):
             return float(value)
     except (OverflowError, ValueError):
         return value
-    if isinstance(value, str) and pt.is_boolean(kind) and value.lower() in ("true", "false"):
+    if isinstance(value, str) and pt.is_boolean(type_) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value
 
 
 def instant_of(value: date) -> datetime:
-    """The timestamp in UTC without a zone; the midnight of a date."""
+    """A timestamp in UTC without a time zone. For a date it is the midnight."""
     return utc(value) if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
 def depends_on_type(literal: Value, instant: date) -> bool:
-    """Whether text, read as `instant`, means another value if the column holds dates: its time of day would be cut."""
+    """Whether a string with the value `instant` means another value if the column holds dates, without time of day."""
     return isinstance(literal, str) and instant_of(instant).time() != time()
 
 
@@ -115,16 +128,16 @@ def _as_instant(literal: Value) -> datetime | None:
     return instant_or_none(literal) if isinstance(literal, str) else None
 
 
-def _example(kind: pa.DataType) -> Any:
-    """Some value of the type; None for a type whose literals are not supported."""
-    if pt.is_boolean(kind):
+def _example(type_: pa.DataType) -> Any:
+    """An arbitrary value of the type; None for a type whose literals are not supported."""
+    if pt.is_boolean(type_):
         return False
-    if pt.is_integer(kind):
+    if pt.is_integer(type_):
         return 0
-    if pt.is_floating(kind):
+    if pt.is_floating(type_):
         return 0.0
-    if pt.is_decimal(kind):
+    if pt.is_decimal(type_):
         return Decimal(0)
-    if pt.is_string(kind) or pt.is_large_string(kind):
+    if pt.is_string(type_) or pt.is_large_string(type_):
         return ""
-    return _EPOCH if pt.is_timestamp(kind) else _EPOCH.date() if pt.is_date(kind) else None
+    return _EPOCH if pt.is_timestamp(type_) else _EPOCH.date() if pt.is_date(type_) else None

@@ -1,4 +1,4 @@
-"""The lenient rules of workloads: one condition of a query as a predicate, or the reason why it cannot be used."""
+"""The lenient rules of workloads: convert one condition of a query to a predicate, or give the reason why not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.predicate.constants import constant
 from zlayout.predicate.model import Compare, Predicate, Value, starts_with
 from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, convert, is_column
 
-MAX_VALUES = 10_000  # of one IN
+MAX_IN_VALUES = 10_000  # values of one IN
 _COMPARISONS: Comparisons = {**COMPARISONS, exp.NullSafeEQ: "="}
 
 
@@ -23,11 +23,11 @@ class Reason(StrEnum):
     SUBQUERY = "a subquery"
     TWO_COLUMNS = "compares columns (a join)"
     EXPRESSION = "a function or arithmetic on a column"
-    NOT_CONSTANT = "compared with something that is no constant"
-    NO_PREFIX = "a pattern that does not begin with text"
+    NOT_CONSTANT = "a comparison with an expression that is not constant"
+    NO_PREFIX = "a pattern that begins with a wildcard"
     NEGATED = "a negation that min and max cannot decide"
-    NOT_SUPPORTED = "a kind of condition that min and max cannot decide"
-    NO_OWNER = "a column whose table is not known (qualify it, or give the tables' columns)"
+    NOT_SUPPORTED = "a condition that min and max cannot decide"
+    NO_OWNER = "a column whose table is unknown (qualify the column)"
     SEVERAL_TABLES = "an OR over several tables"
     OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
     AFTER_GROUPING = "a condition on groups or windows"
@@ -35,17 +35,17 @@ class Reason(StrEnum):
 
 @dataclass
 class UnusableError(Exception):
-    """A condition that cannot be used."""
+    """The condition cannot be used, for this reason."""
 
     reason: Reason
 
 
 def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
-    """The predicate of one condition.
+    """Convert one condition to a predicate.
 
     Args:
-        node: a node without AND, OR and NOT at its top.
-        name: the name that a column gets in the predicate; it may raise UnusableError.
+        node: the condition. It is not an AND, OR or NOT.
+        name: returns the name of a column in the predicate; it may raise UnusableError.
 
     Raises:
         UnusableError: with the reason why the condition cannot be used.
@@ -56,7 +56,7 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
         raise UnusableError(Reason.NEGATED)
     rules = _WorkloadRules(node, name)
     match node:
-        case exp.In() if len(node.expressions) > MAX_VALUES:
+        case exp.In() if len(node.expressions) > MAX_IN_VALUES:
             raise rules.rejection(node)
         case exp.Escape() if isinstance(node.this, exp.Like) and isinstance(node.expression, exp.Literal):
             return _like(node.this, node.expression.name, rules)
@@ -71,7 +71,7 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
 
 @dataclass(frozen=True)
 class _WorkloadRules:
-    """condition: the whole condition, which the reason of a rejection is about."""
+    """`Rules` that reject with the reason why the whole `condition` cannot be used."""
 
     condition: exp.Expr
     name: Callable[[exp.Expr], str]
@@ -102,7 +102,7 @@ class _WorkloadRules:
 
 
 def _like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
-    """LIKE as a range of texts that begin with the text before the first wildcard."""
+    """LIKE as the range of strings with the prefix before the first wildcard, or as `=` if there is no wildcard."""
     pattern = rules.value(node.expression)
     if not isinstance(pattern, str):
         raise rules.rejection(node)

@@ -1,4 +1,4 @@
-"""Constant expressions to values: literals, casts of literals, dates plus intervals, arithmetic on numbers."""
+"""Evaluate constant expressions: literals, casts of literals, dates plus intervals, arithmetic on numbers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from zlayout.predicate.literals import RejectedError, instant_or_none
 from zlayout.predicate.model import Value
 from zlayout.predicate.sql_tree import literal_value
 
-WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-REAL = ("FLOAT", "DOUBLE")
-TEXT = ("TEXT", "VARCHAR", "CHAR")
-INSTANTS = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
-MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-DAYS = {"DAY": 1, "WEEK": 7}
-SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
-MAX_DIGITS = 40  # of a number that is computed with
+INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+FLOAT_TYPES = ("FLOAT", "DOUBLE")
+STRING_TYPES = ("TEXT", "VARCHAR", "CHAR")
+TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+MONTHS_PER_UNIT = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+DAYS_PER_UNIT = {"DAY": 1, "WEEK": 7}
+SECONDS_PER_UNIT = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+MAX_DIGITS = 40  # decimal digits of operands and results
 
 
 def constant(node: exp.Expr) -> Value | None:
-    """The value of a constant expression; None for NULL, and for an expression that is not computed here."""
+    """The value of a constant expression; None for NULL, and for an expression that is not supported."""
     try:
         with localcontext(prec=MAX_DIGITS):
             return _constant(node)
@@ -63,7 +63,7 @@ def _sum(node: exp.Expr, sign: int) -> Value | None:
         return _add_interval(left, node.expression, sign)
     right = _times(_constant(node.expression), sign)
     if _is_number(left) and _is_number(right):
-        # int + Decimal is exact; float with Decimal is a TypeError and so not computed
+        # int + Decimal is exact. float + Decimal raises TypeError, so that it counts as not supported.
         return left + right  # type: ignore[operator]
     if isinstance(left, date) and not isinstance(left, datetime):
         return _shift(left, right, "DAY")
@@ -81,24 +81,24 @@ def _is_number(value: object) -> bool:
 
 
 def _cast(value: Value | None, to: exp.Expr) -> Value | None:
-    kind = to.this.name if isinstance(to, exp.DataType) else ""
+    type_ = to.this.name if isinstance(to, exp.DataType) else ""
     if value is None:
         return None
-    if kind == "DATE":
+    if type_ == "DATE":
         return _day(value)
-    if kind in INSTANTS:
+    if type_ in TIMESTAMP_TYPES:
         return instant_or_none(value) if isinstance(value, str) else value if isinstance(value, datetime) else None
-    if kind in TEXT:
-        # CHAR(3) and VARCHAR(3) may shorten the text
+    if type_ in STRING_TYPES:
+        # CHAR(3) and VARCHAR(3) may shorten the string
         return value if isinstance(value, str) and not to.expressions else None
     if isinstance(value, bool | date) or len(str(value)) > MAX_DIGITS:
         return None
-    if kind in WHOLE:
+    if type_ in INTEGER_TYPES:
         return int(value) if Decimal(value) == int(Decimal(value)) else None
-    if kind in REAL:
+    if type_ in FLOAT_TYPES:
         return number if math.isfinite(number := float(value)) else None
-    # a scale may round
-    return Decimal(str(value)) if kind == "DECIMAL" and not to.expressions else None
+    # DECIMAL(10, 2) may round the value
+    return Decimal(str(value)) if type_ == "DECIMAL" and not to.expressions else None
 
 
 def _day(value: Value | None) -> date | None:
@@ -120,14 +120,14 @@ def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> dat
 def _shift(value: date | None, amount: object, unit: str) -> date | None:
     if value is None or not isinstance(amount, int):
         return None
-    if unit in MONTHS:
-        months = value.year * 12 + value.month - 1 + amount * MONTHS[unit]
+    if unit in MONTHS_PER_UNIT:
+        months = value.year * 12 + value.month - 1 + amount * MONTHS_PER_UNIT[unit]
         year, month = divmod(months, 12)
-        # as Spark: the last day of a shorter month
+        # as in Spark, the last day of a shorter month
         last = calendar.monthrange(year, month + 1)[1]
         return value.replace(year=year, month=month + 1, day=min(value.day, last))
-    if unit in DAYS:
-        return value + timedelta(days=amount * DAYS[unit])
-    if unit in SECONDS and isinstance(value, datetime):
-        return value + timedelta(seconds=amount * SECONDS[unit])
+    if unit in DAYS_PER_UNIT:
+        return value + timedelta(days=amount * DAYS_PER_UNIT[unit])
+    if unit in SECONDS_PER_UNIT and isinstance(value, datetime):
+        return value + timedelta(seconds=amount * SECONDS_PER_UNIT[unit])
     return None

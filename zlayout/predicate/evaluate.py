@@ -1,8 +1,8 @@
-"""Which partitions a `where` selects, from the partitions' values alone.
+"""Evaluate a predicate for partitions, from their values alone.
 
-For each row of a partition a predicate is true, false or null. The facts known about the partition leave a set of these
-outcomes possible, and the sets are combined by SQL's three-valued logic. A set is never too small, so that a partition
-counts as wholly inside or outside `where` only if it certainly is.
+For each row of a partition a predicate is true, false or null. The known facts about the partition leave a set of these
+truth values possible, and the sets are combined by SQL's three-valued logic. A set may be too large but never too
+small, so that a partition counts as wholly inside or outside `where` only if it certainly is.
 """
 
 from __future__ import annotations
@@ -18,30 +18,35 @@ from zlayout.predicate.model import And, Compare, In, IsNull, Not, Operator, Or,
 from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, TruthValues, all_of, any_of, meet, negated
 from zlayout.table.partition import Partition, PartitionField
 
-# About one partition: facts by source column.
-Facts = Mapping[str, Sequence[Fact]]
+Facts = Mapping[str, Sequence[Fact]]  # the facts about one partition, by source column
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Facts about partitions, in their order. columns: those that any partition has a fact about."""
+    """The facts about each partition, in the order of the partitions. columns: all columns that have facts."""
 
     partitions: tuple[Facts, ...]
     columns: frozenset[str]
 
 
 def known(partitions: Iterable[Partition], dates: Collection[str] = ()) -> Known:
-    """The facts that the partitions' values state.
+    """The facts that follow from the partitions' values.
 
-    dates: source columns known to be dates; others may be timestamps, and a day partition then ends just below the
-    next midnight.
+    Args:
+        partitions: the partitions.
+        dates: the source columns known to be dates. Another column may be a timestamp, and a `day` partition of it
+            ends just below the next midnight.
     """
     found = tuple(_facts(p.fields, p.values, dates) for p in partitions)
     return Known(found, frozenset().union(*found))
 
 
 def answers(predicate: Predicate, partitions: Known) -> list[bool | None]:
-    """For each partition True: every row satisfies the predicate. False: no row can. None: some may, or unknown."""
+    """Evaluate the predicate for each partition.
+
+    Returns:
+        For each partition True if every row satisfies the predicate, False if no row can, else None.
+    """
     used, test = columns(predicate), _test(predicate)
     without_facts = _answer(test({}))
     if used.isdisjoint(partitions.columns):
@@ -56,14 +61,14 @@ def _facts(fields: Sequence[PartitionField], values: Sequence[Any], dates: Colle
     return found
 
 
-def _answer(outcomes: TruthValues) -> bool | None:
-    if True not in outcomes:
+def _answer(possible: TruthValues) -> bool | None:
+    if True not in possible:
         return False
-    return True if outcomes == TRUE else None
+    return True if possible == TRUE else None
 
 
 def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
-    """A function from the facts about a partition to the possible outcomes of the predicate."""
+    """A function from the facts about a partition to the possible truth values of the predicate."""
     match predicate:
         case And(operands):
             tests = [_test(p) for p in operands]
@@ -76,7 +81,7 @@ def _test(predicate: Predicate) -> Callable[[Facts], TruthValues]:
             return lambda facts: negated(test(facts))
         case In(column, values):
             is_in = membership(values)
-            # also evaluated without facts, since no value is in an empty list
+            # A column without facts has the fact None, since an empty list contains no value in any case.
             return lambda facts: meet(map(is_in, facts.get(column, (None,))))
         case IsNull(column):
             return lambda facts: meet(map(_null_values, facts.get(column, ()))) & EITHER
@@ -127,7 +132,7 @@ def _compared_range(low: Any, high: Any, value: Any, is_open: bool, operator: Op
 
 
 def _compared_prefix(text: str, operator: Operator, literal: Value) -> TruthValues:
-    """Values that start with `text` compared with a literal: one that starts so too may equal any, others none."""
+    """Compare values that begin with `text` with a literal. They can equal it only if it begins with `text` too."""
     if not isinstance(literal, str):
         return EITHER
     match operator:

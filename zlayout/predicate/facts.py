@@ -1,4 +1,4 @@
-"""What a partition value says about the column that it is derived from."""
+"""Facts about a column that follow from the partition value derived from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """The column has a value, which is unknown, in every row."""
+    """The column is not null in any row; its values are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,16 @@ Fact = Null | NotNull | Range | Prefix | None
 
 
 def fact(transform: str, value: Any, is_date: bool) -> Fact:
-    """What a partition value says about its source column, a date column or another; None if it says nothing."""
+    """The fact about a source column that follows from a partition value.
+
+    Args:
+        transform: Iceberg's name of the transform, as in `PartitionField`.
+        value: the partition value, as in `Partition`.
+        is_date: whether the source column is known to hold dates.
+
+    Returns:
+        The fact, None if nothing follows.
+    """
     name, _, argument = transform.partition("[")
     if name == "void":
         return None
@@ -81,8 +90,8 @@ def _truncated(value: Any, width: int) -> Fact:
         case int():
             return Range(value, value + width - 1)
         case Decimal():
-            # The width counts units of the last digit. Where a value has lost trailing zeros the range is too wide,
-            # never too narrow.
+            # The width counts units of the last digit. If the value has lost trailing zeros, its last digit has a
+            # larger unit, and the range is too wide but never too narrow.
             unit = Decimal(1).scaleb(min(int(value.as_tuple().exponent), 0))
             with localcontext(prec=2 * MAX_DECIMAL_DIGITS):
                 return Range(value, value + unit * (width - 1))

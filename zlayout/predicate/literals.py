@@ -1,4 +1,4 @@
-"""Literals: text to values, and values to Spark SQL literals of the same type."""
+"""Conversion between literals of Spark SQL and Python values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(
 
 @dataclass
 class RejectedError(Exception):
-    """Text that is not allowed in a condition: a diagnostic without its place."""
+    """A condition contains something that is not allowed: the parts of a diagnostic, without its location."""
 
     code: str
     message: str
@@ -48,9 +48,15 @@ def literal(value: Value) -> str:
 
 
 def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
-    """A number with the type that Spark gives it: 1 int, 1.5 decimal, 1e3 double; an int beyond 64 bits is a decimal.
+    """Parse a number.
 
-    Raises RejectedError ZL032.
+    Args:
+        text: the digits, without a suffix.
+        kind: the Python type; None for the type that Spark chooses: int for 1, Decimal for 1.5, float for 1e3. An int
+            of more than 64 bits becomes a Decimal.
+
+    Raises:
+        RejectedError: ZL032 for an invalid or too large number.
     """
     if kind is None:
         kind = float if "e" in text.lower() else Decimal if "." in text else int
@@ -69,12 +75,12 @@ def number(text: str, kind: Callable[[str], Value] | None = None) -> Value:
 
 
 def _is_long(value: Decimal) -> bool:
-    """Whether the exponent alone means too many digits: 1e999999999BD is short, but a gigabyte when written out."""
+    """Whether the exponent alone requires too many digits. 1e999999999BD is short, but has a gigabyte of digits."""
     return not value.is_finite() or abs(int(value.as_tuple().exponent)) > MAX_DECIMAL_DIGITS + 1
 
 
 def day(text: str) -> date:
-    """The date in DATE '...'; zlayout deliberately accepts fewer forms than Spark. Raises RejectedError ZL032."""
+    """Parse the text of DATE '...', in fewer forms than Spark accepts. Raises RejectedError ZL032."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
@@ -84,12 +90,14 @@ def day(text: str) -> date:
 
 
 def instant(text: str) -> datetime:
-    """The timestamp in TIMESTAMP '...', naive without a zone; the session's zone is UTC. Raises RejectedError ZL032."""
+    """Parse the text of TIMESTAMP '...'. Without a time zone in the text the result is naive, and means UTC.
+
+    Raises RejectedError ZL032.
+    """
     try:
         if _TIMESTAMP.fullmatch(text):
             found = datetime.fromisoformat(text)
-            # near the first and the last year it may not be representable in UTC
-            utc(found)
+            utc(found)  # raises OverflowError if it is outside the years 1 to 9999 in UTC
             return found
         if _DATE.fullmatch(text):
             return datetime.fromisoformat(text + " 00:00:00")
@@ -99,7 +107,7 @@ def instant(text: str) -> datetime:
 
 
 def instant_or_none(text: str) -> datetime | None:
-    """The timestamp, or the midnight of the date, that the text denotes; None for text in another form."""
+    """Parse a timestamp, or a date as its midnight; None for text in another form."""
     try:
         return instant(text)
     except RejectedError:
@@ -107,5 +115,5 @@ def instant_or_none(text: str) -> datetime | None:
 
 
 def utc(value: datetime) -> datetime:
-    """The same instant in UTC without a zone, so that all timestamps can be compared."""
+    """The same instant in UTC without a time zone, so that all timestamps can be compared."""
     return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)

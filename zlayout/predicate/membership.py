@@ -1,4 +1,4 @@
-"""`column IN (...)` for many partitions: the values are sorted once for each type, then found by binary search."""
+"""Evaluate `column IN (...)` for many partitions: sort the values once for each type, then use binary search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from zlayout.predicate.truth_values import ANY, EITHER, FALSE, NULL, TRUE, Truth
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """Values in ascending order. doubles: those that Spark compares as doubles. unknown: some may equal anything."""
+    """Values in ascending order, and whether the comparison with further values is unknown.
+
+    doubles: the values that Spark compares as doubles. exact: the others.
+    """
 
     exact: tuple[Any, ...]
     doubles: tuple[float, ...]
@@ -24,10 +27,10 @@ class _Ordered:
 
 
 def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
-    """A function from a fact about the column to the possible outcomes of `column IN (values)`, an OR of equalities."""
+    """A function from a fact about the column to the possible truth values of `column IN (values)`."""
     ordered: dict[tuple[type, bool], _Ordered] = {}
 
-    def outcomes(fact: Fact) -> TruthValues:
+    def truth_values(fact: Fact) -> TruthValues:
         if not values:
             return FALSE
         match fact:
@@ -47,10 +50,10 @@ def membership(values: Sequence[Value]) -> Callable[[Fact], TruthValues]:
         if key not in ordered:
             ordered[key] = _in_order(values, low, is_open)
         if isinstance(fact, Prefix):
-            return _among_texts(ordered[key], fact.text)
+            return _among_prefixed(ordered[key], fact.text)
         return _among(ordered[key], low, high, is_open)
 
-    return outcomes
+    return truth_values
 
 
 def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
@@ -72,19 +75,19 @@ def _in_order(values: Sequence[Value], like: Any, is_open: bool) -> _Ordered:
 def _among(ordered: _Ordered, low: Any, high: Any, is_open: bool) -> TruthValues:
     found = []
     if ordered.exact:
-        found.append(_look_up(ordered.exact, _comparable(low), _comparable(high), is_open))
+        found.append(_search(ordered.exact, _comparable(low), _comparable(high), is_open))
     if ordered.doubles:
-        found.append(_look_up(ordered.doubles, float(low), float(high), is_open))
+        found.append(_search(ordered.doubles, float(low), float(high), is_open))
     return TRUE if TRUE in found else EITHER if ordered.unknown or EITHER in found else FALSE
 
 
-def _look_up(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> TruthValues:
+def _search(ascending: Sequence[Any], low: Any, high: Any, is_open: bool) -> TruthValues:
     at = bisect_left(ascending, low)
     inside = at < len(ascending) and (ascending[at] < high if is_open else ascending[at] <= high)
     return FALSE if not inside else TRUE if low == high else EITHER
 
 
-def _among_texts(ordered: _Ordered, prefix: str) -> TruthValues:
+def _among_prefixed(ordered: _Ordered, prefix: str) -> TruthValues:
     at = bisect_left(ordered.exact, prefix)
     inside = at < len(ordered.exact) and ordered.exact[at].startswith(prefix)
     return EITHER if inside or ordered.unknown else FALSE

@@ -1,4 +1,4 @@
-"""Predicates as a small tree. `zlayout.predicate.parse` makes one from SQL text."""
+"""The tree of a predicate. `zlayout.predicate.parse` builds it from SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
-# `5 < a` is `a > 5`.
+# The operator if both sides are exchanged: `5 < a` is `a > 5`.
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -63,7 +63,7 @@ def columns(predicate: Predicate) -> frozenset[str]:
 
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate | None:
-    """The AND of the parts without nested ANDs; a single part stays as it is, None for no parts."""
+    """The AND of the parts, without nested ANDs. A single part is returned as it is, and None if there are no parts."""
     flat = tuple(p for part in parts for p in (part.operands if isinstance(part, And) else (part,)))
     return flat[0] if len(flat) == 1 else And(flat) if flat else None
 
@@ -87,7 +87,7 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
 
 
 def rejects_null(predicate: Predicate) -> bool:
-    """Whether a row whose columns are all null, as an outer join makes, can never satisfy the predicate."""
+    """Whether a row whose columns are all null, as an outer join adds, can never satisfy the predicate."""
     match predicate:
         case Compare() | In() | Not(Compare() | In() | IsNull()):
             return True
@@ -100,7 +100,10 @@ def rejects_null(predicate: Predicate) -> bool:
 
 
 def starts_with(column: str, prefix: str) -> Predicate:
-    """Values that begin with `prefix`: from the prefix to below the next text of its length, by code point (UTF-8)."""
+    """The predicate for strings that begin with `prefix`.
+
+    They are at least the prefix, and less than the next string of its length by code points (as by UTF-8 bytes).
+    """
     low = Compare(column, ">=", prefix)
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:

@@ -1,7 +1,8 @@
-"""`where` as text to a predicate and back. Whatever could run code is rejected by name.
+"""Parse `where` to a predicate, and write a predicate as SQL.
 
-sqlglot parses, but nothing of its tree is kept: each node becomes a node of `zlayout.predicate.model` or is rejected,
-and an engine only ever gets `to_sql` of the result, never the user's text.
+Everything that could run code is rejected with a specific error. sqlglot parses the text, and each node of its tree is
+converted to a node of `zlayout.predicate.model` or rejected. An engine receives `to_sql` of the result, and never the
+text of the user.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 MAX_LENGTH = 10_000  # characters
-MAX_DEPTH = 50  # nested parentheses, or prefix operators in a row
+MAX_DEPTH = 50  # nested parentheses, or consecutive prefix operators
 _REJECTED_TOKENS = {"SEMICOLON": "';'", "L_BRACKET": "'['", "L_BRACE": "'{'", "CASE": "CASE", "SELECT": "a subquery"}
 
 
@@ -28,7 +29,7 @@ def parse_where(text: str, location: Location) -> Predicate:
     """Parse a condition in Spark SQL.
 
     Raises:
-        SpecError: ZL030 for wrong syntax, ZL031 for what is not allowed, ZL032 for an invalid literal.
+        SpecError: ZL030 for invalid syntax, ZL031 for a construct that is not allowed, ZL032 for an invalid literal.
     """
     from zlayout.predicate.where_rules import strict_predicate
 
@@ -77,7 +78,7 @@ def _parse(text: str) -> exp.Expr:
         raise RejectedError("ZL030", f"expected at most {MAX_LENGTH} characters, found {len(text)}")
     try:
         spark = Dialect.get_or_raise("spark")
-        _screen(text, spark.tokenize(text))
+        _check_tokens(text, spark.tokenize(text))
         trees = spark.parse_into(exp.Condition, text)
     except SqlglotError as error:
         raise RejectedError("ZL030", f"not a condition: {_reason(error)}") from None
@@ -88,8 +89,8 @@ def _parse(text: str) -> exp.Expr:
     return trees[0]
 
 
-def _screen(text: str, tokens: list[Token]) -> None:
-    """Reject what the tree no longer shows (comments, casts), and depth before the parser recurses into it."""
+def _check_tokens(text: str, tokens: list[Token]) -> None:
+    """Reject comments and casts, which the tree does not show, and deep nesting, before the parser recurses into it."""
     from zlayout.predicate.where_rules import ALLOWED
 
     escape = next((e[0] for e in re.finditer(r"\\(.)", text, re.DOTALL) if e[1] not in "\\'\"nrt"), None)
@@ -107,14 +108,14 @@ def _screen(text: str, tokens: list[Token]) -> None:
         if max(depth, prefixes) > MAX_DEPTH:
             raise RejectedError("ZL030", f"expected at most {MAX_DEPTH} levels, found more")
         called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
-        # The tokenizer turns 1L into 1::BIGINT.
+        # The tokenizer converts 1L to 1::BIGINT, whose `::` is not in the text.
         written = name == "DCOLON" and text[token.start : token.end + 1] == "::"
         if written or (called and token.text.upper() in ("CAST", "TRY_CAST", "DATE", "TIMESTAMP")):
             raise RejectedError("ZL031", "a cast is not allowed", "write the literal in the type of the column")
 
 
 def _reason(error: Exception) -> str:
-    """A reason with the column of the error, without sqlglot's own names and terminal colours."""
+    """The position of a syntax error, without the terminal colours and internal names in sqlglot's message."""
     details = getattr(error, "errors", None) or [{}]
     place = f" near column {details[0]['col']}" if details[0].get("col") else ""
     return "it cannot be parsed" + place

@@ -1,6 +1,6 @@
-"""Which files a predicate cannot rule out by min, max and null count alone, as readers of both formats decide it.
+"""Prune files by min, max and null count, as the readers of both formats do.
 
-The same function decides which rows of a sample match: a row is a file of one row whose min and max are its value.
+The same function decides which rows of a sample match: a row is a file with one row, whose min and max are its value.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
     """The files that may hold a row for which the predicate is true.
 
     Args:
-        predicate: literals of a type that does not compare with the column's type rule nothing out.
-        bounds: of N files, by column; a column that is missing rules nothing out.
+        predicate: the predicate. A condition whose literal cannot be compared with its column excludes no file.
+        bounds: of N files, by column. A condition on a missing column excludes no file.
         rows: int64[N], rows of each file.
 
     Returns:
@@ -53,7 +53,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
 
 
 def _negated(predicate: Predicate) -> Predicate:
-    """The predicate that is true where this one is false, by De Morgan's laws; for nulls neither is true."""
+    """The predicate that is true exactly where this one is false. Where this one is null, both are null."""
     match predicate:
         case And(operands):
             return Or(tuple(_negated(p) for p in operands))
@@ -93,12 +93,12 @@ def _compare(bounds: ColumnBounds, operator: Operator, value: Value) -> Bools:
         case ">=":
             return _holds(pc.greater_equal, upper, literal)
         case "!=":
-            # ruled out only where every value equals the literal
+            # A file is excluded only if every value equals the literal.
             return _holds(pc.not_equal, lower, literal) | _holds(pc.not_equal, upper, literal) | bounds.truncated
 
 
 def _holds(compare: object, side: pa.Array, literal: pa.Scalar) -> Bools:
-    """A file without a bound, or with NaN as a bound, cannot be ruled out."""
+    """The comparison of each bound with the literal; true for a missing bound and for NaN, which exclude nothing."""
     holds = compare(side, literal)  # type: ignore[operator]
     if pa.types.is_floating(side.type):
         holds = pc.or_(holds, pc.is_nan(side))

@@ -1,8 +1,7 @@
-"""sqlglot nodes to predicates, one condition at a time; `Rules` decide how strict the conversion is.
+"""Convert the conditions of a sqlglot tree to predicates, as strictly as `Rules` require.
 
-`zlayout.predicate.parse` (`where`) rejects by name all that is not listed here; `zlayout.predicate.conditions`
-(workloads) also computes constant expressions and gives a reason for what it cannot use. Importing this module imports
-sqlglot, which takes a while.
+`zlayout.predicate.where_rules` are the strict rules of `where`. `zlayout.predicate.conditions` are the lenient rules of
+workloads, which also evaluate constant expressions. Importing this module imports sqlglot, which is slow.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ COMPARISONS: Comparisons = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-# Errors that sqlglot's parser raises for input that it did not foresee.
+# Errors that sqlglot's parser raises, besides its own, for unexpected input.
 PARSER_DEFECTS = (ValueError, TypeError, AttributeError, KeyError, IndexError, NotImplementedError)
 
 
 class Rules(Protocol):
-    """How strict the conversion is. Each method raises an exception for a node that is not allowed."""
+    """The rules of a conversion. Each method raises an exception for a node that is not allowed."""
 
     def column(self, node: exp.Expr) -> str:
         """The dotted name of a column."""
@@ -40,12 +39,12 @@ class Rules(Protocol):
         ...
 
     def rejection(self, node: exp.Expr) -> Exception:
-        """The exception for a condition that is not one of those that `convert` knows."""
+        """The exception for a condition that `convert` does not support."""
         ...
 
 
 def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS) -> Predicate:
-    """A condition on one column: a comparison, IN, BETWEEN or IS NULL. Raises what `rules` raise."""
+    """Convert a condition on one column: a comparison, IN, BETWEEN or IS NULL. Raises the exceptions of `rules`."""
     kind = type(node)
     if kind in comparisons:
         left, right = node.this.unnest(), node.expression.unnest()
@@ -69,19 +68,19 @@ def convert(node: exp.Expr, rules: Rules, comparisons: Comparisons = COMPARISONS
 
 
 def further_arguments(node: exp.Expr) -> list[str]:
-    """Arguments of IN besides a column and a list of values, such as a subquery."""
+    """The names of the arguments of IN besides a column and a list of values, such as a subquery."""
     return [name for name, value in node.args.items() if value and name not in ("this", "expressions")]
 
 
 def root(node: exp.Expr) -> exp.Expr:
-    """The node whose field, or field of a field, `node` is; the node itself where it is no field."""
+    """The innermost node of a chain of field accesses; the node itself if it is not a field access."""
     while type(node) is exp.Dot and type(node.expression) is exp.Identifier:
         node = node.this
     return node
 
 
 def is_column(node: exp.Expr) -> bool:
-    """Whether the node is a column or a field of one, such as `t.a.b.c.d.e`."""
+    """Whether the node is a column or a nested field of one, such as `t.a.b.c.d.e`."""
     return type(root(node)) is exp.Column
 
 
@@ -95,7 +94,7 @@ def column_parts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of ANDs or ORs, in order. A chain may be long, so this does not recurse."""
+    """The operands of a chain of ANDs or ORs, in order. It does not recurse, because a chain may be long."""
     found, stack = [], [node]
     while stack:
         top = stack.pop().unnest()
@@ -107,7 +106,7 @@ def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def literal_value(node: exp.Expr) -> Value | None:
-    """The value of TRUE, FALSE, a string or a number, None for another node. Raises RejectedError ZL032."""
+    """The value of TRUE, FALSE, a string or a number; None for another node. Raises RejectedError ZL032."""
     if type(node) is exp.Boolean:
         return bool(node.this)
     if type(node) is exp.Literal:

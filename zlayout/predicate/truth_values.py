@@ -1,4 +1,4 @@
-"""SQL's three-valued logic over sets of possible outcomes: AND, OR and NOT."""
+"""SQL's three-valued logic over sets of possible truth values: AND, OR and NOT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NULL: TruthValues = frozenset((None,))
 
 
 def all_of(operands: Iterable[TruthValues]) -> TruthValues:
-    """AND. Operands after one that is certainly false are not evaluated."""
+    """The possible truth values of an AND. Operands after one that is certainly false are not evaluated."""
     found = TRUE
     for operand in operands:
         found = frozenset(
@@ -30,15 +30,15 @@ def all_of(operands: Iterable[TruthValues]) -> TruthValues:
 
 
 def any_of(operands: Iterable[TruthValues]) -> TruthValues:
-    """OR. Operands after one that is certainly true are not evaluated."""
+    """The possible truth values of an OR. Operands after one that is certainly true are not evaluated."""
     return negated(all_of(map(negated, operands)))
 
 
-def negated(outcomes: TruthValues) -> TruthValues:
-    """NOT."""
-    return frozenset(None if o is None else not o for o in outcomes)
+def negated(possible: TruthValues) -> TruthValues:
+    """The possible truth values of a NOT."""
+    return frozenset(None if value is None else not value for value in possible)
 
 
-def meet(outcomes: Iterable[TruthValues]) -> TruthValues:
-    """The outcomes of one condition that all of several facts leave possible."""
-    return reduce(frozenset.intersection, outcomes, ANY)
+def meet(possible: Iterable[TruthValues]) -> TruthValues:
+    """The truth values of one condition that remain possible if each of several facts leaves a set of them possible."""
+    return reduce(frozenset.intersection, possible, ANY)

@@ -1,4 +1,4 @@
-"""The strict rules of `where`: columns, literals and a few operators; everything else is rejected by name."""
+"""The strict rules of `where`: it consists of columns, literals and a few operators. Everything else is rejected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from zlayout.message_text import quote_value
+from zlayout.predicate.constants import TIMESTAMP_TYPES
 from zlayout.predicate.literals import RejectedError, day, instant, number
 from zlayout.predicate.model import And, Not, Or, Predicate, Value, conjunction
 from zlayout.predicate.sql_tree import (
@@ -35,7 +36,7 @@ _NAMES = {
 
 
 def strict_predicate(node: exp.Expr) -> Predicate:
-    """A parsed condition as a predicate. Raises RejectedError ZL030 to ZL032."""
+    """Convert a parsed `where` to a predicate. Raises RejectedError ZL030 to ZL032."""
     node = node.unnest()
     if type(node) is exp.And:
         return conjunction(map(strict_predicate, operands(node, exp.And))) or And(())
@@ -58,7 +59,7 @@ class _WhereRules:
             if type(part) is not exp.Identifier:
                 raise self.rejection(part)
             if not part.name or "." in part.name or not part.name.isprintable():
-                raise _not_allowed(f"the column name {quote_value(part.name)}", "a nested column is a.b")
+                raise _not_allowed(f"the column name {quote_value(part.name)}", "write a nested column as a.b")
         return ".".join(part.name for part in parts)
 
     def value(self, node: exp.Expr) -> Value:
@@ -69,14 +70,14 @@ class _WhereRules:
             value = self.value(node.this)
             if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
                 raise RejectedError("ZL032", "expected a number after '-'")
-            # unary minus rounds a decimal to the 28 digits of Python's context
+            # unary minus would round a decimal to the 28 digits of Python's context
             return value.copy_negate() if isinstance(value, Decimal) else -value
         if type(node) is exp.Null:
             raise _not_allowed("a comparison with NULL", "write IS NULL")
         if type(node) in (exp.Cast, exp.TryCast) and type(node.this) is exp.Literal:
             return _typed(node)
         if type(node) is exp.Column:
-            hint = "compare a column with a literal; text goes in '...'"
+            hint = "compare a column with a literal, and put strings in '...'"
             raise _not_allowed(f"the column {quote_value(node.name)} as a value", hint)
         raise self.rejection(node)
 
@@ -105,11 +106,11 @@ def _not_allowed(name: str, hint: str = ALLOWED) -> RejectedError:
 
 
 def _typed(node: exp.Expr) -> Value:
-    """The value of DATE '...', TIMESTAMP '...', and of numbers with a suffix such as 1L or 1.5BD."""
+    """The value of DATE '...', TIMESTAMP '...', or a number with a suffix such as 1L or 1.5BD."""
     text, target = str(node.this.this), node.args["to"].this.name
     if target == "DATE":
         return day(text)
-    if target in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"):
+    if target in TIMESTAMP_TYPES:
         return instant(text)
     if target in _SUFFIXED and (not node.this.is_string or target == "DECIMAL"):
         return number(text, _SUFFIXED[target])

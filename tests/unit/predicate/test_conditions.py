@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from sqlglot import exp, parse_one
 
-from zlayout.predicate.conditions import MAX_VALUES, Reason, UnusableError, condition
+from zlayout.predicate.conditions import MAX_IN_VALUES, Reason, UnusableError, condition
 from zlayout.predicate.model import And, Compare, In, Predicate, Value, columns, conjunction, rejects_null
 
 ONE, TWO, THREE = (Compare("a", "=", n) for n in (1, 2, 3))
@@ -59,7 +59,7 @@ def test_constant_expressions_are_computed(constant: str, value: Value) -> None:
         ("a = CAST(2.5 AS INT)", Reason.NOT_CONSTANT),
         ("a = NULL", Reason.NOT_CONSTANT),
         ("a IN (1, NULL)", Reason.NOT_CONSTANT),
-        (f"a IN ({', '.join(map(str, range(MAX_VALUES + 1)))})", Reason.NOT_CONSTANT),
+        (f"a IN ({', '.join(map(str, range(MAX_IN_VALUES + 1)))})", Reason.NOT_CONSTANT),
         ("a NOT LIKE 'x%'", Reason.NEGATED),
         ("a LIKE '_x'", Reason.NO_PREFIX),
         ("a RLIKE 'x'", Reason.NOT_SUPPORTED),
@@ -71,9 +71,9 @@ def test_what_cannot_be_used_has_a_reason(sql: str, reason: Reason) -> None:
 
 
 def test_as_many_values_as_allowed_are_used() -> None:
-    found = read(f"a IN ({', '.join(map(str, range(MAX_VALUES)))})")
+    found = read(f"a IN ({', '.join(map(str, range(MAX_IN_VALUES)))})")
     assert isinstance(found, In)
-    assert len(found.values) == MAX_VALUES
+    assert len(found.values) == MAX_IN_VALUES
 
 
 def test_a_conjunction_is_flat_and_one_part_stays_as_it_is() -> None:
