@@ -1,9 +1,9 @@
-"""Z-order, Hilbert and linear order as a kd tree: cut the curve by rows, then find each piece by halving grid cells.
+"""Convert z-order, Hilbert and linear order to a kd tree: cut the curve by rows, then halve grid cells at the cuts.
 
-Every prefix of the bits of a position is a box, and one more bit halves that box on one column: for interleaved bits by
-definition, for Hilbert because the halves are in Gray-code order. So the cuts of a curve are a kd tree whose
-thresholds are borders of grid cells, and Spark needs no curve arithmetic: it compares keys with thresholds, as for
-`kd`. A cell is not halved further if all its sample rows are in one piece.
+The points whose positions begin with the same bits form a box, and the next bit halves that box on one column: for
+interleaved bits by definition, for Hilbert because the halves are in Gray-code order. The cuts of a curve are therefore
+a kd tree whose thresholds are borders of grid cells. Spark does not compute positions: it compares keys with
+thresholds, as for `kd`. A cell is not halved further if all its sample rows are in one piece.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from zlayout.curve.zorder import deinterleave, interleave
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-# The share of a file by which a cut may move to the border of a large cell.
+# The maximum share of a file by which a cut moves to the border of a large cell.
 MAX_SHIFT = 0.05
 
 
 class Curve(Protocol):
-    """Positions on a curve over a grid, and how a cell is halved."""
+    """A curve over a grid: the positions of points, and the halves of a cell."""
 
     @property
     def bits(self) -> int:
@@ -36,22 +36,29 @@ class Curve(Protocol):
         ...
 
     def positions(self, coordinates: Sequence[Int64]) -> Int64:
-        """int64[n] from d arrays int64[n]."""
+        """int64[n]: the position of each point. coordinates: d arrays int64[n]."""
         ...
 
     def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
-        """For cells whose second half begins at position `middle` and has 2**bit positions.
+        """Halve cells.
+
+        Args:
+            middle: int64[n], the position at which the second half of each cell begins.
+            bit: the second half has 2**bit positions.
 
         Returns:
-            int32: the column on which the halves differ; int64: the coordinate at which the higher half begins; bool:
-            whether the first half is the lower one.
+            int32[n], the column on which the halves differ; int64[n], the coordinate at which the higher half begins;
+            bool[n], whether the first half is the lower one.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BitOrder:
-    """Interleaved bits. schedule: the column of each bit from the top; all bits of one column first is linear."""
+    """The order of interleaved bits. For linear order the schedule has all bits of the first column first.
+
+    widths: the number of bits of each column. schedule: the column of each bit, the most significant bit first.
+    """
 
     widths: tuple[int, ...]
     schedule: tuple[int, ...]
@@ -71,6 +78,8 @@ class BitOrder:
 
 @dataclass(frozen=True, slots=True)
 class HilbertCurve:
+    """The Hilbert curve over `columns` columns of `width` bits each."""
+
     columns: int
     width: int
 
@@ -82,7 +91,7 @@ class HilbertCurve:
         return hilbert(coordinates, self.width)
 
     def halve(self, middle: Int64, bit: int) -> tuple[Int32, Int64, NDArray[np.bool_]]:
-        """The curve moves from one half to the other by one step on one axis, which gives axis, border and side."""
+        """Compare the last point of the first half with the first point of the second, which differ in one column."""
         del bit
         last = np.stack(hilbert_inverse(middle - 1, self.columns, self.width))
         first = np.stack(hilbert_inverse(middle, self.columns, self.width))
@@ -94,10 +103,10 @@ class HilbertCurve:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The distinct positions of a sample in curve order, cut into files and those into leaves.
+    """The k distinct positions of a sample in curve order, cut into files, and each file cut into leaves.
 
-    position: int64[k], ascending. begin: int64[k + 1], the first of the sorted rows at each position, then n.
-    leaf: int64[k], ascending. file_begin: int64[pieces + 1] indexes into position.
+    position: int64[k], ascending. begin: int64[k + 1], the index of the first sorted row at each position, then n.
+    leaf: int64[k], the leaf of each position, ascending. file_begin: int64[pieces + 1], indices into `position`.
     """
 
     position: Int64
@@ -115,14 +124,15 @@ def build_on_curve(
     noise: bool,
     depth_within: int = 0,
 ) -> KdTree:
-    """The kd tree of a curve cut into files of equal rows, never inside a position.
+    """The kd tree of a curve that is cut into files with equal numbers of rows. Rows at one position are not separated.
 
     Args:
-        curve: positions and halves.
-        coordinates, ordinals: int64[n] for each column.
-        thresholds: for each column int64[2**width + 1], the lowest ordinal with at least that coordinate (any number
-            after the last coordinate).
-        n_files, noise, depth_within: as in `build_kd`; a position larger than two files is treated as one key.
+        curve: the curve.
+        coordinates: int64[n] for each column, the grid coordinates of the sample rows.
+        thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least that coordinate. The last
+            entry is not used.
+        ordinals: int64[n] for each column, the ordinals of the sample rows.
+        n_files, noise, depth_within: as in `build_kd`. A position with more rows than two files counts as one key.
     """
     n = len(ordinals[0])
     n_files = max(1, min(n_files, n))
@@ -154,7 +164,7 @@ def _cut(positions: Int64, n_files: int, parts_within: int) -> Pieces:
 
 
 def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) -> Int64:
-    """Where files begin: a position larger than two files is one file, the runs between such are cut evenly."""
+    """The positions at which files begin. A position larger than two files is one file; the runs between are cut."""
     rows = np.diff(begin)
     target = begin[-1] / n_files
     large = np.flatnonzero(rows > 2 * target)
@@ -168,10 +178,10 @@ def _file_cuts(begin: Int64, n_files: int, size_of_step: NDArray[np.float64]) ->
 
 
 def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.float64]) -> Int64:
-    """As `snap_cuts`, but each cut may move by MAX_SHIFT of a part to where the curve enters the largest new cell.
+    """As `snap_cuts`, but each cut moves by up to MAX_SHIFT of a part to the border of the largest cell within reach.
 
-    size_of_step: float64[k], log2 of the size of the cell whose border is before each start. Cuts at borders of large
-    cells give compact pieces and a shallow tree.
+    Cuts at borders of large cells result in compact pieces and a shallow tree.
+    size_of_step: float64[k], log2 of the size of the cell that begins at each start.
     """
     if len(starts) <= parts:
         return np.arange(len(starts), dtype=np.int64)
@@ -179,7 +189,7 @@ def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.
     slack = MAX_SHIFT * total / parts
     wanted = np.rint(starts[cuts] * parts / total) * total / parts
     low, high = np.searchsorted(starts, wanted - slack), np.searchsorted(starts, wanted + slack, side="right")
-    # a cut that a large position keeps away from its wanted place stays at the edge of that position
+    # A cut that is outside of its range is at the edge of a position with many rows, and stays there.
     for index in np.flatnonzero((cuts > 0) & (cuts >= low) & (cuts < high)):
         cuts[index] = low[index] + int(size_of_step[low[index] : high[index]].argmax())
     return np.unique(cuts)
@@ -187,9 +197,10 @@ def _round_cuts(starts: Int64, total: int, parts: int, size_of_step: NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Grid cells of one size that contain rows: first position, range of `Pieces.position`, and the link to it.
+    """The grid cells of one size that contain rows.
 
-    link: 4 * node + 2 (left) or 3 (right) of the parent node, -1 for the root.
+    base: the first position of the cell. first, end: its range in `Pieces.position`. link: the entry of the node table
+    that refers to the cell, 4 * node + 2 (left) or + 3 (right) of its parent node; -1 for the root.
     """
 
     base: Int64
@@ -202,7 +213,7 @@ class _Cells:
 
 
 def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> Int64:
-    """int64[nodes, 4]: column, threshold, left, right. All cells of one size are halved at once."""
+    """int64[nodes, 4]: column, threshold, left, right of each node. All cells of one size are halved at once."""
     nodes: list[Int64] = [np.empty((0, 4), np.int64)]
     links: list[tuple[Int64, Int64]] = []
     made = 0
@@ -234,7 +245,7 @@ def _halve_cells(curve: Curve, pieces: Pieces, thresholds: Sequence[Int64]) -> I
 def _halves(
     cells: _Cells, middle: Int64, split: Int64, both: NDArray[np.bool_], left: Int64, first_is_low: NDArray[np.bool_]
 ) -> _Cells:
-    """The cells of the next size: both halves of those in `both`, else the half that contains rows."""
+    """The cells of the next smaller size: both halves of the cells in `both`, of others the half that contains rows."""
     one = ~both
     only_second = split <= cells.first
     return _Cells(
@@ -272,7 +283,7 @@ def _assemble(nodes: NDArray[np.int64], pieces: Pieces, ordinals: Sequence[Int64
 
 
 def _boxes(ordinals: Sequence[Int64], starts: Int64) -> tuple[Int64, Int64]:
-    """int64[pieces, columns] twice: lowest and highest ordinal from each start to the next, without nulls."""
+    """int64[pieces, columns] twice: the lowest and the highest ordinal of each piece, without nulls."""
     none = np.iinfo(np.int64).max
     low = np.stack([np.minimum.reduceat(np.where(c < 0, none, c), starts) for c in ordinals], axis=1)
     high = np.stack([np.maximum.reduceat(c, starts) for c in ordinals], axis=1)

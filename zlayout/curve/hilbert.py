@@ -1,7 +1,7 @@
 """The Hilbert curve in d dimensions, vectorised over points.
 
-Algorithm: J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004): coordinates are converted in place
-to the "transposed" index, d words of `bits` bits, which are interleaved to the position on the curve.
+Algorithm: J. Skilling, "Programming the Hilbert curve", AIP Conf. Proc. 707 (2004). Coordinates are converted in place
+to the "transposed" index, d words of `bits` bits, whose interleaved bits are the position on the curve.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def hilbert_inverse(positions: Int64, columns: int, bits: int) -> tuple[Int64, .
 
 
 def _reflect_or_exchange(x: list[Int64], axis: int, level: int, low: int) -> None:
-    """Where bit `level` of this axis is set, invert the low bits of axis 0; elsewhere swap the low bits of both."""
+    """If bit `level` of the axis is set, invert the low bits of axis 0, else swap the low bits of both."""
     is_set = -((x[axis] >> level) & 1)
     exchanged = (x[0] ^ x[axis]) & low & ~is_set
     x[0] ^= (low & is_set) | exchanged

@@ -1,11 +1,11 @@
-"""Query boxes on the z-order curve: whether a z-address is in the box, and where the curve enters the box next.
+"""Query boxes on the z-order curve: test whether a z-address is in a box, and find the next one that is.
 
 Source: H. Tropf and H. Herzog, "Multidimensional range search in dynamically balanced trees", Angewandte Informatik
 2/1981, pp. 71-77. Their BIGMIN is `next_jump_in`.
 
 In every function `zmin` and `zmax` are the z-addresses of the lowest and the highest corner of the box, inclusive.
-`schedule` is the column of each bit from the top, as in `zlayout.curve.zorder`; None means two columns in turn. Its
-last bit is bit 0. Only which bits share a column matters: the order of two columns of equal width has no effect.
+`schedule` is the column of each bit, the most significant bit first, as in `zlayout.curve.zorder`; None means two
+columns in turn, and bit 0 belongs to the last entry. Exchanging the numbers of two columns has no effect.
 Z-addresses are int64 (at most 63 bits) or Python ints in an object array (any length).
 """
 
@@ -21,9 +21,8 @@ from zlayout.curve.zorder import LONG_BITS
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-# int64, or Python ints of any length in an object array.
-Positions = NDArray[Any]
-NONE = -1
+Positions = NDArray[Any]  # int64, or Python ints of any length in an object array
+NONE = -1  # instead of a z-address
 
 
 def is_relevant(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | None = None) -> Bool:
@@ -52,8 +51,8 @@ def is_relevant(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | No
 def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | None = None) -> Positions:
     """The lowest z-address in the box that is greater than each of `z` (BIGMIN by Tropf and Herzog).
 
-    One pass over the bits from the top applies the decision table of the paper to all addresses at once; `lowest` and
-    `highest` are the corners of the part of the box that is still searched. For example next_jump_in(11, 37, 16) is 33.
+    One pass over the bits from the top applies the decision table of the paper to all addresses at once. `lowest` and
+    `highest` are the corners of the part of the box that remains. For example, next_jump_in(11, 37, 16) is 33.
 
     Args:
         zmin, zmax: the corners of the box, inclusive.
@@ -75,16 +74,16 @@ def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | N
         bit = 1 << (len(bits) - 1 - turn)
         below = masks[column] & (bit - 1)
         here, low, high = ((word & bit) != 0 for word in (z, lowest, highest))
-        # 0 0 1: the upper half begins at a candidate; a lower one may be in the lower half
+        # 0 0 1 (z, lowest, highest): the start of the upper half is a candidate; the lower half may have a lower one
         fork = searching & ~here & ~low & high
         found = np.where(fork, lowest & ~below | bit, found)
         highest = np.where(fork, highest & ~bit | below, highest)
-        # 0 1 1: the rest of the box is above; its lowest corner is next
+        # 0 1 1: the whole remaining box is above z; the result is its lowest corner
         above = searching & ~here & low
         found = np.where(above, lowest, found)
-        # 1 0 1: only the upper half can contain it
+        # 1 0 1: only the upper half can contain the result
         lowest = np.where(searching & here & ~low & high, lowest & ~below | bit, lowest)
-        # 1 0 0: the rest of the box is below, and the best candidate remains
+        # 1 0 0: the whole remaining box is below z; the result is the last candidate
         searching &= ~above & ~(here & ~high)
     return found
 
@@ -92,8 +91,8 @@ def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | N
 def meets_box(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> Bool:
     """Whether each closed interval of z-addresses intersects a query box.
 
-    The number of True is the exact number of files that a reader with an index of z-addresses opens for the box. A
-    reader that has min and max of each column prunes by those: see `zlayout.predicate.prune`.
+    A reader with an index of z-addresses opens exactly the files whose interval intersects the box. A reader that has
+    min and max of each column prunes differently: see `zlayout.predicate.prune`.
 
     Args:
         first, last: int64[n], the lowest and the highest z-address of each file.
@@ -118,7 +117,10 @@ def count_files(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedul
 
 
 def corner_masks(zmin: int, zmax: int, schedule: Sequence[int] | None = None) -> tuple[list[int], int]:
-    """For each column the mask of its bits, and the number of bits (at most 63). Raises ValueError for bad corners."""
+    """The mask of the bits of each column, and the number of bits (at most 63).
+
+    Raises ValueError for invalid corners.
+    """
     bits = _schedule(zmin, zmax, np.zeros(0, np.int64), schedule)
     return _masks(bits), len(bits)
 
@@ -135,7 +137,7 @@ def _positions(z: ArrayLike) -> Positions:
 
 
 def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None) -> Sequence[int]:
-    """The schedule, checked against corners and positions; the default has as many bits as they need."""
+    """The schedule, checked against corners and positions. The default schedule has as many bits as they need."""
     lowest, highest = (min(int(z.min()), zmin), max(int(z.max()), zmax)) if z.size else (min(zmin, zmax), zmax)
     if schedule is None:
         schedule = [turn % 2 for turn in range(max(highest.bit_length(), int(zmin).bit_length()))]
@@ -149,7 +151,7 @@ def _schedule(zmin: int, zmax: int, z: Positions, schedule: Sequence[int] | None
 
 
 def _masks(schedule: Sequence[int]) -> list[int]:
-    """For each column the mask of its bits in a position."""
+    """The mask of the bits of each column in a position."""
     masks = [0] * (max(schedule, default=-1) + 1)
     for turn, column in enumerate(schedule):
         masks[column] |= 1 << (len(schedule) - 1 - turn)

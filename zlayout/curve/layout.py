@@ -1,4 +1,4 @@
-"""The one entry point for all curves: from a sample of the key columns to a `FileMap` from keys to files."""
+"""Build the `FileMap` of a sample, the function from keys to files, for any curve."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from zlayout.curve.tree import Int32, Int64, KdTree, locate
 from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
 from zlayout.spec.model import CURVES
 
-# scale() shifts an id by the width, and both together must stay within an int64
+# scale() shifts a range id by the width, and the result must fit into an int64.
 MAX_BITS_PER_COLUMN = 31
 
 
 @dataclass(frozen=True, slots=True)
 class FileMap:
-    """The function from the keys of a row to its file. For every curve:
+    """The function from the keys of a row to its file. For every curve it is computed in three steps:
 
-    1. per column, the range id: the number of `boundaries[column]` (sorted, unique, no nulls) that are <= the key in
-       the order of `zlayout.curve.order`; 0 for null;
-    2. walk `tree` over the range ids (left when the column's range id is below the node's threshold) to a leaf;
-    3. the file is tree.file[leaf], plus pmod(hash of the row, spread) where tree.spread[leaf] is above 1.
-    Rows of one file sorted by (leaf, columns) follow the curve inside the file.
+    1. The range id of each column is the number of `boundaries[column]` (sorted, unique, no nulls) that are <= the key
+       in the order of `zlayout.curve.order`; it is 0 for null.
+    2. The range ids lead from the root of `tree` to a leaf. At each node the row goes left if the column's range id is
+       below the threshold. This is the case if the key is null or below boundaries[column][threshold - 1].
+    3. The file is tree.file[leaf]. If tree.spread[leaf] is above 1, pmod(hash of the row, spread) is added.
 
-    Equally: a row goes left when its key is null or below boundaries[column][threshold - 1].
+    Rows of one file that are sorted by (leaf, columns) follow the curve inside the file.
     bits: bits per column on the grid of zorder, hilbert or linear, empty for kd and for one column.
-    touched: see `predict_touched`.
+    touched: for each column the result of `predict_touched`.
     """
 
     columns: tuple[str, ...]
@@ -47,14 +47,17 @@ class FileMap:
         return self.tree.files
 
     def leaves(self, keys: Mapping[str, pa.Array | pa.ChunkedArray]) -> Int32:
-        """int32[n]: the leaf of each row; `keys` holds one array for each of `columns`."""
+        """int32[n]: the leaf of each row. keys: one array for each of `columns`."""
         bounds = zip(self.columns, self.boundaries, strict=True)
         return locate(self.tree, [ordinals_among(edges, keys[name]) + 1 for name, edges in bounds])
 
     def locate(self, keys: Mapping[str, pa.Array | pa.ChunkedArray], row_hash: Int64 | None = None) -> Int32:
-        """int32[n]: the file of each row; the reference for the placement by Spark.
+        """int32[n]: the file of each row. The placement by Spark must have the same result.
 
-        row_hash: int64[n], used where a key is spread over several files; None for the first of these files.
+        Args:
+            keys: one array of length n for each of `columns`.
+            row_hash: int64[n], the hashes that distribute the rows of one key over several files. None: all of these
+                rows go to the first of the files.
         """
         leaf = self.leaves(keys)
         file = self.tree.file[leaf]
@@ -63,7 +66,10 @@ class FileMap:
         return (file + row_hash % self.tree.spread[leaf]).astype(np.int32)
 
     def predict_touched(self) -> dict[str, float]:
-        """By column, the expected number of files whose range contains a value drawn from the sample, without nulls."""
+        """For each column the expected number of files whose range contains a value drawn from the sample.
+
+        Nulls are not drawn.
+        """
         return dict(zip(self.columns, self.touched, strict=True))
 
 
@@ -76,16 +82,17 @@ def build(
     noise: bool,
     depth_within: int = 0,
 ) -> FileMap:
-    """The file map of a sample, independent of the order of its rows.
+    """The file map of a sample. It does not depend on the order of the rows.
 
     Args:
-        sample: the key columns in the order of the spec, one array each, all of length n; 0 gives a map to one file.
-        weights: by column, 1 for missing columns. `kd` and `zorder` use them; `hilbert` and `linear` cannot.
+        sample: the key columns in the order of the spec, one array of length n each. An empty sample results in a map
+            to one file.
+        weights: by column, 1 for missing columns. `hilbert` and `linear` ignore them.
         curve: `kd`, `zorder`, `hilbert` or `linear`.
-        range_ids: ranges per column for zorder and hilbert; kd and linear use the values of the sample.
-        n_files: the wanted number of files; `FileMap.files` is the actual number.
+        range_ids: the number of ranges per column for zorder and hilbert. kd and linear use the values of the sample.
+        n_files: the wanted number of files. `FileMap.files` is the actual number.
         noise: distribute the rows of a key larger than two files over several files.
-        depth_within: each file becomes up to 2**depth_within leaves.
+        depth_within: each file has up to 2**depth_within leaves.
 
     Raises:
         TableError: ZL109 for a column type without an order.
@@ -98,7 +105,7 @@ def build(
         raise ValueError(f"expected one of {', '.join(CURVES)}, found {curve!r}")
     bits: tuple[int, ...] = ()
     if curve == "kd" or len(ranked) == 1:
-        # every curve over one column is the order of that column, and kd cuts it with the fewest comparisons
+        # Every curve over one column is the order of that column. A kd tree of it needs the fewest comparisons.
         tree = build_kd(ordinals, shares, n_files, noise, depth_within)
     else:
         line, grid = _grid(curve, ranked, shares, range_ids)
@@ -112,7 +119,7 @@ def build(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One column on the grid: range id by `boundaries` (ordinals), spread over 2**width coordinates."""
+    """One column of the grid: range ids by `boundaries` (ordinals), scaled to 2**width coordinates."""
 
     boundaries: Int64
     width: int
@@ -121,7 +128,7 @@ class _Axis:
         return scale(to_range_ids(ordinals, self.boundaries), len(self.boundaries) + 1, self.width)
 
     def thresholds(self) -> Int64:
-        """int64[2**width + 1]: the lowest ordinal at each coordinate or above; after the last range its own."""
+        """int64[2**width + 1]: the lowest ordinal with at least each coordinate, or the start of the last range."""
         ranges = len(self.boundaries) + 1
         starts = np.concatenate(([NULL], self.boundaries))
         first = np.searchsorted(scale(np.arange(ranges), ranges, self.width), np.arange((1 << self.width) + 1))
@@ -142,7 +149,7 @@ def _grid(curve: str, ranked: Sequence[Ranked], weights: Sequence[float], range_
 
 
 def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
-    """Sort by the columns in turn. Sample values are distinguished as far as 63 bits suffice, first column first."""
+    """The grid of the linear order. If 63 bits are too few for the distinct values, later columns have fewer bits."""
     grid: list[_Axis] = []
     left = LONG_BITS
     for r in ranked:
@@ -163,7 +170,7 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
 
 
 def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
-    """The boundaries that nodes use, and the tree with thresholds converted to range ids among them."""
+    """The boundaries that nodes use, and the tree with range ids by these boundaries as thresholds."""
     threshold = np.zeros_like(tree.threshold)
     boundaries: list[pa.Array] = []
     for column, values in enumerate(distinct):

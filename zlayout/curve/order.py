@@ -1,7 +1,7 @@
-"""One total order for every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
+"""The total order of every column type: null, then the values, then NaN; -0.0 equals 0.0; strings by UTF-8 bytes.
 
-All curves work on ordinals in this order, so that none of them depends on a column's type. Spark orders the same way
-(`null < v` has to be written as `c IS NULL OR c < v`), so that a cut found here means the same there.
+All curves work on ordinals in this order, and so do not depend on the type of a column. Spark uses the same order, so
+that a threshold has the same meaning there; only `null < v` has to be written as `c IS NULL OR c < v`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ NULL = -1
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """ordinals: int64[n], the rank of each value among `distinct`, -1 for null. distinct: sorted, no nulls."""
+    """The values of one column as ordinals.
+
+    ordinals: int64[n], the rank of each value among `distinct`, -1 for null. distinct: sorted, without nulls.
+    """
 
     ordinals: Int64
     distinct: pa.Array
 
 
 def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
-    """Dense ordinals of `values`: equal values share one, and a < b exactly if ordinal(a) < ordinal(b).
+    """Rank the values: equal values have the same ordinal, and a < b exactly if ordinal(a) < ordinal(b).
 
     Raises TableError ZL109 for a type without an order (lists, structs, maps, intervals).
     """
@@ -48,9 +51,11 @@ def rank(values: pa.Array | pa.ChunkedArray) -> Ranked:
 
 
 def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> Int64:
-    """For each value the index of the last element of `distinct` (sorted, unique) that is <= the value.
+    """The index of the last element of `distinct` that is <= each value: `value < distinct[k]` exactly if it is < k.
 
-    Values need not occur in `distinct`: `value < distinct[k]` holds exactly if the index is < k.
+    Args:
+        distinct: sorted and unique.
+        values: n values, which need not occur in `distinct`.
 
     Returns:
         int64[n], -1 for null and for values below all of `distinct`.
@@ -61,7 +66,7 @@ def ordinals_among(distinct: pa.Array, values: pa.Array | pa.ChunkedArray) -> In
 
 
 def _canonical(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array in which equal values are represented alike and whose type Arrow can take from."""
+    """The values as one array of a type that `pyarrow.Array.take` supports, with one representation of equal values."""
     flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(flat.type):
         return _canonical(flat.dictionary_decode())

@@ -1,4 +1,4 @@
-"""Range ids: the rank of a column value among quantile ranges of a sample, with every boundary at a distinct value."""
+"""Range ids: the rank of a column value among quantile ranges of a sample. Every boundary is a distinct value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Int64 = NDArray[np.int64]
 def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
     """Cut `total` sorted rows into at most `parts` runs of nearly equal length, never inside a run of equal values.
 
-    Each wanted cut moves to the nearest start of a value, the lower of two equally near ones; a value longer than a
-    part therefore gets a cut on both sides.
+    Each wanted cut moves to the nearest start of a value, or to the lower of two equally near ones. A value with more
+    rows than a part is therefore a run of its own.
 
     Args:
         starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
@@ -31,10 +31,16 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
 
 
 def range_boundaries(ordinals: Int64, range_ids: int) -> Int64:
-    """int64[<= range_ids - 1], ascending: the ordinals at which ranges 1, 2, ... begin.
+    """The ordinals at which the ranges 1, 2, ... of one column begin.
 
-    ordinals: int64[n] of one column, -1 for null, which counts as a value. A column with at most `range_ids` distinct
-    values has one range per value.
+    A column with at most `range_ids` distinct values has one range per value.
+
+    Args:
+        ordinals: int64[n], -1 for null, which counts as a value.
+        range_ids: the maximum number of ranges.
+
+    Returns:
+        int64[<= range_ids - 1], ascending.
     """
     counts = np.bincount(ordinals + 1)
     present = np.flatnonzero(counts)
@@ -49,10 +55,10 @@ def to_range_ids(ordinals: Int64, boundaries: Int64) -> Int64:
 
 
 def scale(ids: Int64, count: int, width: int) -> Int64:
-    """Spread ids 0..count-1 evenly over 0..2**width-1 in the same order. width: at most 31.
+    """Scale the ids 0..count-1 to the range 0..2**width-1. width: at most 31.
 
-    A column with 7 values then determines the highest bits of its 10-bit coordinate, not the lowest three, which an
-    interleaving would place last. If count > 2**width, neighbours share a coordinate.
+    A column with 7 values then differs in the highest bits of its 10-bit coordinate. Unscaled ids would differ in the
+    lowest three, which interleaving places last. If count > 2**width, neighbouring ids have the same coordinate.
     """
     scaled: Int64 = (ids << width) // max(count, 1)
     return scaled

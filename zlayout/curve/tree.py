@@ -1,4 +1,4 @@
-"""A kd tree from keys to files: the form in which every curve determines which row goes to which file."""
+"""The kd tree from keys to files, to which every curve is converted."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Int32 = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class KdTree:
-    """Nodes compare one column with one threshold; leaves belong to files.
+    """A kd tree. Each node compares one column with one threshold; each leaf belongs to a file.
 
-    column: int32[nodes]. threshold: int64[nodes], an ordinal of that column; a row goes left if its ordinal is
-    below it, so that null (-1) always goes left. left, right: int32[nodes], a later node, or ~leaf if negative. Node 0
-    is the root; a tree without nodes is the single leaf 0. Several cells of a z-order or Hilbert curve may share a
-    leaf. Leaves are numbered along the curve: neighbours are near, and the leaves of one file are adjacent.
+    Node 0 is the root. A tree without nodes is the single leaf 0. Several cells of a z-order or Hilbert curve may share
+    a leaf. Leaves are numbered along the curve, so that the leaves of one file are adjacent.
 
-    file: int32[leaves], the (first) file of the leaf. spread: int32[leaves], the number of files, from that file on,
-    over which the rows of the leaf are distributed by a hash of the row; 1 unless one key is larger than two files and
-    noise is on.
+    column: int32[nodes]. threshold: int64[nodes], an ordinal of that column. A row goes left if its ordinal is below
+    it, so that null (-1) always goes left. left, right: int32[nodes], a later node, or ~leaf if negative.
+    file: int32[leaves], the (first) file of the leaf. spread: int32[leaves], the number of consecutive files over which
+    the rows of the leaf are distributed by a hash of the row. It is 1 unless noise is on and the leaf is one key with
+    more rows than two files.
 
-    For predictions, from the sample: rows: float64[files]; low, high: int64[files, columns], the bounding box of the
-    ordinals without nulls (low > high if all are null). oversized: int32[k], files with one indivisible key larger
-    than two files.
+    The rest describes the sample. rows: float64[files]. low, high: int64[files, columns], the bounding box of the
+    ordinals without nulls (low > high if all are null). oversized: int32[k], the files with one indivisible key that
+    has more rows than two files.
     """
 
     column: Int32

@@ -1,4 +1,4 @@
-"""The z-ranges of a query box: the intervals that a key-value store or an external index scans.
+"""The z-ranges of a query box, which a key-value store or an external index scans.
 
 The decomposition into cells of the z-order curve is that of J. A. Orenstein and T. H. Merrett, "A class of data
 structures for associative searching", PODS 1984.
@@ -15,8 +15,8 @@ from zlayout.curve.jump import Bool, Int64, corner_masks
 
 
 @dataclass(frozen=True, slots=True)
-class _Segments:
-    """Disjoint closed ranges in order. is_cell: grid cells of the current size that are partly in the box."""
+class _Ranges:
+    """Disjoint closed ranges in order. is_cell: whether a range is a grid cell that has to be halved further."""
 
     first: Int64
     last: Int64
@@ -26,11 +26,11 @@ class _Segments:
         """int64[n - 1]: the number of positions between neighbours."""
         return self.first[1:] - self.last[:-1] - 1
 
-    def join(self, over: Bool) -> _Segments:
+    def join(self, over: Bool) -> _Ranges:
         """Join neighbours where `over`, bool[n - 1], is true."""
         starts = np.flatnonzero(np.append(True, ~over))
         ends = np.append(starts[1:], len(self.first)) - 1
-        return _Segments(self.first[starts], self.last[ends], self.is_cell[starts])
+        return _Ranges(self.first[starts], self.last[ends], self.is_cell[starts])
 
 
 def z_ranges(
@@ -39,10 +39,10 @@ def z_ranges(
     """The smallest set of closed ranges of z-addresses that covers a query box.
 
     Without a limit the ranges contain exactly the box, and their number grows with its surface: a box of 2**20 by 2**20
-    cells may need a million. With a limit, the smallest gaps (of equal ones the later) are included as well; no cover
-    by so few ranges contains fewer z-addresses.
+    cells may need a million. With a limit, ranges with the smallest gaps between them are joined (of equal gaps the
+    later), so that no other cover by as few ranges contains fewer z-addresses.
 
-    Cells are halved from the top; those inside the box are finished, those outside are dropped. With a limit, cells
+    The algorithm halves cells from the top, keeps cells inside the box and drops cells outside. With a limit, cells
     whose gaps cannot be among the largest are not halved further, so that the work depends on the limit and not on the
     surface.
 
@@ -60,11 +60,11 @@ def z_ranges(
     if limit is not None and limit < 1:
         raise ValueError(f"expected a limit of at least 1, found {limit}")
     masks, bits = corner_masks(zmin, zmax, schedule)
-    found = _Segments(np.zeros(1, np.int64), np.full(1, (1 << bits) - 1, np.int64), np.ones(1, np.bool_))
+    found = _Ranges(np.zeros(1, np.int64), np.full(1, (1 << bits) - 1, np.int64), np.ones(1, np.bool_))
     if limit == 1:
         return np.full(1, zmin, np.int64), np.full(1, zmax, np.int64)
     for bit in range(bits, -1, -1):
-        found = _settle(found, zmin, zmax, masks)
+        found = _compare_with_box(found, zmin, zmax, masks)
         if limit is not None:
             found = _drop_small_gaps(found, limit, 1 << bit)
         done = ~found.is_cell
@@ -74,22 +74,22 @@ def z_ranges(
         found = _halve(found, bit)
     if limit is not None:
         found = found.join(_smallest(found.gaps(), len(found.first) - limit))
-    # only the outermost cells may still extend beyond the corners
+    # the first and the last cell may extend beyond the corners
     return np.maximum(found.first, zmin), np.minimum(found.last, zmax)
 
 
-def _settle(found: _Segments, zmin: int, zmax: int, masks: Sequence[int]) -> _Segments:
-    """Drop cells outside the box, and unmark cells inside it."""
+def _compare_with_box(found: _Ranges, zmin: int, zmax: int, masks: Sequence[int]) -> _Ranges:
+    """Drop cells outside the box, and mark cells inside it as finished."""
     outside, inside = np.zeros(len(found.first), np.bool_), np.ones(len(found.first), np.bool_)
     for mask in masks:
         low, high = found.first & mask, found.last & mask
         outside |= (high < (zmin & mask)) | (low > (zmax & mask))
         inside &= (low >= (zmin & mask)) & (high <= (zmax & mask))
     keep = ~(found.is_cell & outside)
-    return _Segments(found.first[keep], found.last[keep], (found.is_cell & ~inside)[keep])
+    return _Ranges(found.first[keep], found.last[keep], (found.is_cell & ~inside)[keep])
 
 
-def _halve(found: _Segments, bit: int) -> _Segments:
+def _halve(found: _Ranges, bit: int) -> _Ranges:
     """Halve each marked cell of 2**bit positions."""
     copies = np.where(found.is_cell, 2, 1)
     is_cell = np.repeat(found.is_cell, copies)
@@ -97,13 +97,13 @@ def _halve(found: _Segments, bit: int) -> _Segments:
     second = np.zeros(len(first), np.bool_)
     second[np.cumsum(copies)[found.is_cell] - 1] = True
     half = 1 << (bit - 1)
-    return _Segments(np.where(second, first + half, first), np.where(is_cell & ~second, last - half, last), is_cell)
+    return _Ranges(np.where(second, first + half, first), np.where(is_cell & ~second, last - half, last), is_cell)
 
 
-def _drop_small_gaps(found: _Segments, limit: int, size: int) -> _Segments:
-    """Drop cells and gaps that cannot matter: limit - 1 gaps are already larger than these can become.
+def _drop_small_gaps(found: _Ranges, limit: int, size: int) -> _Ranges:
+    """Stop halving cells, and close gaps, that cannot be among the limit - 1 largest gaps.
 
-    A gap grows by less than one cell at each end, a gap inside a cell is smaller than the cell, and a cell that is
+    A gap can grow by less than one cell at each end. A gap inside a cell is smaller than the cell. A cell that is
     partly in the box never becomes empty.
     """
     gaps = found.gaps()
@@ -115,11 +115,11 @@ def _drop_small_gaps(found: _Segments, limit: int, size: int) -> _Segments:
     may_count = gaps >= enough - 2 * (size - 1)
     beside = np.append(False, may_count) | np.append(may_count, False)
     is_cell = found.is_cell & beside
-    return _Segments(found.first, found.last, is_cell).join(~may_count & ~is_cell[1:] & ~is_cell[:-1])
+    return _Ranges(found.first, found.last, is_cell).join(~may_count & ~is_cell[1:] & ~is_cell[:-1])
 
 
 def _smallest(gaps: Int64, count: int) -> Bool:
-    """bool[n]: the `count` smallest gaps; of equal ones the later."""
+    """bool[n]: whether each gap is among the `count` smallest, of equal gaps the later ones."""
     chosen = np.zeros(len(gaps), np.bool_)
     if count > 0:
         chosen[len(gaps) - 1 - np.argsort(gaps[::-1], kind="stable")[:count]] = True

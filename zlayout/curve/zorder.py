@@ -1,4 +1,4 @@
-"""Z-order: the interleaved bits of several columns (Morton 1966). `linear` is another order of the same bits."""
+"""Interleave the bits of several columns (Morton 1966). `linear` is another order of the same bits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
-WORD = 64
-LONG_BITS = 63
+WORD = 64  # bits per word
+LONG_BITS = 63  # bits of a position that fit into an int64
 
 
 def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -> tuple[int, ...]:
@@ -30,7 +30,7 @@ def round_robin(widths: Sequence[int], weights: Sequence[float] | None = None) -
 
 
 def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> UInt64:
-    """Positions of any length, compared word by word, the most significant word first.
+    """Interleave to positions of any length, as words with the most significant word first.
 
     Args:
         coordinates: int64[n] for each column, 0..2**width-1.
@@ -52,14 +52,21 @@ def interleave_words(coordinates: Sequence[Int64], widths: Sequence[int], schedu
 
 
 def interleave(coordinates: Sequence[Int64], widths: Sequence[int], schedule: Sequence[int]) -> Int64:
-    """int64[n]: positions of at most 63 bits, arguments as in `interleave_words`. Raises ValueError for more bits."""
+    """Interleave to positions of at most 63 bits. Arguments are those of `interleave_words`.
+
+    Returns:
+        int64[n].
+
+    Raises:
+        ValueError: for more than 63 bits.
+    """
     if len(schedule) > LONG_BITS:
         raise ValueError(f"expected at most {LONG_BITS} bits, found {len(schedule)}")
     return interleave_words(coordinates, widths, schedule)[:, 0].astype(np.int64)
 
 
 def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int]) -> tuple[Int64, ...]:
-    """The inverse of `interleave` with the same arguments: coordinates, int64[n] for each column."""
+    """The inverse of `interleave`: the coordinates, int64[n] for each column."""
     coordinates = [np.zeros(len(positions), np.int64) for _ in widths]
     for turn, column in enumerate(schedule):
         bit = (positions >> (len(schedule) - 1 - turn)) & 1
@@ -68,5 +75,5 @@ def deinterleave(positions: Int64, widths: Sequence[int], schedule: Sequence[int
 
 
 def width_that_fits(columns: int, wanted: int) -> int:
-    """Bits per column: `wanted`, or fewer if the columns would not fit into 63 bits together."""
+    """The number of bits per column: `wanted`, or fewer if all columns together would need more than 63 bits."""
     return max(1, min(wanted, LONG_BITS // columns))

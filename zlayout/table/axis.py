@@ -1,8 +1,13 @@
-"""Column values as words: fixed-width numbers whose lexicographic order is the order of the values.
+"""Convert column values to words: 64-bit numbers whose lexicographic order is the order of the values.
 
-Integers, dates, times, timestamps, booleans and small decimals are one int64 word (uint64 stays uint64), floats one
-float64 word, decimals beyond 64 bits a signed word and uint64 words, strings and binary the uint64 words of the bytes
-after their common prefix. Nothing is rounded: two values have equal words only if they are equal.
+| type | words |
+|---|---|
+| integer, date, time, timestamp, boolean, decimal within 64 bits | one int64 (one uint64 for uint64) |
+| float | one float64 |
+| decimal beyond 64 bits | one int64, then uint64 |
+| string, binary | uint64, from the bytes after the common prefix |
+
+Nothing is rounded: two values have equal words only if they are equal.
 """
 
 from __future__ import annotations
@@ -22,16 +27,16 @@ from zlayout.table.order import changes, order_of, sorted_places
 from zlayout.table.state import Int64
 
 Words = tuple[NDArray[Any], ...]
-MAX_AXIS_WORDS = 4  # of a string, kept to measure distances; ranks use all words
-WORD_SPAN = 2.0**64
+MAX_AXIS_WORDS = 4  # words of a string that are kept to measure distances; ranks use all words
+WORD_SPAN = 2.0**64  # number of values of a word
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """R distinct values in ascending order as words, and how to measure the distance between two of them.
+    """R distinct values of a column in ascending order, as words.
 
     point: the width of a single value, in units of the first word: 0 for floats, else one unit of the last word.
-    countable: True where `width` counts the values that the type can hold (integers, dates, booleans, decimals).
+    countable: whether `width` counts the values that the type can hold (integers, dates, booleans, decimals).
     """
 
     words: Words
@@ -42,13 +47,13 @@ class Axis:
         return len(self.words[0])
 
     def at(self, rank: Int64) -> Axis:
-        """The values at each rank, in that order; ranks may repeat."""
+        """The values at the given ranks, in that order. Ranks may repeat."""
         return Axis(tuple(word[rank] for word in self.words), self.point, self.countable)
 
     def width(self, start: Int64 | slice, stop: Int64 | slice) -> NDArray[np.float64]:
-        """float64, at least 0: the distance from the values at ranks `start` to those at `stop` (start <= stop).
+        """float64, at least 0: the distances from the values at ranks `start` to those at ranks `stop` (start <= stop).
 
-        Differences are computed word by word before rounding, so that neighbours near 10^18 keep their distance.
+        Differences are computed word by word before rounding, so that they are exact for neighbours near 10^18.
         """
         total = _difference(self.words[0][start], self.words[0][stop])
         for place, word in enumerate(self.words[1:], 1):
@@ -62,7 +67,7 @@ def _difference(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
         distance: NDArray[np.float64] = np.clip(high, -span, span) - np.clip(low, -span, span)
         return distance
     unsigned = high.view(np.uint64) - low.view(np.uint64)  # exact modulo 2^64
-    if (high >= low).all():  # as in the leading word
+    if (high >= low).all():  # always the case for the first word
         return unsigned.astype(np.float64)
     return np.where(high >= low, unsigned.astype(np.float64), -((~unsigned + np.uint64(1)).astype(np.float64)))
 
@@ -74,7 +79,7 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
         values: M values of any orderable type, without nulls and NaN.
 
     Returns:
-        The distinct values, and int64[M]: the rank of each value among them.
+        The distinct values, and int64[M], the rank of each value among them.
 
     Raises:
         TableError: ZL109 for a type without an order.
@@ -93,7 +98,7 @@ def axis_and_ranks(values: pa.Array) -> tuple[Axis, Int64]:
 
 
 def dense(words: Words) -> tuple[Int64, Int64]:
-    """int64[M]: dense ranks of the rows by (words[0], words[1], ...); and for each rank the index of one such row."""
+    """int64[M], the dense rank of each row by (words[0], words[1], ...), and for each rank the index of one row."""
     if len(words) == 1 and (counted := _dense_by_counting(words[0])) is not None:
         return counted
     order = order_of(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
@@ -104,7 +109,7 @@ def dense(words: Words) -> tuple[Int64, Int64]:
 
 
 def dense_values(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """int64[M]: dense ranks of the rows; and the distinct values in ascending order."""
+    """int64[M], the dense rank of each row, and the distinct values in ascending order."""
     if (counted := _dense_by_counting(word)) is not None:
         return counted[0], word[counted[1]]
     order, ordered = sorted_places(word)
@@ -122,7 +127,7 @@ def _ranks(order: Int64, fresh: NDArray[np.bool_]) -> Int64:
 
 
 def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
-    """As `dense`, without a sort, for integers in a short range (dates, flags, ids); None for others."""
+    """As `dense`, but by counting, for integers in a short range (dates, flags, ids); None for other words."""
     if len(word) == 0 or word.dtype != np.int64:
         return None
     low, high = int(word.min()), int(word.max())
@@ -136,7 +141,7 @@ def _dense_by_counting(word: NDArray[Any]) -> tuple[Int64, Int64] | None:
 
 
 def _storage(values: pa.Array) -> pa.Array:
-    """`values` in the type that defines their order: no dictionary, no extension, strings as binary."""
+    """The values as the type that defines their order: without dictionary and extension type, strings as binary."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pt.is_dictionary(values.type):
@@ -145,7 +150,7 @@ def _storage(values: pa.Array) -> pa.Array:
         values = values.storage
     kind = values.type
     if pt.is_string(kind):
-        return values.cast(pa.binary())  # same buffers
+        return values.cast(pa.binary())  # shares the buffers
     if pt.is_large_string(kind):
         return values.cast(pa.large_binary())
     if pt.is_string_view(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
@@ -174,7 +179,7 @@ def _number_word(values: pa.Array) -> NDArray[Any]:
 
 
 def _decimal_words(values: pa.Array) -> Words:
-    """The unscaled integer, most significant word first; one word when all fit 64 bits."""
+    """The unscaled integers, the most significant word first. There is one word if all of them have at most 64 bits."""
     if values.type.bit_width < 128:
         values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     count = values.type.bit_width // 64
@@ -188,7 +193,7 @@ def _decimal_words(values: pa.Array) -> Words:
 
 
 def _bytes_axis(values: pa.Array) -> tuple[Axis, Int64]:
-    """Strings and binary. If a sample has few distinct values, they are found by a hash and then sorted."""
+    """The axis of strings or binary. If some sampled values are mostly duplicates, only distinct values are sorted."""
     sample = values.take(pa.array(np.linspace(0, max(len(values) - 1, 0), min(len(values), 1000)).astype(np.int64)))
     if len(pc.unique(sample)) * 2 < len(sample):
         encoded = values.dictionary_encode()

@@ -1,6 +1,6 @@
-"""Strings and binary sorted by their bytes, eight bytes at a time.
+"""Sort strings and binary by their bytes, eight bytes at a time.
 
-For file names with UUIDs this is several times as fast as comparing whole values, since the first eight bytes after
+For file names with UUIDs this is several times as fast as comparing whole values, because the first eight bytes after
 the common prefix distinguish nearly all of them.
 """
 
@@ -19,14 +19,14 @@ from zlayout.table.order import changes, order_of, sorted_places
 
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
-WORD = 8  # bytes in a word
+WORD = 8  # bytes per word
 
 
 @dataclass(frozen=True, slots=True)
 class ByteOrder:
-    """M values in ascending order of their bytes; a value comes before longer ones that begin with it.
+    """The order of M values by their bytes. A value precedes longer values that begin with it.
 
-    order: int64[M], the indices of the values in that order. fresh: bool[M], which of them differ from the one before.
+    order: int64[M], the indices of the sorted values. fresh: bool[M], whether a sorted value differs from the previous.
     """
 
     order: Int64
@@ -36,10 +36,10 @@ class ByteOrder:
     _words: int
 
     def words(self, limit: int) -> tuple[UInt64, ...]:
-        """The D distinct values in their order, as uint64[D] for each word of eight bytes after the common prefix.
+        """The D sorted distinct values as words: uint64[D] for each eight bytes after the common prefix.
 
-        Returns at most `limit` words, and no more than needed to distinguish values that differ in more than trailing
-        zero bytes.
+        There are at most `limit` words, and no more than are needed to distinguish values. Values that differ only in
+        trailing zero bytes have equal words.
         """
         first = self.order[self.fresh]
         return tuple(self._text.word(first, self._prefix + WORD * n) for n in range(min(self._words, limit)))
@@ -57,23 +57,23 @@ def byte_order(values: pa.Array) -> ByteOrder:
         run = np.cumsum(fresh[tied]) - 1
         longer = (np.bincount(run, lengths > at) > 0)[run]
         if not longer.any():
-            _settle(order, fresh, tied, lengths)  # equal except for trailing zero bytes
+            _sort_ties(order, fresh, tied, lengths)  # equal except for trailing zero bytes
             break
         tied = tied[longer]
         words += 1
-        _settle(order, fresh, tied, text.word(order[tied], at))
+        _sort_ties(order, fresh, tied, text.word(order[tied], at))
     return ByteOrder(order, fresh, text, prefix, words)
 
 
 def _tied(fresh: NDArray[np.bool_]) -> Int64:
-    """The positions, in the order so far, of values that are not distinguished from a neighbour."""
+    """The positions in the order of the values that are not yet distinguished from a neighbour."""
     alone = fresh.copy()
     alone[:-1] &= fresh[1:]
     return np.flatnonzero(~alone)
 
 
-def _settle(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[Any]) -> None:
-    """Sort, in place, the runs of tied values that `key` distinguishes."""
+def _sort_ties(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[Any]) -> None:
+    """Sort each run of tied values by `key`, in place."""
     run = np.cumsum(fresh[tied]) - 1
     differs = changes(key) & ~fresh[tied]
     some = (np.bincount(run, differs) > 0)[run]
@@ -87,7 +87,7 @@ def _settle(order: Int64, fresh: NDArray[np.bool_], tied: Int64, key: NDArray[An
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """Values in one buffer. starts, lengths: int64[M], the range of each value in `data`, uint8[at least WORD]."""
+    """M values in one buffer. starts, lengths: int64[M], the bytes of each value in `data`, uint8[at least WORD]."""
 
     starts: Int64
     lengths: Int64
@@ -107,7 +107,7 @@ class _Bytes:
         return _Bytes(ends[:-1], np.diff(ends), bytes_)
 
     def word(self, rows: Int64, at: int) -> UInt64:
-        """uint64: eight bytes of the values at `rows`, from byte `at` on, big-endian, padded with zeros."""
+        """uint64: eight bytes of each value at `rows`, beginning with byte `at`, big-endian, padded with zeros."""
         start, left = self.starts[rows], self.lengths[rows]
         start += at
         left -= at
@@ -137,7 +137,7 @@ def _without_end(word: UInt64, count: Int64) -> UInt64:
 
 
 def _common_prefix(values: pa.Array) -> int:
-    """Length in bytes of the prefix that all values share: that of the smallest and the largest value."""
+    """The length in bytes of the prefix that all values share. It is the common prefix of the minimum and maximum."""
     if len(values) == 0:
         return 0
     extremes = pc.min_max(values)

@@ -1,8 +1,8 @@
-"""The density of a column: rows per segment, estimated from file bounds and row counts alone (docs/adr/0001).
+"""Estimate the density of a column, the number of rows per segment, from file bounds and row counts (docs/adr/0001).
 
-Each file's rows are spread over its interval in proportion to the width of the segments. A few self-consistency steps
-(Turnbull 1976, the EM for interval-censored data) then spread them in proportion to the density of all files together.
-One row stays on each bound, since a bound is a value in the file.
+First each file's rows are distributed over its interval in proportion to the width of the segments. A few
+self-consistency steps (Turnbull 1976, the EM algorithm for interval-censored data) then distribute them in proportion
+to the density of all files together. One row always remains at each bound, because a bound is a value of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zlayout.table.segments import Float64, PerSegment, Segments, before
 STEPS = 4
 STEPS_FOR_MANY_FILES = 2  # above MANY_FILES; a step takes about 0.1 s for a million files
 MANY_FILES = 250_000
-# Width of an interval. Floats may be nearer to each other than this: rows per width would overflow.
+# Minimum width of an interval. For bounds that are nearer to each other, rows per width would overflow.
 MIN_SPAN = 1e-280
 
 
@@ -26,8 +26,8 @@ def estimate_rows(segments: Segments, weights: Float64, steps: int | None = None
     Args:
         segments: of M files and R points.
         weights: float64[M], rows with a value in each file of `segments`.
-        steps: of O(M + R) each; None for 4, or 2 above MANY_FILES. The number is fixed, so that the result of one
-            partition never depends on the files of another.
+        steps: the number of self-consistency steps, each O(M + R); None for STEPS, or STEPS_FOR_MANY_FILES. They do
+            not end at convergence, so that the result of one partition does not depend on the files of another.
     """
     if steps is None:
         steps = STEPS if len(weights) <= MANY_FILES else STEPS_FOR_MANY_FILES
@@ -48,25 +48,25 @@ def _estimate(segments: Segments, weights: Float64, steps: int) -> PerSegment:
     if not active.all():
         files = replace(segments, lo=segments.lo[active], hi=segments.hi[active], span=segments.span[active])
         free = free[active]
-    most = files.cover(free)
-    rows = _spread(files, free, most)
+    limits = files.cover(free)
+    rows = _spread(files, free, limits)
     points, _ = rows
     points += anchored
-    shared = bool(len(free)) and int(segments.depth.max()) > 1  # else every cell is some file's own: nothing to move
+    shared = bool(len(free)) and int(segments.depth.max()) > 1  # else each segment belongs to one file
     for _ in range(steps if shared else 0):
-        _respread(files, free, rows, most)
+        _respread(files, free, rows, limits)
         points += anchored
     return rows
 
 
 def _anchor(segments: Segments, weights: Float64) -> tuple[Float64, Float64]:
-    """Rows whose value is known, by point, and the rest, by file.
+    """The number of rows with a known value at each point, and the number of other rows in each file.
 
-    Known are all rows of a file whose bounds are equal, else one row on each bound.
+    If the bounds of a file are equal, the values of all its rows are known, else of one row at each bound.
     """
     half = weights / 2
     low, high = np.minimum(half, 1.0) * segments.bounded
-    flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # an interval without width: half of the rows on each end
+    flat = np.flatnonzero(~(segments.span > MIN_SPAN))  # an interval without width: half of the rows at each end
     low[flat] = high[flat] = half[flat]
     single = np.flatnonzero(segments.lo == segments.hi)
     low[single], high[single] = weights[single], 0.0
@@ -78,25 +78,25 @@ def _anchor(segments: Segments, weights: Float64) -> tuple[Float64, Float64]:
     return anchored, np.maximum(free, 0.0, out=free)
 
 
-def _spread(files: Segments, free: Float64, most: PerSegment) -> PerSegment:
-    """Each file's rows over its segments in proportion to their width."""
+def _spread(files: Segments, free: Float64, limits: PerSegment) -> PerSegment:
+    """Distribute each file's rows over its segments in proportion to their width."""
     points, gaps = files.cover(free / files.span)
-    with np.errstate(over="ignore"):  # a rate that overflows in a huge gap is limited to `most` in any case
+    with np.errstate(over="ignore"):  # a rate that overflows in a huge gap is limited afterwards
         points *= files.point
         gaps *= files.gap
-    _clip((points, gaps), most)
+    _clip((points, gaps), limits)
     return points, gaps
 
 
-def _respread(files: Segments, free: Float64, rows: PerSegment, most: PerSegment) -> None:
-    """Distribute each file's rows, in place, in proportion to the present `rows`."""
+def _respread(files: Segments, free: Float64, rows: PerSegment, limits: PerSegment) -> None:
+    """Distribute each file's rows, in place, in proportion to the present `rows` of its segments."""
     inside = _inside(files, rows)
     np.maximum(inside, free, out=inside)
     rate = files.cover(np.divide(free, inside, out=inside))
-    _level(rate)
+    _limit_points(rate)
     for there, factor in zip(rows, rate, strict=True):
         there *= factor
-    _clip(rows, most)
+    _clip(rows, limits)
 
 
 def _inside(files: Segments, rows: PerSegment) -> Float64:
@@ -108,14 +108,14 @@ def _inside(files: Segments, rows: PerSegment) -> Float64:
     return inside
 
 
-def _clip(rows: PerSegment, most: PerSegment) -> None:
-    """Limit, in place, each segment to the rows of its files: sums of rates lose digits next to much larger ones."""
-    for there, limit in zip(rows, most, strict=True):
+def _clip(rows: PerSegment, limits: PerSegment) -> None:
+    """Limit each segment, in place, to the rows of its files, which rounding of the summed rates could exceed."""
+    for there, limit in zip(rows, limits, strict=True):
         np.clip(there, 0.0, limit, out=there)
 
 
-def _level(rate: PerSegment) -> None:
-    """Limit, in place, the rate of a point to that of the denser gap beside it.
+def _limit_points(rate: PerSegment) -> None:
+    """Limit the rate of each point, in place, to that of the denser gap beside it.
 
     Without the limit, two files that share only one value would move more rows onto it with every step.
     """

@@ -1,4 +1,4 @@
-"""Digests of sets of files; they do not depend on the order of the files."""
+"""Digests of sets of files, which do not depend on the order of the files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zlayout.table.pieces import pieces
 from zlayout.table.side_by_side import MAX_THREADS, side_by_side
 from zlayout.table.state import FileTable, Int64, names
 
-# Files that are hashed together; the blocks of a single part are hashed in parallel. Digests depend on this number.
-BLOCK = 1 << 16
+# Number of files that are hashed as one block. Digests depend on it.
+FILES_PER_BLOCK = 1 << 16
 
 
 def digests_of(parts: Sequence[FileTable]) -> list[str]:
-    """SHA-256 (hex) of the set of (path, version_key) of each part."""
+    """The digest of each part: SHA-256 (hex) of the set of its (path, version_key)."""
     if len(parts) == 1:
         return [_digest_alone(parts[0])]
     shares = [parts[at::MAX_THREADS] for at in range(MAX_THREADS)]
@@ -33,32 +33,33 @@ def digests_of(parts: Sequence[FileTable]) -> list[str]:
 
 
 def _digests(parts: Sequence[FileTable]) -> list[str]:
-    """The digest of each part: of its number of files, and of the digests of its sorted blocks of BLOCK files.
+    """The digest of each part: SHA-256 of its number of files and of the digests of its blocks of sorted files.
 
-    All parts are sorted together, so that a part with few files costs little.
+    All parts are sorted together, which is faster for many small parts.
     """
     columns, order = _in_order(parts)
     numbers = [len(part) for part in parts]
     texts = _taken(columns, order[order_of(np.repeat(np.arange(len(parts)), numbers)[order])])
     places = pairwise([0, *np.cumsum(numbers).tolist()])
     return [
-        _of_blocks(stop - start, [_block(texts, *cut) for cut in pieces(start, stop, BLOCK)]) for start, stop in places
+        _of_blocks(stop - start, [_block(texts, *cut) for cut in pieces(start, stop, FILES_PER_BLOCK)])
+        for start, stop in places
     ]
 
 
 def _digest_alone(part: FileTable) -> str:
-    """The digest of a single part, its blocks hashed in parallel."""
+    """The digest of a single part, whose blocks are hashed in parallel."""
     columns, order = _in_order((part,))
 
     def block(cut: tuple[int, int]) -> bytes:
         start, stop = cut
         return _block(_taken(columns, order[start:stop]), 0, stop - start)
 
-    return _of_blocks(len(part), side_by_side(block, pieces(0, len(part), BLOCK), len(part)))
+    return _of_blocks(len(part), side_by_side(block, pieces(0, len(part), FILES_PER_BLOCK), len(part)))
 
 
 def _in_order(parts: Sequence[FileTable]) -> tuple[list[pa.Array], Int64]:
-    """path and version_key of all files, and int64: the indices of the files in the order of these two."""
+    """path and version_key of all files, and the indices (int64) that sort the files by these two."""
     columns = names(parts)
     found = byte_order(columns[0])
     return columns, found.order if found.fresh.all() else _order_of_both(*columns)
@@ -69,7 +70,7 @@ def _taken(columns: Sequence[pa.Array], order: Int64) -> list[_Text]:
 
 
 def _block(texts: Sequence[_Text], start: int, stop: int) -> bytes:
-    """SHA-256 of sorted files: lengths and bytes of their paths, then of their version keys."""
+    """SHA-256 of the sorted files start..stop: lengths and bytes of their paths, then of their version keys."""
     digest = hashlib.sha256()
     for text in texts:
         text.feed(digest.update, start, stop)

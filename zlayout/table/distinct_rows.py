@@ -1,4 +1,4 @@
-"""The distinct rows of columns of codes."""
+"""Find the distinct rows of several integer columns."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from zlayout.table.state import Int32, Int64
 
 
 def distinct_rows(codes: Sequence[Int32 | Int64]) -> tuple[Int64, Int64]:
-    """The distinct rows of columns of codes (-1 or more), sorted, and the index of each row among them.
+    """The sorted distinct rows, and the index of each row among them.
 
-    Rows are combined into one number each: `np.unique` along an axis takes ten times as long.
+    Each row is combined into one number, because `np.unique` along an axis takes ten times as long.
+
+    Args:
+        codes: integers of -1 or more, [rows] for each column.
 
     Returns:
         int64[distinct, columns] and int64[rows].

@@ -1,4 +1,4 @@
-"""The floor: the lowest number of files that an equality query can touch in any layout."""
+"""The floor: the lowest touched(c) that any layout with the same number of files can have."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def floor(
 ) -> Float64:
     """touched(c) of an optimal layout for each column.
 
-    Boxes that are disjoint split N files into 2^b_i slices along column i with sum b_i = log2 N, so that the product
-    of all touched(c) = N / 2^b_i is N^(d-1). b_i = log2(N)/d + log2(p_i) - mean log2(p_j) for weights p, held within
-    0..log2(distinct_i); bits that a column cannot use go to the others (water filling).
+    N files with disjoint boxes form 2^b_i slices along column i, with sum b_i = log2 N. An equality query on column i
+    opens N / 2^b_i files, and the product of these numbers is N^(d-1). For weights p the optimum is
+    b_i = log2(N)/d + log2(p_i) - mean log2(p_j), limited to 0..log2(distinct_i). Bits that a column cannot use are
+    given to the others (water filling).
 
     Args:
         n_files: number of files, of any shape [...].
         weights: of the d columns.
-        distinct: number of distinct values, [d] or [..., d], infinity where unknown; 0 (all null) touches no file.
-        heavy: for each column the shares (0..1) of its heavy values. A value with share s needs s * N files, so that
-            touched is at least N * sum(s^2) over all values; the other rows are assumed to be spread evenly over the
-            other values.
+        distinct: number of distinct values, [d] or [..., d]. It is infinity if it is unknown, and 0 if all rows are
+            null: then no file is touched.
+        heavy: for each column the shares (0..1) of its most frequent values. A value with share s fills s * N files,
+            so that touched is at least N * sum(s^2). The other values are assumed to be equally frequent.
 
     Returns:
         float64[..., d].
@@ -45,15 +46,15 @@ def floor(
     total = np.log2(np.maximum(count, 1.0))
     shape = (*count.shape, len(importance))
     known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
-    most = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
-    caps = np.minimum(most, total[..., None]).reshape(-1, len(importance))
+    usable = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
+    caps = np.minimum(usable, total[..., None]).reshape(-1, len(importance))
     bits = fill(total.reshape(-1), np.log2(importance), caps)
     per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
     return np.where(known > 0, per_column, 0.0)
 
 
 def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
-    """1 / sum of squared shares: the number of equally frequent values that would need as many files."""
+    """1 / sum of squared shares: the number of equally frequent values that would have the same floor."""
     shares = [np.asarray(column, np.float64) for column in heavy]
     squares = np.array([float((s**2).sum()) for s in shares])
     rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])

@@ -1,4 +1,4 @@
-"""Histograms of depth and file size, with fixed class borders so that two of them can be compared."""
+"""Histograms of depth and file size. The class borders are fixed, so that two histograms can be compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from zlayout.table.state import Int64
 
-SINGLE_DEPTHS = 16
+SINGLE_DEPTHS = 16  # number of depths that have a class of their own
 SIZE_BORDERS = ((1 / 16, "<= 1/16"), (1 / 8, "<= 1/8"), (1 / 4, "<= 1/4"), (1 / 2, "<= 1/2"), (1, "<= 1"), (2, "<= 2"))
 
 
@@ -33,7 +33,10 @@ class SizeBucket:
 
 
 def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
-    """Depths 1..16 singly, then 17-32, 33-64 and so on up to the deepest file. Depth 0 (no value) is omitted."""
+    """The number of files for each depth from 1 to 16, then for 17-32, 33-64 and so on up to the deepest file.
+
+    depths: int64[N]. Files of depth 0, which have no value, are not counted.
+    """
     borders = list(range(SINGLE_DEPTHS + 1))
     deepest = int(depths.max()) if len(depths) else 0
     while borders[-1] < deepest:
@@ -47,7 +50,7 @@ def depth_histogram(depths: Int64) -> tuple[DepthBucket, ...]:
 
 
 def size_histogram(sizes: Int64, target: int, number: Int64 | None = None) -> tuple[SizeBucket, ...]:
-    """File sizes in classes up to 1/16, 1/8, 1/4, 1/2, 1 and 2 times `target` bytes, and larger.
+    """The number of files up to 1/16, 1/8, 1/4, 1/2, 1 and 2 times `target` bytes, and of larger files.
 
     sizes: int64[N], bytes. number: int64[N], the number of files of each size; None for one each.
     """

@@ -1,6 +1,6 @@
-"""touched, depth and overlaps of one column, from file bounds and row counts. docs/metrics.md has the definitions.
+"""touched, depth and overlaps of a column, from file bounds and row counts. docs/metrics.md has the definitions.
 
-Everything is O(N log N) and measures all partitions in one pass: `zlayout.table.segments` gives each its own points.
+All metrics take O(N log N). All partitions are measured together: `zlayout.table.segments` gives each its own points.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.state import FileTable, Int64
 from zlayout.table.sums import counts
 
-MIN_FILES_PER_BOUND = 4  # files per distinct bound from which on bounds show the number of distinct values
+MIN_FILES_PER_BOUND = 4  # files per distinct bound; with fewer, bounds do not show the number of distinct values
 
 
 @dataclass(frozen=True, slots=True)
 class ByPartition:
-    """float64[P] each: files touched in each partition, and its estimated distinct values (infinity: unknown)."""
+    """float64[P] each: files touched in each partition, and its estimated distinct values (infinity if unknown)."""
 
     touched: Float64
     distinct: Float64
@@ -32,12 +32,12 @@ class ByPartition:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMetrics:
-    """One column of one set of files.
+    """The metrics of one column of one set of files.
 
     touched, floor: files opened by an equality query on this column, summed over partitions. depth, overlaps: mean
-    over the files that have a value. distinct: estimated distinct values, the maximum over partitions (infinity:
-    unknown). unbounded: files with an open bound; all_null: files without any value; truncated: files with a truncated
-    bound. reach: the share of rows in each file's interval, where it was requested.
+    over the files that have a value. distinct: estimated distinct values, the maximum over partitions (infinity if
+    unknown). unbounded: number of files with an open bound. all_null: number of files without any value. truncated:
+    number of files with a truncated bound. reach: the share of rows in each file's interval, if it was requested.
     """
 
     column: str
@@ -63,10 +63,14 @@ def layout_metrics(
     heavy: Mapping[str, Sequence[float]] | None = None,
     with_reach: bool = False,
 ) -> tuple[ColumnMetrics, ...]:
-    """Metrics of all z-order columns (name -> weight), each with its floor in a layout by all of them.
+    """The metrics of all z-order columns, each with its floor in a layout by all of them.
 
-    distinct, heavy: distinct values and shares of heavy values by column, where more than the bounds is known.
-    with_reach: keep the `Reach` of each column, which needs memory for every file.
+    Args:
+        files: the files, of all partitions.
+        weights: the weight of each z-order column by name.
+        distinct: the number of distinct values by column, where it is known from more than the bounds.
+        heavy: the shares (0..1) of the most frequent values by column, where they are known.
+        with_reach: keep the `Reach` of each column, which needs memory for every file.
     """
     known, shares = distinct or {}, heavy or {}
     if not weights:
@@ -84,14 +88,14 @@ def _measure(
 ) -> tuple[ColumnMetrics, Float64]:
     """The column's metrics without the floor, and its estimated distinct values by partition.
 
-    alone: no other column is measured at the same time, so that a core is free for the depth.
+    alone: whether no other column is measured at the same time, so that two threads can be used.
     """
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
     number = _files_by_partition(files)
     segments = segments_of(ranked, files.partition, len(number))
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
-    del ranked  # an eighth of the peak memory that follows
+    del ranked  # it would add an eighth to the peak memory
 
     def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64]:
         depths = depth(segments)
@@ -123,7 +127,7 @@ def _measure(
 
 
 def rows_with_value(files: FileTable, column: str) -> Float64:
-    """float64[N]: live rows minus nulls, at least 0, since deleted rows may be null too."""
+    """float64[N]: live rows minus nulls. It is at least 0, because deleted rows may also be null."""
     nulls = np.maximum(files.bounds[column].null_count, 0)
     return np.maximum(files.live_rows - nulls, 0).astype(np.float64)
 
@@ -145,10 +149,10 @@ def overlaps(segments: Segments) -> Int64:
 
 
 def depth(segments: Segments) -> Int64:
-    """int64[M]: the largest number of files of its partition that share one point of a file's interval.
+    """int64[M]: for each file the largest number of files of its partition that share one point of its interval.
 
-    A file counts itself. With closed intervals the maximum is reached at a point, found in windows of doubling size
-    (one level of a sparse table at a time).
+    The file itself is counted. As intervals are closed, the maximum is reached at a point. It is found by a range
+    maximum query with a sparse table, one level of which is computed at a time.
     """
     depths = np.empty(len(segments.lo), np.int64)
     for files, _, block in segments.blocks():
@@ -174,22 +178,21 @@ def _highest(segments: Segments) -> Int64:
 def distinct_estimate(segments: Segments, countable: bool) -> Float64:
     """float64[P]: an upper estimate of the distinct values of each partition, from bounds alone; infinity if unknown.
 
-    For integers, dates, times, booleans and decimals max - min + 1 is never too low, and often far too high. The number
-    of distinct bounds is used if there are at least 4 files per bound and at least half of the files have a single
-    value: only then is a value that is not a bound unlikely. If every file has a single value, the bounds are the
-    values. Files that all span [min, max] have two distinct bounds, which do not show what lies between. A partition
-    with an unbounded file is unknown.
+    For integers, dates, times, booleans and decimals it is at most max - min + 1. The number of distinct bounds is used
+    if every file has a single value, since the bounds are then the values. It is also used if there are at least 4
+    files per distinct bound and at least half of the files have a single value: a value that is not a bound is then
+    unlikely. In a partition with an unbounded file the number is unknown.
     """
     points = np.diff(segments.start)
     files = counts(segments.partition, len(points))
-    most = np.where(files > 0, np.inf, 0.0)
+    estimate = np.where(files > 0, np.inf, 0.0)
     filled = np.flatnonzero(files)
     if len(filled) == 0:
-        return most
+        return estimate
     if countable:
-        most[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+        estimate[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
     single = counts(segments.partition[segments.hi == segments.lo], len(points))
-    telling = ((files >= MIN_FILES_PER_BOUND * points) & (2 * single >= files)) | (single == files)
-    most = np.where(telling, np.minimum(most, points), most)
-    most[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
-    return most
+    bounds_are_values = ((files >= MIN_FILES_PER_BOUND * points) & (2 * single >= files)) | (single == files)
+    estimate = np.where(bounds_are_values, np.minimum(estimate, points), estimate)
+    estimate[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
+    return estimate

@@ -1,4 +1,4 @@
-"""Sorting one word of each value, and finding where the value changes."""
+"""Sort one word of each value, and find where the value changes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Int64 = NDArray[np.int64]
 
 
 def order_of(word: NDArray[Any]) -> Int64:
-    """int64[M]: argsort. It is stable for int64 values whose range and number fit into one word together."""
+    """int64[M]: the indices that sort the values. See `sorted_places`."""
     return sorted_places(word)[0]
 
 
 def sorted_places(word: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """argsort, and the sorted values.
+    """The indices that sort the values, and the sorted values.
 
-    int64 values are sorted together with their indices in one word where both fit. That takes half the time, and the
-    values need not be gathered.
+    An int64 value and its index are sorted as one word if both fit into 63 bits. This takes half the time of an
+    argsort, and is stable.
     """
     if word.dtype == np.int64 and len(word) > 1:
         low, high = int(word.min()), int(word.max())

@@ -1,4 +1,4 @@
-"""Partition fields and partitions; a module of its own, so that reading specs needs neither numpy nor pyarrow."""
+"""Partition fields and partitions. This module imports neither numpy nor pyarrow, so that specs are read quickly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A transform of a source column; Delta has only `identity`.
+    """A source column and a transform of it. Delta has only `identity`.
 
-    transform: Iceberg's name: identity, year, month, day, hour, void, bucket[n], truncate[n].
+    transform: Iceberg's name: identity, year, month, day, hour, void, bucket[n] or truncate[n].
     """
 
     source: str
@@ -25,10 +25,11 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition that has files: the partition spec that its files were written with, and the values of its fields.
+    """One partition that has files.
 
-    values: the results of the transforms as Python values (str, int, bool, Decimal, date, datetime, bytes, None);
-    for year, month, day and hour they are Iceberg's ordinals (int) counted from 1970.
+    spec_id, fields: the partition spec that its files were written with. values: the results of the transforms as
+    Python values (str, int, bool, Decimal, date, datetime, bytes, None). For year, month, day and hour they are
+    Iceberg's ordinals (int), counted from 1970.
     """
 
     spec_id: int

@@ -1,4 +1,4 @@
-"""A long range in pieces, so that the arrays computed for one piece stay small."""
+"""Divide a long range into pieces, so that the arrays computed for one piece are small."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from itertools import pairwise
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
-    """Start and end of each piece of `size`, in order; the last may be shorter. An empty range has no pieces."""
+    """The start and end of each piece of length `size`, in order. The last one may be shorter."""
     return list(pairwise([*range(start, stop, size), stop]))

@@ -1,4 +1,4 @@
-"""File bounds as dense integer ranks, the form that every metric works on for all column types."""
+"""Convert file bounds to dense integer ranks, on which every metric works whatever the column type is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from zlayout.table.state import ColumnBounds, Int64
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The closed intervals [lo, hi] of N files on one dense scale: the R distinct finite bounds in ascending order.
+    """The closed intervals [lo, hi] of N files as ranks among the R distinct bounds.
 
     lo, hi: int64[N], 0 <= lo <= hi < R; lo > hi for a file without a value (all null), which no query touches.
-    open_lo, open_hi: bool[N], no bound on that side; lo is 0, hi is R - 1 there (R is at least 1).
+    open_lo, open_hi: bool[N], whether the bound is missing; lo is then 0, and hi is R - 1 (or 0).
     axis: the values of the ranks, to measure distances.
     """
 
@@ -39,16 +39,22 @@ class Ranked:
 
     @property
     def unbounded(self) -> int:
-        """The number of files with an open bound, without files that are all null."""
+        """The number of files that have a value and an open bound."""
         return int(((self.open_lo | self.open_hi) & ~self.empty).sum())
 
 
 def rank_bounds(bounds: ColumnBounds, rows: Int64) -> Ranked:
-    """Rank the bounds of one column. rows: int64[N], to recognise files that are null in every row.
+    """Rank the bounds of one column.
 
-    NaN counts as an open bound, -0.0 equals 0.0, and both sides are open where the lower bound is above the upper one.
-    Truncated bounds are used as they are: the lower rounded down, the upper up. Raises TableError ZL109 for a type
-    without an order.
+    NaN counts as a missing bound, -0.0 equals 0.0, and both bounds are ignored if the lower one is above the upper one.
+    Truncated bounds are used as they are, because they are rounded down and up.
+
+    Args:
+        bounds: of N files.
+        rows: int64[N], to find the files that are null in every row.
+
+    Raises:
+        TableError: ZL109 for a type without an order.
     """
     known_lo, known_hi = _known(bounds.lower), _known(bounds.upper)
     values = pa.concat_arrays([_filter(bounds.lower, known_lo), _filter(bounds.upper, known_hi)])

@@ -1,4 +1,4 @@
-"""The share of its partition's rows in each file's interval; `touched` is the sum of these shares."""
+"""The reach of a file: the share of its partition's rows in its interval. `touched` is the sum of these shares."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zlayout.table.segments import Float64, PerSegment, Segments, before, segmen
 from zlayout.table.state import FileTable, Int32, Int64
 from zlayout.table.sums import sums
 
-NOWHERE = -1  # the point of a file without a value
+NO_POINT = -1  # instead of the points of a file without a value
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One column of N files in P partitions.
+    """The reach of N files on one column, in P partitions.
 
-    lo, hi: int64[N], first and last point of each file (see `Segments`; NOWHERE for a file without a value). No two
-    partitions share a point. share: float64[N], the share of its partition's rows whose value lies in the interval,
-    so that touched of a partition is the sum of its files' shares.
+    lo, hi: int64[N], the first and the last point of each file (see `Segments`), NO_POINT for a file without a value.
+    share: float64[N], the share of the partition's rows whose value is in the file's interval. touched of a partition
+    is the sum of the shares of its files.
     """
 
     lo: Int64
@@ -38,7 +38,7 @@ class Reach:
         return len(self._segments.begun)
 
     def between(self, partition: Int64, lo: Int64, hi: Int64) -> Float64:
-        """float64: the share of the rows of each `partition` between points lo and hi, 0 where hi < lo."""
+        """float64: for each partition the share of its rows between the points lo and hi; 0 if hi < lo."""
         share = self._between(partition, np.minimum(lo, self.points - 1), np.maximum(hi, 0))
         share[hi < lo] = 0.0
         return share
@@ -50,23 +50,37 @@ class Reach:
         return share
 
     def touched_among(self, member: NDArray[np.bool_], weights: Float64) -> Float64:
-        """float64[P]: touched of some files, bool[N], without the others. weights: float64[N], rows with a value."""
+        """float64[P]: touched of a part of the files alone.
+
+        Args:
+            member: bool[N], the files.
+            weights: float64[N], rows with a value.
+        """
         segments = self._segments.among(member)
         return touched_in_partitions(segments, estimate_in_partitions(segments, weights))
 
 
 def reach(files: FileTable, column: str, weights: Float64, partition: Int32, partitions: int) -> Reach:
-    """Measure one column. weights: float64[N], rows with a value. partition: int32[N] below `partitions`.
+    """The reach of the files on one column.
 
-    Raises KeyError for a column whose bounds were not read, TableError ZL109 for a type without an order.
+    Args:
+        files: N files.
+        column: the name of a column whose bounds were read.
+        weights: float64[N], rows with a value.
+        partition: int32[N], below `partitions`.
+        partitions: the number of partitions P.
+
+    Raises:
+        KeyError: for a column whose bounds were not read.
+        TableError: ZL109 for a type without an order.
     """
     segments = segments_of(rank_bounds(files.bounds[column], files.rows), partition, partitions)
     return reach_of(segments, estimate_in_partitions(segments, weights), len(files))
 
 
 def reach_of(segments: Segments, estimate: PerSegment, files: int) -> Reach:
-    """estimate: rows in each segment. files: N, including those without a value, which have no segment."""
-    lo, hi = np.full(files, NOWHERE, np.int64), np.full(files, NOWHERE, np.int64)
+    """The reach of N = `files` files, which include those without a value. estimate: rows in each segment."""
+    lo, hi = np.full(files, NO_POINT, np.int64), np.full(files, NO_POINT, np.int64)
     lo[segments.file], hi[segments.file] = segments.lo, segments.hi
     points, gaps = estimate
     so_far = before(estimate)
@@ -76,7 +90,7 @@ def reach_of(segments: Segments, estimate: PerSegment, files: int) -> Reach:
 
 
 def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
-    """Rows in each segment. In a partition without live rows every file counts as one row."""
+    """The number of rows in each segment. In a partition without live rows every file counts as one row."""
     weights = weights[segments.file]
     total = sums(segments.partition, len(segments.start) - 1, weights)
     empty = ~(total > 0)
@@ -86,7 +100,7 @@ def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
 
 
 def touched_in_partitions(segments: Segments, estimate: PerSegment) -> Float64:
-    """float64[P]: files that an equality query opens. estimate: rows in each segment."""
+    """float64[P]: touched of each partition. estimate: rows in each segment."""
     points, gaps = estimate
     on_points, on_gaps = segments.coverage
     met = segments.per_partition(points * on_points + gaps * on_gaps)

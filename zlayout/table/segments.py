@@ -1,4 +1,4 @@
-"""The axis of one column in each partition as segments (points and gaps), so that numpy measures all at once."""
+"""The axis of one column in each partition as segments, so that numpy measures all partitions at once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from zlayout.table.ranks import Ranked
 from zlayout.table.state import Int32, Int64
 
 Float64 = NDArray[np.float64]
-PerSegment = tuple[Float64, Float64]  # R points, and the R gaps after them
-BLOCK = 1 << 17  # files: temporary arrays for so many fit into the CPU cache
+PerSegment = tuple[Float64, Float64]  # float64[R] for the points, float64[R] for the gaps after them
+FILES_PER_BLOCK = 1 << 17  # temporary arrays of this length fit into the CPU cache
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The M files that hold a value, as intervals of points; no two partitions share a point.
+    """The M files that have a value, as intervals of points.
 
-    Points are the distinct bounds of each partition, ordered by (partition, value); R in all, at least 1 (0 where
-    `among` leaves no file). A segment is a point, or the open gap after it (empty after a partition's last point).
-    lo, hi: int64[M], first and last point of each file, in ascending order of lo (memory is then read sequentially,
-    which is several times as fast for a million files). file: int64[M], its row in the ranked column.
-    partition: int64[M]. start: int64[P + 1], the first point of each partition.
+    The points are the R distinct bounds of each partition, ordered by (partition, value), so that no two partitions
+    share a point. R is at least 1, or 0 if `among` selects no file. A segment is a point or the open gap after it; the
+    gap after the last point of a partition is empty.
+
+    lo, hi: int64[M], the first and the last point of each file. Files are in ascending order of lo: reading memory
+    sequentially is several times as fast for a million files.
+    file: int64[M], the index of each file in the ranked column. partition: int64[M], its partition.
+    start: int64[P + 1], the first point of each partition.
     begun, ended: int32[R], the number of files that begin, and that end, at a point or before it.
     bounded: bool[2, M], whether the lower and the upper end are bounds in the metadata.
-    point: the number of values (or the width) of a point. gap: float64[R], of the gap after each point.
-    span: float64[M], of each file's interval.
+    point: the width of a point (see `Axis`). gap: float64[R], the width of the gap after each point.
+    span: float64[M], the width of each file's interval.
     """
 
     lo: Int64
@@ -60,19 +63,19 @@ class Segments:
 
     def cover(self, amount: Float64) -> PerSegment:
         """The sum of `amount`, float64[M], over the files whose interval contains each segment."""
-        # without any file bincount returns integers
+        # bincount returns integers if there is no file
         behind, here = (
             np.bincount(ends, amount, len(self.begun)).astype(np.float64, copy=False) for ends in (self.lo, self.hi)
         )
         behind -= here
         np.cumsum(behind, out=behind)
-        here += behind  # a file that ends at a point contains it, but not the gap after it
+        here += behind  # a file that ends at a point contains the point, but not the gap after it
         return here, behind
 
     def among(self, member: NDArray[np.bool_]) -> Segments:
-        """The segments of some files alone: bounds of other files are no points.
+        """The segments of a part of the files, without the points of the other files.
 
-        member: bool[N], by a file's row in the ranked column.
+        member: bool[N], the files, by their index in the ranked column.
         """
         kept = np.flatnonzero(member[self.file])
         lo, hi = self.lo[kept], self.hi[kept]
@@ -92,9 +95,9 @@ class Segments:
         return Segments(lo, hi, file, partition, start, begun, ended, bounded, self.point, gap, span)
 
     def blocks(self) -> Iterator[tuple[slice, slice, Segments]]:
-        """Runs of partitions that hold about BLOCK files, in order: the files, the points, and their segments."""
+        """Consecutive partitions with about FILES_PER_BLOCK files together: the files, the points, and the segments."""
         first_file = np.searchsorted(self.lo, self.start)
-        _, first = np.unique(first_file[:-1] // BLOCK, return_index=True)
+        _, first = np.unique(first_file[:-1] // FILES_PER_BLOCK, return_index=True)
         for one, end in zip(first, [*first[1:], len(self.start) - 1], strict=True):
             files, points = slice(first_file[one], first_file[end]), slice(self.start[one], self.start[end])
             yield files, points, self._block(one, end, files, points)
@@ -137,7 +140,13 @@ def before(values: PerSegment) -> Float64:
 
 
 def segments_of(ranked: Ranked, partition: Int32 | None = None, partitions: int = 1) -> Segments:
-    """The segments of a ranked column. partition: int32[N] below `partitions`; None if all files are in one."""
+    """The segments of a ranked column.
+
+    Args:
+        ranked: the bounds of N files.
+        partition: int32[N], below `partitions`; None if all files are in one partition.
+        partitions: the number of partitions P.
+    """
     file = np.flatnonzero(~ranked.empty)
     lo, hi, axis = ranked.lo[file], ranked.hi[file], ranked.axis
     start, files = np.full(partitions + 1, max(len(axis), 1)), np.array([len(file)])
@@ -152,7 +161,7 @@ def segments_of(ranked: Ranked, partition: Int32 | None = None, partitions: int 
     begun, ended = _counts(lo, hi, start[-1])
     bounded = np.stack((~ranked.open_lo[file], ~ranked.open_hi[file]))
     gap, span = _measures(axis, start, lo, hi)
-    owner = np.repeat(np.arange(len(files)), files)  # points, and so lo, ascend from partition to partition
+    owner = np.repeat(np.arange(len(files)), files)  # files are sorted by lo, and so by partition
     return Segments(lo, hi, file, owner, start, begun, ended, bounded, axis.point, gap, span)
 
 
@@ -170,7 +179,7 @@ def _counts(lo: Int64, hi: Int64, points: int) -> tuple[Int32, Int32]:
 def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[Int64, Int64, Axis, Int64]:
     """lo and hi as points that no two partitions share, the values of the points, and each partition's first point.
 
-    A point is a distinct key owner * width + rank. A partition without any bound has its first key as its only point.
+    A point is a distinct key owner * width + rank. A partition without any bound has one point, its first key.
     """
     lo, hi, open_lo, open_hi = (side[file] for side in (ranked.lo, ranked.hi, ranked.open_lo, ranked.open_hi))
     any_open = bool(open_lo.any() or open_hi.any())
@@ -178,7 +187,7 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
         bound = np.zeros(partitions, np.int64)
         bound[owner[~open_lo]] = lo[~open_lo]
         bound[owner[~open_hi]] = hi[~open_hi]
-        # an open side adds no point
+        # a missing bound adds no point
         lo[open_lo], hi[open_hi] = bound[owner[open_lo]], bound[owner[open_hi]]
     width = max(len(ranked.axis), 1)
     first_of_owner = owner * width
@@ -195,14 +204,14 @@ def _apart(ranked: Ranked, file: Int64, owner: Int64, partitions: int) -> tuple[
 
 
 def _measures(axis: Axis, start: Int64, lo: Int64, hi: Int64) -> tuple[Float64, Float64]:
-    """gap and span of `Segments`; `axis` holds the values of the points."""
+    """gap and span of `Segments`. axis: the values of the points."""
     gap = np.zeros(start[-1])
     if len(axis) == 0:
         return gap, np.full(len(lo), axis.point)
     span = np.empty(len(lo))
-    for at, stop in pieces(0, len(gap) - 1, BLOCK):
+    for at, stop in pieces(0, len(gap) - 1, FILES_PER_BLOCK):
         gap[at:stop] = axis.width(slice(at, stop), slice(at + 1, stop + 1))
-    for at, stop in pieces(0, len(span), BLOCK):
+    for at, stop in pieces(0, len(span), FILES_PER_BLOCK):
         span[at:stop] = axis.width(lo[at:stop], hi[at:stop])
     gap -= axis.point
     np.maximum(gap, 0.0, out=gap)

@@ -1,4 +1,4 @@
-"""Computations in threads where that is faster: numpy, Arrow and hashlib release the interpreter lock."""
+"""Run computations in threads if that is faster. numpy, Arrow and hashlib release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 MIN_FILES_FOR_THREADS = 50_000
-# More threads than cores need more memory (about 0.4 GB each for a million files) and save no time.
+# More threads than cores save no time, and each needs about 0.4 GB for a million files.
 MAX_THREADS = max(os.cpu_count() or 1, 2)
 
 
 def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> list[T]:
-    """`measure` of each item (for example a column), in order; in threads from MIN_FILES_FOR_THREADS `files` on."""
+    """The results of `measure` for each item, in order. Threads are used for at least MIN_FILES_FOR_THREADS files."""
     if files < MIN_FILES_FOR_THREADS or len(items) < 2:
         return [measure(item) for item in items]
     with ThreadPoolExecutor(min(len(items), MAX_THREADS)) as pool:
@@ -25,5 +25,5 @@ def side_by_side(measure: Callable[[K], T], items: Sequence[K], files: int) -> l
 
 
 def both(one: Callable[[], S], other: Callable[[], T], files: int) -> tuple[S, T]:
-    """The results of both functions, computed as by `side_by_side`."""
+    """The results of both functions, which are run as by `side_by_side`."""
     return cast("tuple[S, T]", tuple(side_by_side(lambda give: give(), (one, other), files)))

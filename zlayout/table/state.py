@@ -1,7 +1,7 @@
-"""The observed state of a table: `TableState`, with one row for each live data file in the columnar `FileTable`.
+"""The observed state of a table: `TableState`, and its live data files in the columnar `FileTable`.
 
-A `TableState` is read from metadata alone and has the same form for every format. Files are rows of columns, never
-objects: a table may have a million of them.
+A `TableState` is read from metadata alone and has the same form for every format. Files are rows in columns and not
+Python objects, because a table may have a million of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 ArrowGather = Callable[[pa.Array], pa.Array]
 NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
-
-
-# Characters that untruncated bounds may have: URLs and paths differ well before.
+# Length in characters of the bounds that a rewrite requests for columns with indistinct bounds. URLs and file paths
+# differ within this length.
 LONG_BOUND = 256
 
 
@@ -37,7 +36,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRecord:
-    """What the table stores about laid-out files: the layout id and, where recorded, the layout settings."""
+    """What the table stores about laid-out files: the layout id and, if they are recorded, the layout settings."""
 
     layout_id: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +59,7 @@ def _is_plain(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How the table itself says that others ordered its files. source: where it says so, in plain words."""
+    """The external ordering of a table. source: the text that names where the table records it."""
 
     columns: tuple[str, ...]
     curve: str
@@ -69,12 +68,12 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A leaf column under its dotted name. `type` is the Arrow type that its bounds have.
+    """A leaf column under its dotted name.
 
-    `stats` says whether the table's settings make writers collect min and max for it; where they do not,
-    `enable_stats` are the table properties (name, value) that would turn them on. `longer_bounds` are those that
-    would make writers keep LONG_BOUND characters of text in a bound; empty where they keep as many already. `cut` is
-    how many characters (bytes for binary) they keep now, None where they do not cut.
+    type: the Arrow type of its bounds. stats: whether writers collect min and max for it. enable_stats: if they do not,
+    the table properties (name, value) that make them do so. longer_bounds: the table properties that make writers keep
+    LONG_BOUND characters of a bound; empty if they already do. cut: the number of characters (bytes for binary) to
+    which writers truncate bounds, None if they do not.
     """
 
     name: str
@@ -88,11 +87,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """Min and max of one column in each file.
+    """The file bounds of one column, of N files.
 
-    lower, upper: Arrow arrays of the column's type, length N. Null where the metadata has no bound.
+    lower, upper: Arrow arrays of the column's type, length N, null where the metadata has no bound.
     null_count: int64[N], -1 where unknown. A file whose null_count equals its rows has no value.
-    truncated: bool[N], true where the lower or upper bound is a prefix (lower rounded down, upper up).
+    truncated: bool[N], true where the lower or the upper bound is truncated.
     """
 
     lower: pa.Array
@@ -101,22 +100,23 @@ class ColumnBounds:
     truncated: NDArray[np.bool_]
 
     def gathered(self, from_arrow: ArrowGather, from_numpy: NumpyGather) -> ColumnBounds:
-        """The bounds of selected files. The functions select them in Arrow arrays and in numpy arrays."""
+        """The bounds of selected files. The two functions select them from an Arrow array and from a numpy array."""
         lower, upper = from_arrow(self.lower), from_arrow(self.upper)
         return ColumnBounds(lower, upper, from_numpy(self.null_count), from_numpy(self.truncated))
 
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """The live data files, one row each, all columns of length N.
+    """The live data files, one row each, in columns of length N.
 
-    path: as in the log or manifest, unique. version_key: what identifies the file at this version besides its path
-    (deletion vector id, delete-file paths), empty string for nothing. rows: int64, physical rows; deleted: int64, the
-    deleted ones of these; shared_deletes: bool, whether that is an estimate from delete files that also apply to other
-    files, and so increases once these are rewritten. bytes: int64, on disk.
-    partition: int32 index into `partitions`. layout: int32 index into `layouts`, -1 for a file that zlayout did
-    not lay out. group: int32, equal for files written by one rewrite of one partition, -1 likewise.
-    bounds: for each requested column.
+    path: string, as in the log or manifest, unique. version_key: string, identifies the deletes of the file at this
+    version (deletion vector id or paths of delete files); empty if there are none.
+    rows: int64, rows in the file, including deleted rows. deleted: int64, the deleted rows. shared_deletes: bool,
+    whether `deleted` is an estimate from delete files that also apply to other files; it increases when those files are
+    rewritten. bytes: int64, on disk.
+    partition: int32, index into `partitions`. layout: int32, index into `layouts`, -1 for a file without a layout
+    record. group: int32, equal for the files of one laid-out group, -1 for a file without a layout record.
+    bounds: by name, for each requested column.
     """
 
     path: pa.Array
@@ -137,21 +137,21 @@ class FileTable:
 
     @property
     def live_rows(self) -> Int64:
-        """int64[N]: rows minus deleted rows, at least 0, since delete counts may overlap."""
+        """int64[N]: rows minus deleted rows. It is at least 0, because a row may be deleted more than once."""
         live: Int64 = np.maximum(self.rows - self.deleted, 0)
         return live
 
     def take(self, index: NDArray[np.int64]) -> FileTable:
-        """The files at `index` (int64), in that order; `partitions` and `layouts` stay whole."""
+        """The files at the indices, in that order. `partitions` and `layouts` are not reduced."""
         if len(index) == len(self) and (index == np.arange(len(self))).all():
             return self
         rows = pa.array(index)
         return self._gathered(lambda column: column.take(rows), lambda column: column[index])
 
     def split(self, parts: Sequence[NDArray[np.int64]]) -> tuple[FileTable, ...]:
-        """The files at each of the `parts` (int64 indices), in that order.
+        """The files at the indices of each part.
 
-        All are gathered once, and each table is a view of its part, so that a thousand parts cost as much as one.
+        The files are gathered once, and each result is a view, so that a thousand parts cost as much as one.
         """
         if not parts:
             return ()
@@ -180,7 +180,7 @@ class FileTable:
         )
 
     def identity(self) -> pa.Array:
-        """large_string[N]: path and version_key joined; equal for a file as long as it is unchanged."""
+        """large_string[N]: path and version_key joined. It does not change as long as the file does not change."""
         return identities((self,))
 
 
@@ -200,12 +200,12 @@ def names(parts: Sequence[FileTable]) -> list[pa.Array]:
 class TableState:
     """One observation of one table.
 
-    table: the dotted name; location: its storage location; table_id: the format's uuid; version: Delta's version or
-    Iceberg's snapshot id, -1 for a table without a snapshot. schema_digest changes whenever the schema does.
-    partition_fields and spec_id: how new files are partitioned. features: names of the format for enabled features
-    (Delta table features, Iceberg `format-version=2`). refusals: why zlayout must not rewrite the table. notes: what
-    in the observation is not exact (estimated row counts). ordering: the external ordering of a table without laid-out
-    files; None if the table reports none.
+    table: the dotted name. location: its storage location. table_id: the format's uuid. version: Delta's version or
+    Iceberg's snapshot id, -1 for a table without a snapshot. schema_digest: changes whenever the schema changes.
+    partition_fields, spec_id: the partitioning. features: the enabled table features, under the names of the format
+    (Delta table features, Iceberg `format-version=2`). refusals: the reasons why zlayout must not rewrite the table.
+    notes: what is not exact in the observation (estimated row counts). ordering: the external ordering of a table
+    without laid-out files; None if the table reports none.
     """
 
     table: str

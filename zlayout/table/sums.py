@@ -1,4 +1,4 @@
-"""Sums over the files of each partition."""
+"""Counts and sums per class, for example over the files of each partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def counts(of: NDArray[np.integer[Any]], number: int) -> Int64:
 def sums(of: NDArray[np.integer[Any]], number: int, values: NDArray[Any]) -> Float64:
     """float64[number]: the sum of `values` per class. of: the class of each value, below `number`.
 
-    For a single class `sum` is ten times as fast as `bincount`, in which each addition waits for the one before.
+    For a single class `sum` is ten times as fast as `bincount`, in which each addition depends on the previous one.
     """
     if number == 1:
         return np.array([values.sum()], np.float64)

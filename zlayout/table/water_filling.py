@@ -1,4 +1,4 @@
-"""Water filling: a total number of bits (log2 of slices) divided among columns with different importance."""
+"""Water filling: divide a total number of bits (log2 of slices) among columns of different importance."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Float64 = NDArray[np.float64]
 def fill(total: Float64, importance: Float64, caps: Float64) -> Float64:
     """Bits for each column: `level + importance`, limited to 0..cap, with the level at which they sum to `total`.
 
-    The sum is piecewise linear in the level, with kinks where a column reaches 0 or its cap: find the piece and
-    interpolate. kd trees are built from these numbers, so that the order of the operations is part of the layout.
+    The sum is piecewise linear in the level, with kinks where a column reaches 0 or its cap. The piece that contains
+    `total` is found, and the level interpolated. kd trees are built from the results, so that a different order of the
+    floating-point operations would be a different layout.
 
     Args:
         total: float64[P], at least 0.

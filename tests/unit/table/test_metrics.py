@@ -135,7 +135,7 @@ def test_many_partitions_are_measured_in_blocks(files: Any, size: int) -> None:
     ranked, owners = column(lower, upper, nulls), np.array([f[2] for f in files], np.int32)
     weights = np.array([1.0 + (f[0] or 0) for f in files])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "BLOCK", size)
+        patch.setattr(segments, "FILES_PER_BLOCK", size)
         deepest, met = depth(ranked, owners, 7).tolist(), touched(ranked, weights, owners, 7)
     assert deepest == depth(ranked, owners, 7).tolist()
     assert met == pytest.approx(touched(ranked, weights, owners, 7), rel=1e-9)
