@@ -1,4 +1,4 @@
-"""The columns of a workload in the sample: distinct values, correlated columns, possible partition keys."""
+"""Describe the columns of a workload by the sample: distinct values, correlated columns, possible partition keys."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zlayout.advisor.simulate import Ranks
 from zlayout.predicate.model import And, Compare, In, Or, Predicate
 from zlayout.table.state import Int64
 
-# Rank correlation from which on two columns order the rows so similarly that a layout by one serves both.
+# Rank correlation of correlated columns: they order the rows so similarly that a layout by one serves queries on both.
 MIN_CORRELATION = 0.95
-# With fewer files per partition, partitioning makes small files.
+# With fewer files per partition, partitioning would result in small files.
 MIN_FILES_PER_PARTITION = 4
 MAX_PARTITIONS = 200
 
@@ -53,33 +53,41 @@ def column_uses(
     ranks: Ranks,
     target: Target,
 ) -> tuple[ColumnUse, ...]:
-    """One entry per column of the workload that the table has, the most frequent first."""
+    """Describe each column of the workload that the table has.
+
+    Args:
+        shares: the share of the workload's weight with a condition on each column, the most frequent column first.
+        predicates: all predicates of the workload on the table.
+        chosen: the z-order columns of the best layout.
+        sample, ranks: the sample, and its columns as ordinals.
+        target: the size of a rewrite.
+    """
     found = []
-    points = _points(predicates)
+    equality_columns = _equality_columns(predicates)
     for name, part in shares.items():
         if name not in ranks.columns:
             continue
-        mine = ranks.columns[name]
-        followed = None
+        ranked = ranks.columns[name]
+        correlated = None
         if name not in chosen:
-            pairs = [(c, rank_correlation(mine.ordinals, ranks.columns[c].ordinals)) for c in chosen]
+            pairs = [(c, rank_correlation(ranked.ordinals, ranks.columns[c].ordinals)) for c in chosen]
             strong = [(c, r) for c, r in pairs if abs(r) >= MIN_CORRELATION]
-            followed = max(strong, key=lambda pair: abs(pair[1]), default=None)
-        distinct = len(mine.distinct)
+            correlated = max(strong, key=lambda pair: abs(pair[1]), default=None)
+        distinct = len(ranked.distinct)
         files = int(target.files.sum())
         few = 2 <= distinct <= min(MAX_PARTITIONS, files // MIN_FILES_PER_PARTITION)
-        key = few and name in points and len(target.files) == 1 and len(sample) > 100 * distinct
-        found.append(ColumnUse(name, part, distinct, name in chosen, followed, key))
+        key = few and name in equality_columns and len(target.files) == 1 and len(sample) > 100 * distinct
+        found.append(ColumnUse(name, part, distinct, name in chosen, correlated, key))
     return tuple(found)
 
 
-def _points(predicates: Sequence[Predicate]) -> frozenset[str]:
+def _equality_columns(predicates: Sequence[Predicate]) -> frozenset[str]:
     """The columns with equality conditions."""
     names: set[str] = set()
     for predicate in predicates:
         match predicate:
             case And(operands) | Or(operands):
-                names |= _points(operands)
+                names |= _equality_columns(operands)
             case In(column, _) | Compare(column, "=", _):
                 names.add(column)
     return frozenset(names)

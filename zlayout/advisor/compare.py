@@ -1,4 +1,4 @@
-"""A layout compared with the present files: which queries get faster, which get slower, and by how much."""
+"""Compare a layout with the present files: which queries become faster or slower, and by how much."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from zlayout.advisor.model import Choice, Costs, Study
 from zlayout.report.words import printable
 from zlayout.spec.yaml import dump
 
-# A query whose bytes change by less than this factor counts as unchanged.
+# A query counts as faster or slower if the bytes that it reads change by more than this factor.
 MIN_FACTOR = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One query in one layout. files, bytes: now, then, and at best. factor: bytes now / then; above 1 is faster."""
+    """The costs of one query now and in one layout.
+
+    files, bytes: in the present files, in the layout, and at the floor. factor: bytes now divided by bytes in the
+    layout; above 1 the query is faster.
+    """
 
     location: str
     weight: float
@@ -25,8 +29,8 @@ class Change:
 
     @property
     def factor(self) -> float:
-        _, then, _ = self.bytes
-        return self.bytes[0] / then if then else float("inf") if self.bytes[0] else 1.0
+        now, then, _ = self.bytes
+        return now / then if then else inf if now else 1.0
 
     @property
     def verdict(self) -> str:
@@ -34,7 +38,7 @@ class Change:
 
 
 def changes(study: Study, then: Costs) -> tuple[Change, ...]:
-    """All queries, grouped by faster, slower and same, the most changed first in each group."""
+    """The changes of all queries, the faster, the slower, then the others, in each group the largest first."""
     found = [
         Change(
             query.location,
@@ -48,9 +52,9 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
 
 
 def short_locations(study: Study) -> dict[str, str]:
-    """The location of each query without the folders of the workload files, if that is unique."""
+    """The location of each query, without the folders of the workload files if the result is unique."""
     short = {query.location: query.location.replace("\\", "/").rpartition("/")[2] for query in study.queries}
-    return short if len(set(short.values())) == len(short) else {place: place for place in short}
+    return short if len(set(short.values())) == len(short) else {location: location for location in short}
 
 
 def _log(factor: float) -> float:
@@ -58,29 +62,25 @@ def _log(factor: float) -> float:
 
 
 def shown_choice(study: Study) -> Choice | None:
-    """The layout of the query table: the best one, else the best simulated one."""
-    if study.best is not None:
-        return study.best
-    return min(study.choices, key=lambda c: c.costs.mean_bytes, default=None)
+    """The layout that reports show query by query: the recommended one, or else the simulated one with least bytes."""
+    return study.best or min(study.choices, key=lambda c: c.costs.mean_bytes, default=None)
 
 
 def verdict(study: Study) -> str:
     """The recommendation in one sentence."""
     shown = shown_choice(study)
     if shown is None:
-        return "No column of the workload can be laid out by."
+        return "No column of the workload can be a z-order column."
     now, then = study.now.mean_bytes, shown.costs.mean_bytes
     if study.best is None:
         if not now:
-            return "No layout beats the present one: no file of it is read now."
-        return (
-            f"No layout beats the present one: the best of them reads {then / now:.0%} of the bytes that are read now."
-        )
+            return "No layout is better than the present one: the queries read no file now."
+        return f"No layout is better than the present one: the best reads {then / now:.0%} of the bytes read now."
     declared = study.declared
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
-        part = f"{declared.costs.mean_bytes / now:.0%} of the bytes that are read now"
-        return f"The declared layout is as good as any: once applied it reads {part}."
-    return f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes that are read now."
+        part = f"{declared.costs.mean_bytes / now:.0%} of the bytes read now"
+        return f"No layout is better than the declared one, which reads {part} after it is applied."
+    return f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes read now."
 
 
 def _names(choice: Choice) -> str:
@@ -89,13 +89,13 @@ def _names(choice: Choice) -> str:
 
 
 def zorder_block(choice: Choice) -> str:
-    """YAML to paste into the layout spec, with the engine, since the spec may declare native."""
+    """The layout as YAML for a layout spec. It states the engine, because the spec may declare native."""
     layout = choice.layout
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
     body = {"zorder": {"columns": columns, "curve": layout.curve}, "engine": layout.engine}
     text = dump(body, default_flow_style=None, width=110)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
-        # write characters that do not print as escapes
+        # write unprintable characters as escapes
         text = dump(body, allow_unicode=False, default_flow_style=None, width=110)
     return text
 
@@ -105,7 +105,7 @@ def _number(value: float) -> int | float:
 
 
 def column_notes(study: Study) -> Iterator[tuple[str, str]]:
-    """(column, note) for each column of the workload."""
+    """Yield (column, text) for each column of the workload."""
     for use in study.columns:
         notes = [f"in {use.share:.0%} of the workload", _values(use.distinct, study.sampled)]
         if use.chosen:
@@ -119,5 +119,5 @@ def column_notes(study: Study) -> Iterator[tuple[str, str]]:
 
 
 def _values(distinct: int, sampled: int) -> str:
-    # if most sampled values differ, the table has more
+    # If more than a third of the sampled values are distinct, the table has more than the sample shows.
     return f"{'more than ' if distinct * 3 > sampled else ''}{distinct:,} value{'' if distinct == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The cost of each query, files and bytes that it opens, in a set of files; and the lowest cost in any layout."""
+"""The cost of each query in a set of files, and its floor: the lowest cost in any layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zlayout.predicate.prune import may_match
 
 
 def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
-    """The cost of each query. A query that scans the table twice opens its files twice."""
+    """The cost of each query in the files. A query with two scans of the table opens its files twice."""
     known: dict[Predicate, Bools] = {}
     opened, read = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
@@ -27,10 +27,10 @@ def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
 
 
 def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> Costs:
-    """The floor: the cost of each query if the table were laid out for it alone, with the same number of files.
+    """The floor of each query: its cost if the table were laid out for it alone, with the same number of files.
 
-    The matching rows of the sample are assumed to be adjacent, in as few files as possible: at least one file in each
-    partition with matching rows, and one in total, since the sample may have missed some.
+    The matching rows are then in as few files as possible. This is at least one file in each partition with matching
+    sample rows, and at least one file in total, because the sample may contain none of the matching rows.
     """
     points = point_files(sample)
     count = len(target.files)

@@ -1,4 +1,4 @@
-"""The length at which writers would truncate the string bounds of a rewrite."""
+"""The length to which writers would truncate the string bounds of a rewrite."""
 
 from __future__ import annotations
 
@@ -12,13 +12,21 @@ from zlayout.table.state import LONG_BOUND, TableState, is_text
 
 
 def cuts(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -> dict[str, int]:
-    """Characters (bytes for binary) of a bound, for string columns whose bounds are truncated.
+    """The length in characters (bytes for binary) of the bounds that a rewrite would write.
 
-    spec: of the table, or a similar one. If a rewrite would first request bounds, which are long, or longer bounds, the
-    new length counts.
+    If a rewrite would first change the table properties so that writers keep bounds or longer bounds, this is the
+    length afterwards.
+
+    Args:
+        spec: the spec of the table, or one with the layout to simulate.
+        state: the table.
+        columns: names of columns.
+
+    Returns:
+        The length by column, for string and binary columns whose bounds would be truncated.
     """
-    everything = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
-    longer = {cut.column for cut in worth_longer(spec, state, everything)}
+    all_files = [np.arange(len(state.files), dtype=np.int64)] if len(state.files) else []
+    longer = {cut.column for cut in worth_longer(spec, state, all_files)}
     found = {}
     for name in columns:
         column = state.column(name)

@@ -1,4 +1,4 @@
-"""The declared layout: whether it fits the table, and whether it can be simulated."""
+"""Check whether the declared layout fits the table, and whether it can be simulated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from zlayout.table.state import TableState
 
 
 def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
-    """The spec, if it fits the table. Raises SpecError ZL012, ZL033 to ZL036 with their locations, as `plan` does."""
+    """Return the spec if it fits the table.
+
+    Raises:
+        SpecError: ZL012 and ZL033 to ZL036, with their locations, as `plan` reports them.
+    """
     errors = [d for d in check(spec, state) if d.severity == "error"]
     if errors:
         raise SpecError(*errors)
@@ -23,22 +27,22 @@ def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
 def declared_layout(
     spec: LayoutSpec, state: TableState, capabilities: Capabilities
 ) -> tuple[Layout | None, tuple[str, ...]]:
-    """The declared layout, None if there is none to simulate, and notes about it."""
+    """The declared layout, None if it cannot be simulated, and notes about it."""
     layout = spec.layout
     if not layout.columns:
         return None, ()
     notes: tuple[str, ...] = ()
     if layout.engine == "native":
-        notes = ("The declared layout is of engine native; those to choose from are of engine zlayout.",)
+        notes = ("The declared layout uses engine native. All simulated layouts use engine zlayout.",)
     if partitioning(spec, state) != state.partition_fields:
-        why = "it changes the partitioning, which stays as it is here"
+        why = "it changes the partitioning, and simulations keep the partitioning"
     elif not capabilities.can_predict(layout):
-        why = f"what engine native of {capabilities.format} leaves by curve {layout.curve} cannot be predicted"
+        why = f"the result of engine native of {capabilities.format} with curve {layout.curve} cannot be predicted"
     else:
         return layout, notes
     return None, (*notes, f"The declared layout is not simulated: {why}.")
 
 
 def searched(spec: LayoutSpec) -> Layout:
-    """The base of the simulated layouts, without columns, with engine zlayout, whose rewrite can be simulated."""
+    """The declared layout without columns and with engine zlayout, as a base for the layouts of the search."""
     return replace(spec.layout, columns=(), engine="zlayout")

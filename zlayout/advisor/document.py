@@ -1,4 +1,4 @@
-"""A study as JSON, for programs and for the benchmark."""
+"""Write a study as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def to_json(study: Study) -> str:
 
 
 def to_document(study: Study) -> dict[str, Any]:
-    """Plain JSON values. Files and bytes are means over the workload, weighted, or of one query."""
+    """The study as JSON values. Files and bytes are weighted means over the workload, or those of one query."""
     shown = shown_choice(study)
     return {
         "format_version": FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""The data of simulate and advise. Shapes: Q queries, N files, P partitions, n sampled rows."""
+"""The data classes of `simulate` and `advise`. Shapes: Q queries, N files, P partitions, n sampled rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """Rows drawn from the table, all columns of length n. keys: by dotted name. partition: int32[n]."""
+    """Rows drawn from the table.
+
+    keys: the key columns by dotted name, each of length n. partition: int32[n]. seed: of the random numbers.
+    """
 
     keys: Mapping[str, pa.Array]
     partition: Int32
@@ -36,7 +39,7 @@ class KeySample:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The size of a rewrite of the whole table. int64[P] each: live rows, their bytes, files to write."""
+    """The size of a rewrite of the whole table: int64[P] each, live rows, their bytes, and files to write."""
 
     rows: Int64
     bytes: Int64
@@ -45,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """What readers know about N files before they open one.
+    """The metadata of N files by which readers prune.
 
     rows: int64[N], including nulls. bytes: float64[N]. partition: int32[N].
     """
@@ -61,7 +64,7 @@ class FileSet:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The predicates of one query on the table, one per scan."""
+    """The predicates of one query on the table, one for each scan with a predicate."""
 
     query: Query
     predicates: tuple[Predicate, ...]
@@ -77,14 +80,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery(Asked):
-    """partitions: for each scan bool[P], the partitions that remain after pruning by partition values."""
+    """The predicates of one query, and the partitions that remain after pruning by partition values.
+
+    partitions: bool[P] for each predicate.
+    """
 
     partitions: tuple[Bools, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """files, bytes: float64[Q], opened by each query. weights: float64[Q]."""
+    """The files and bytes that each query opens: float64[Q] each. weights: float64[Q], of the queries."""
 
     files: Float64
     bytes: Float64
@@ -101,7 +107,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One layout, simulated. touched: files that an equality query opens, by column. files: of the whole table."""
+    """A simulated layout. files: the number of files of the whole table. touched: touched(c) by column."""
 
     layout: Layout
     files: int
@@ -117,9 +123,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column in the conditions of the workload. share: of the weight of all queries. distinct: values in the sample.
+    """A column in the conditions of the workload.
 
-    follows: a chosen column that it is correlated with, and the rank correlation.
+    share: the share of the queries' weight with a condition on it. distinct: the number of distinct values in the
+    sample. chosen: whether it is a z-order column of the best layout. follows: the chosen column that it is correlated
+    with, and the rank correlation. partition_key: whether it is suitable for `partition_by`.
     """
 
     name: str
@@ -134,11 +142,13 @@ class ColumnUse:
 class Study:
     """The result of `simulate` and `advise` for one table, from which every report is made.
 
-    choices: requested layouts in their order, then the one that the search found. best: the choice with the fewest
-    bytes read, None if none is better than `now`. declared: the declared layout. steps: the best layout with 1, 2, ...
-    columns. workload: its files; statements: the number of queries in them; reading_all: of these the ones that read
-    every file in any layout. unused: (query, condition, reason). seconds: duration of the search; interrupted: whether
-    the time limit ended it. notes: assumptions of the result.
+    sampled: the number of sampled rows. workload: the workload files. queries: the queries with predicates on the
+    table. statements: the number of queries in the files. reading_all: the number of queries that read every file in
+    any layout. unused: (query, condition, reason). now: the costs of the present files. choices: the requested layouts
+    in their order, then the layout that the search found. best: the choice with the fewest bytes read, None if no
+    choice is better than `now`. declared: the declared layout. steps: the best layout with 1, 2, ... columns. tried:
+    the number of simulated layouts. seconds: the duration. interrupted: whether the time limit ended the search.
+    notes: assumptions of the result.
     """
 
     table: str

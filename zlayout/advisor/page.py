@@ -1,4 +1,4 @@
-"""A study as one HTML page in the style of the plan report, without external resources, all names escaped."""
+"""Write a study as one HTML page in the style of the plan report, without external resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKLOAD = "the workload"
 
 
 def render(study: Study) -> str:
-    """The whole page. Raises SpecError ZL062 when a package of the extra `report` is not installed."""
+    """The HTML page. Raises SpecError ZL062 if a package of the extra `report` is not installed."""
     check_available()
     import markupsafe
 
@@ -43,17 +43,17 @@ def render(study: Study) -> str:
 
 
 def _lines(block: str) -> Any:
-    """The block, sanitized line by line, since line ends are control characters too."""
+    """The block, sanitized line by line, because line ends are control characters too."""
     import markupsafe
 
     return markupsafe.Markup("\n").join(markupsafe.escape(printable(line)) for line in block.splitlines())
 
 
 def _groups(found: tuple[Change, ...]) -> list[tuple[str, str, list[tuple[int, Change]]]]:
-    """(badge, title, numbered changes); the numbers identify the queries in the picture."""
+    """(badge, title, numbered changes) of each group. The numbers identify the queries in the picture."""
     numbered = list(enumerate(found, 1))
-    kinds = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
-    return [(badge, kind, [(n, c) for n, c in numbered if c.verdict == kind]) for badge, kind in kinds]
+    groups = (("unchanged", "faster"), ("error", "slower"), ("", "same"))
+    return [(badge, title, [(n, c) for n, c in numbered if c.verdict == title]) for badge, title in groups]
 
 
 def _bars(found: tuple[Change, ...]) -> str:

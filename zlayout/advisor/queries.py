@@ -1,4 +1,4 @@
-"""The part of a workload that concerns one table: predicates per query, and how frequent each column is."""
+"""The part of a workload that concerns one table: the predicates of each query, and the frequency of each column."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ from zlayout.workload.model import Query, Scan, Workload
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
-    """Whether a name in a query may refer to the table: `t`, `ns.t`, `catalog.ns.t` in lower case, or its location."""
+    """Whether a name in a query may refer to the table.
+
+    Args:
+        written: `t`, `ns.t` or `catalog.ns.t` in lower case, or a storage location.
+        table: the name of the table.
+        location: the storage location of the table.
+    """
     if "/" in written:
         return _plain(written) == _plain(location)
     return ("." + str(table).lower()).endswith("." + written)
 
 
 def _plain(location: str) -> str:
-    """A storage location in one form: `file:/a`, `file:///a/` and `/a` are the same."""
+    """A storage location in a form that is equal for `file:/a`, `file:///a/` and `/a`."""
     return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
 
 
 def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
-    """The queries with predicates on the table, and the number of queries that read all of it in any layout."""
+    """The queries with predicates on the table, and the number of queries that read the whole table in any layout."""
     by_query: dict[Query, list[Scan]] = {}
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):
@@ -40,7 +46,7 @@ def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[t
     for query, scans in by_query.items():
         predicates = [_as_in_table(s.predicate, known_columns) for s in scans if s.predicate is not None]
         if len(predicates) < len(scans):
-            # its scans without predicate read the same files in every layout, and are left out
+            # scans without a predicate read the same files in every layout, and are ignored
             reading_all += 1
         if predicates:
             found.append(Asked(query, tuple(predicates)))
@@ -48,7 +54,7 @@ def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[t
 
 
 def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQuery, ...]:
-    """The queries with the partitions that may have matching rows, by partition values."""
+    """Prune the partitions for each query by their values."""
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
     partitions = known(state.files.partitions, dates)
 
@@ -59,7 +65,7 @@ def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQue
 
 
 def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
-    """For each column the share of the queries' weight with a condition on it, the most frequent first."""
+    """The share of the queries' weight with a condition on each column, the most frequent column first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
     for query in queries:
@@ -69,7 +75,7 @@ def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
 
 
 def _as_in_table(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
-    """The predicate with columns spelled as in the table, since Spark ignores case, and printed literals as values."""
+    """The predicate with the column names of the table, since Spark ignores their case, and with converted literals."""
 
     def leaf(found: Leaf) -> Predicate:
         column = known.get(found.column.lower())

@@ -1,10 +1,9 @@
-"""The best columns, weights and curve for a workload, by greedy forward selection over simulated layouts.
+"""Search for the best columns, weights and curve for a workload, by greedy forward selection of simulated layouts.
 
-Columns are added one at a time, each time the one whose layout reads the fewest bytes. A layout of d columns starts
-from the weights p of `zlayout.curve.kd`: b_i = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i),
-p_i the share of the queries that filter on column i. These are optimal if queries select single values; wide ranges
-gain less from slices, so that equal weights are tried as well. The best few layouts are then refined: weights
-increased and reduced, columns removed, added and exchanged, and the other curves.
+Columns are added one at a time, each time the column whose layout reads the fewest bytes. The weight p_i of a column is
+the share of the queries that filter on it. These weights are optimal if queries select single values
+(`zlayout.curve.kd`). Wide ranges gain less from slices, so that equal weights are tried as well. The best few layouts
+are then refined: weights are increased and reduced, columns removed, added and exchanged, and other curves tried.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from zlayout.advisor.model import Choice
 from zlayout.spec.model import CURVES, Layout, ZorderColumn
 
 MAX_COLUMNS = 6
-# Share of the bytes that another column must save, since each column makes the others less effective.
+# Share of the bytes that another column must save, because each column makes the others less effective.
 MIN_SAVING_PER_COLUMN = 0.01
-# Share that another weight or curve must save; less may be sampling noise.
+# Share of the bytes that another weight or curve must save. A smaller difference may be sampling noise.
 MIN_SAVING_OF_REFINEMENT = 0.005
-# Number of layouts that are measured again at the end on all rows of the sample.
-FINALISTS = 5
-# Share that a column must save if it is correlated with a column of the layout (`zlayout.advisor.columns`).
+# Share of the bytes that a column must save if it is correlated with a column of the layout.
 MIN_SAVING_OF_CORRELATED = 0.10
+# Number of the best layouts that are measured again on all rows of the sample.
+FINALISTS = 5
 WEIGHT_FACTORS = (2.0, 0.5, 4.0, 0.25)
-# Number of steps that are refined, the best first: the best step may not lead to the best layout.
+# Number of steps that are refined, the best first. The best step does not always lead to the best layout.
 REFINED_STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of the search: its stage, the number of layouts tried so far, and the best one."""
+    """The progress of the search: its stage, the number of layouts tried until now, and the best layout of them."""
 
     stage: str
     tried: int
@@ -41,9 +40,11 @@ class Progress:
 
 @dataclass(slots=True)
 class Search:
-    """A search and its result. steps: the best layout with 1, 2, ... columns, also past the best one.
+    """A search and its result.
 
-    following: pairs of correlated columns, of which one is enough.
+    try_layout: simulates a layout. base: the settings besides columns and curve. deadline: on the monotonic clock.
+    tell: called with the progress. following: pairs of correlated columns, of which one is enough. known: all simulated
+    layouts. steps: the best layout with 1, 2, ... columns, also with more columns than the best layout.
     """
 
     try_layout: Callable[[Layout], Choice]
@@ -57,7 +58,12 @@ class Search:
     interrupted: bool = False
 
     def run(self, shares: Mapping[str, float], curves: Sequence[str]) -> None:
-        """Set `steps` and `best`. shares: candidate columns and their share of the queries. curves: allowed ones."""
+        """Search, and set `steps` and `best`.
+
+        Args:
+            shares: the candidate columns and their share of the queries.
+            curves: the allowed curves. Columns are chosen by layouts with the first one.
+        """
         self._forward(shares, curves[0])
         for start in sorted(self.steps, key=_cost)[:REFINED_STEPS]:
             found = self._refine(start, shares, curves)
@@ -65,18 +71,18 @@ class Search:
                 self.best = found
 
     def finalists(self) -> list[Layout]:
-        """The best layout, the steps and the next best few, which are measured again on more rows."""
+        """The layouts to measure again on more rows: the best one, the steps, and the next FINALISTS."""
         if self.best is None:
             return []
         few = sorted(self.known.values(), key=_cost)[:FINALISTS]
         layouts = dict.fromkeys(c.layout for c in (self.best, *self.steps, *few))
-        # whether a pair of correlated columns is worth it has already been decided
+        # The search has already decided whether pairs of correlated columns save enough.
         return [layout for layout in layouts if self._pairs(layout) <= self._pairs(self.best.layout)]
 
     def choose(self, measured: Sequence[Choice]) -> Choice:
-        """The simplest of the measured finalists that are as good as the best."""
-        least = min(map(_cost, measured))
-        good = [c for c in measured if _cost(c) <= (1 + MIN_SAVING_OF_REFINEMENT) * least]
+        """The simplest of the measured finalists whose cost is nearly the lowest."""
+        lowest = min(map(_cost, measured))
+        good = [c for c in measured if _cost(c) <= (1 + MIN_SAVING_OF_REFINEMENT) * lowest]
         return min(good, key=lambda c: (self._pairs(c.layout), len(c.layout.columns), _cost(c)))
 
     def _forward(self, shares: Mapping[str, float], curve: str) -> None:
@@ -89,24 +95,24 @@ class Search:
                 for name in left
                 for weights in (shares, dict.fromkeys(shares, 1.0))
             ]
-            offers = [choice for layout in layouts if (choice := self._try(layout))]
-            if not offers:
+            choices = [choice for layout in layouts if (choice := self._try(layout))]
+            if not choices:
                 break
-            step = min(offers, key=_cost)
+            step = min(choices, key=_cost)
             chosen = tuple(c.name for c in step.layout.columns)
             self.steps.append(step)
-            # the search continues past the best step, which shows what one more column costs
+            # The search continues after the best step, to show what one more column costs.
             if self.best is None or self._better(step, self.best):
                 self.best = step
 
     def _refine(self, start: Choice, shares: Mapping[str, float], curves: Sequence[str]) -> Choice:
-        """The best layout that can be reached from `start` by changes that each save enough."""
+        """Improve a layout as long as one change of it saves enough."""
         best = start
         while not self.interrupted:
             self._say("refining")
             before = best
-            for offer in _neighbours(before.layout, shares, curves):
-                choice = self._try(offer)
+            for layout in _neighbours(before.layout, shares, curves):
+                choice = self._try(layout)
                 if choice is not None and self._better(choice, best):
                     best = choice
             if best is before:
@@ -114,7 +120,7 @@ class Search:
         return best
 
     def _better(self, new: Choice, old: Choice) -> bool:
-        """Whether `new` saves as much as a change of this type must save."""
+        """Whether `new` saves enough, compared with `old`, for the type of the change."""
         pairs, before = self._pairs(new.layout), self._pairs(old.layout)
         more = len(new.layout.columns) > len(old.layout.columns)
         saving = MIN_SAVING_PER_COLUMN if more else MIN_SAVING_OF_REFINEMENT
@@ -142,11 +148,8 @@ def _cost(choice: Choice) -> float:
 
 
 def _layout(base: Layout, names: Sequence[str], shares: Mapping[str, float], curve: str) -> Layout:
-    """A layout with columns by descending weight; weights are shares of the queries, the lowest scaled to 1."""
-    least = min(shares[n] for n in names)
-    columns = [ZorderColumn(n, _rounded(shares[n] / least)) for n in names]
-    ordered = sorted(columns, key=lambda c: -c.weight)
-    return _plain(replace(base, columns=tuple(ordered), curve=curve))
+    """A layout whose weights are the shares of the queries, scaled by `_scaled`."""
+    return _scaled(replace(base, curve=curve), [ZorderColumn(n, shares[n]) for n in names])
 
 
 def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str]) -> Iterator[Layout]:
@@ -169,9 +172,9 @@ def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str]) -> 
 
 
 def _scaled(layout: Layout, columns: Sequence[ZorderColumn]) -> Layout:
-    """The same proportions with 1 as the lowest weight, heavier columns first."""
-    least = min(c.weight for c in columns)
-    scaled = [replace(c, weight=_rounded(c.weight / least)) for c in columns]
+    """The layout with these columns, in descending order of their weights, which are scaled so that the lowest is 1."""
+    lowest = min(c.weight for c in columns)
+    scaled = [replace(c, weight=_rounded(c.weight / lowest)) for c in columns]
     return _plain(replace(layout, columns=tuple(sorted(scaled, key=lambda c: -c.weight))))
 
 

@@ -1,6 +1,6 @@
-"""A layout applied to a sample: the files that a rewrite would write, with their bounds.
+"""Simulate a layout: apply it to a sample, to obtain the bounds of the files that a rewrite would write.
 
-The sample is laid out by the code of the rewrite (`zlayout.curve.layout`), so that simulation and rewrite agree.
+The simulation uses the code of the rewrite (`zlayout.curve.layout`), so that both have the same result.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from zlayout.curve.order import Ranked, rank
 from zlayout.spec.model import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
 
-# Appended to a truncated upper bound, so that it is above all values with that prefix.
+# Appended to the prefix of an upper bound, so that the bound is above all values with that prefix.
 LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """A sample prepared for many simulations: its columns as ordinals, and the indices of the rows of each partition.
+    """A sample prepared for many simulations.
 
-    cut: length at which writers truncate string bounds, by column.
+    columns: the key columns as ordinals. cut: the length to which writers truncate string bounds, by column.
+    partitions: the indices of the sampled rows of each partition.
     """
 
     columns: Mapping[str, Ranked]
@@ -35,7 +36,7 @@ class Ranks:
 
 
 def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> Ranks:
-    """Rank each column and sort the rows by partition, once. Raises TableError ZL109 for a type without an order."""
+    """Rank each column and group the rows by partition. Raises TableError ZL109 for a type without an order."""
     ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
     rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
     columns = {name: rank(values) for name, values in sample.keys.items()}
@@ -45,7 +46,7 @@ def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> R
 def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
     """The files after a rewrite, and touched of each z-order column, summed over partitions.
 
-    Partitions are laid out separately. A partition without sampled rows counts as files without bounds.
+    Partitions are laid out separately. The files of a partition without sampled rows have no bounds.
     """
     weights = layout.weights
     place = np.empty(len(sample), np.int32)
@@ -60,7 +61,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
             continue
         keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
         built = build(keys, weights, layout.curve, layout.range_ids, wanted, layout.noise)
-        # a number that differs from row to row distributes a heavy key like the hash of the rewrite
+        # the index of the row distributes a heavy key as evenly as the rewrite does by a hash
         place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
         first += built.files
         partition.append(np.full(built.files, p, np.int32))
@@ -91,7 +92,7 @@ def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | N
 
 
 def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
-    """String bounds truncated as in both formats: the lower one is a prefix, the upper one is above its prefix."""
+    """Truncate string bounds as both formats do: the lower bound is rounded down, the upper bound up."""
     is_text = pa.types.is_string(lower.type)
     size = pc.utf8_length if is_text else pc.binary_length
     head = pc.utf8_slice_codeunits if is_text else pc.binary_slice
@@ -109,7 +110,7 @@ def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnB
 
 
 def point_files(sample: KeySample) -> FileSet:
-    """Each sampled row as a file of its own, so that pruning decides which rows match."""
+    """Each sampled row as a file, so that pruning decides which rows match."""
     n = len(sample)
     bounds = {
         name: ColumnBounds(v, v, v.is_null().to_numpy(zero_copy_only=False).astype(np.int64), np.zeros(n, bool))

@@ -1,4 +1,4 @@
-"""A Spark job that draws rows of the key columns; the only part of advise that needs a JVM."""
+"""Draw a sample of the key columns with Spark. No other part of advise needs a JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zlayout.table.state import TableState
 
 FILE = "__zlayout_file"
 DRAW = "__zlayout_draw"
-# Factor of rows drawn to rows wanted, since each row is drawn independently.
+# Factor by which more rows are drawn than wanted. Each row is drawn independently, so that their number varies.
 MARGIN = 1.05
 
 
@@ -29,10 +29,13 @@ def draw_sample(
     rows: int,
     seed: int,
 ) -> KeySample:
-    """About `rows` rows (never more) of the observed version, with the partition of each row.
+    """Draw at most `rows` rows, and about so many, of the observed version, with the partition of each row.
 
-    The same seed draws the same rows from the same files; on Delta only if Spark splits them equally, since not every
-    Delta table provides the position of a row. Types are those of the bounds. Raises EngineError ZL301 to ZL306, ZL314.
+    The same seed draws the same rows from the same files. On Delta this holds only if Spark splits the files in the
+    same way, because not every Delta table provides the position of a row. The types are those of the bounds.
+
+    Raises:
+        EngineError: ZL301 to ZL306, ZL314.
     """
     from pyspark.sql import functions as F
 
@@ -49,7 +52,7 @@ def draw_sample(
         drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
         data = drawn.where(F.col(DRAW) < share).toArrow()
         paths = source.paths() if where else None
-    # in the order of the random numbers, which does not depend on the order in which Spark reads files
+    # the order of the random numbers does not depend on the order in which Spark reads the files
     data = data.take(pc.sort_indices(data[DRAW])[:rows])
     keys = {name: _typed(data[alias], state, name) for name, alias in wanted.items()}
     partition = np.zeros(len(data), np.int32)

@@ -1,4 +1,4 @@
-"""The study of one table: the present files, the requested layouts, the best layout found, and their costs."""
+"""The study of one table: the costs of the present files, of the requested layouts and of the best layout found."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from zlayout.table.state import TableState
 
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05
-# The search uses at most so many rows of the sample; the finalists are then measured on all rows.
+# The search uses this number of sampled rows, or SEARCH_ROWS_PER_FILE. The finalists are measured on all rows.
 SEARCH_ROWS = 30_000
 SEARCH_ROWS_PER_FILE = 200
-# Share of the time for the search; the rest is for measuring the finalists.
+# Share of the time limit for the search. The rest is for measuring the finalists.
 SEARCH_TIME_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The layouts to simulate, and whether to search for others with the settings of `base`.
+    """The layouts to simulate, and whether to search for others.
 
-    curve: the only one to search, None for any. seconds: time limit for searching and measuring.
+    base: the settings of the layouts of the search, besides columns and curve. curve: their curve, None for any.
+    seconds: the time limit for searching and measuring.
     """
 
     layouts: tuple[Layout, ...]
@@ -42,13 +43,20 @@ class Question:
 
 
 def present_files(state: TableState) -> FileSet:
-    """The present files of the table, with their bounds."""
+    """The metadata of the present files of the table."""
     files = state.files
     return FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
 
 
 def rewrite_target(state: TableState, target_size: int, files: int | None = None) -> Target:
-    """The size of a rewrite of the whole table: files by target size, or `files` in total, in proportion to bytes."""
+    """The size of a rewrite of the whole table.
+
+    Args:
+        state: the table.
+        target_size: bytes per file.
+        files: the total number of files, which are divided among the partitions in proportion to their bytes; None for
+            the number by target size.
+    """
     count = max(len(state.files.partitions), 1)
     rows, live, size = (
         np.bincount(state.files.partition, weights=w, minlength=count)
@@ -69,7 +77,20 @@ def study(
     question: Question,
     tell: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
-    """Simulate and compare. Raises TableError ZL109 for a column type without an order."""
+    """Simulate layouts, search for the best one, and compare their costs.
+
+    Args:
+        state: the table.
+        queries: the queries with predicates on the table.
+        sample: rows of the table.
+        target: the size of a rewrite.
+        cut: the length to which writers truncate string bounds, by column.
+        question: the layouts to simulate and to search for.
+        tell: called with the progress of the search.
+
+    Raises:
+        TableError: ZL109 for a column type without an order.
+    """
     ranks = rank_sample(sample, cut, len(target.files))
     shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
     started = time.monotonic()
@@ -89,7 +110,7 @@ def study(
         again = search.known.__getitem__ if few is sample else measure
         layouts = [*finals, *(step.layout for step in search.steps)]
         measured = _measured(layouts, again, started + question.seconds)
-        # a step that was not measured again keeps the result of the search
+        # a step that was not measured again has the result of the search
         steps = tuple(measured.get(step.layout, step) for step in search.steps)
         tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
         if finals:
@@ -140,7 +161,7 @@ def _measure_on(
 
 
 def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], deadline: float) -> dict[Layout, Choice]:
-    """Measure each layout once, in order, until the deadline; the first one in any case."""
+    """Measure each layout once, in order, until the deadline. The first one is always measured."""
     found: dict[Layout, Choice] = {}
     for layout in layouts:
         if found and time.monotonic() > deadline:
@@ -151,7 +172,7 @@ def _measured(layouts: Iterable[Layout], measure: Callable[[Layout], Choice], de
 
 
 def _thinned(sample: KeySample, files: int) -> KeySample:
-    """A part of the sample for the search, determined by the seed."""
+    """The rows of the sample that the search uses. The seed determines them."""
     wanted = max(SEARCH_ROWS, SEARCH_ROWS_PER_FILE * files)
     if len(sample) <= wanted:
         return sample

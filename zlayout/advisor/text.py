@@ -1,4 +1,4 @@
-"""A study for the terminal: 80 to 120 columns of plain text."""
+"""Write a study as plain text for the terminal, 80 to 120 columns wide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_QUERIES = 20
 
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
-    """The text report. verbose: list all queries and all unused conditions."""
+    """The text report. width: columns of the terminal. verbose: list all queries and all unused conditions."""
     lines = [line for long in _heading(study) for line in _wrapped(long, width)]
     for sentence in (verdict(study), *study.notes):
         lines += ["", *_wrapped(printable(sentence), width)]
@@ -28,7 +28,7 @@ def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     if study.unused:
         lines += ["", *_unused(study, width, verbose)]
     if study.best is not None:
-        lines += ["", "To paste into the layout:", "", *map(printable, zorder_block(study.best).splitlines())]
+        lines += ["", "Keys for the layout spec:", "", *map(printable, zorder_block(study.best).splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -48,14 +48,14 @@ def _heading(study: Study) -> Iterator[str]:
     yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
     if study.reading_all:
         one = "query reads" if study.reading_all == 1 else "queries read"
-        yield f"            {study.reading_all:,} {one} all of it in any layout, which is left out here"
+        yield f"            {study.reading_all:,} {one} the whole table in any layout, which is not counted here"
     if study.tried > len(study.choices):
         ended = "; the time limit ended the search" if study.interrupted else ""
         yield f"  search    {study.tried} layouts in {study.seconds:.0f} s{ended}"
 
 
 def _layouts(study: Study, width: int) -> Iterator[str]:
-    """One line per layout: files, and means over the workload."""
+    """One line per layout: its number of files, and the weighted means of files opened and bytes read."""
     rows = [("now", study.files, study.now)]
     if study.declared is not None:
         rows.append((f"declared, {study.declared.title}", study.declared.files, study.declared.costs))
@@ -81,17 +81,17 @@ def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator
     places = [names[c.location] for c in found]
     room = min(max(map(len, places), default=5), width - 52)
     yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
-    most = len(found) if verbose else MAX_QUERIES
-    for kind, title in (("faster", "gets faster"), ("slower", "gets slower"), ("same", "stays the same")):
-        some = [c for c in found if c.verdict == kind]
+    limit = len(found) if verbose else MAX_QUERIES
+    for group, title in (("faster", "faster"), ("slower", "slower"), ("same", "unchanged")):
+        some = [c for c in found if c.verdict == group]
         yield f"  {title}{'' if some else ': none'}"
-        for change in some[:most]:
-            yield f"  {_short(names[change.location], room):<{room}} {_cells(change)}"
-        if len(some) > most:
-            yield f"  ... and {len(some) - most:,} more (-v shows them)"
+        for change in some[:limit]:
+            yield f"  {_short(names[change.location], room):<{room}} {_numbers(change)}"
+        if len(some) > limit:
+            yield f"  ... and {len(some) - limit:,} more (-v shows them)"
 
 
-def _cells(change: Change) -> str:
+def _numbers(change: Change) -> str:
     now, then, floor = (number(v) for v in change.files)
     before, after, _ = change.bytes
     grown = f"{after / before:.0%}" if before else "new" if after else ""
@@ -103,19 +103,19 @@ def _short(text: str, room: int) -> str:
 
 
 def _steps(study: Study, width: int) -> Iterator[str]:
-    """The cost of each further column for the others: a row per column, a table column per number of columns."""
+    """Touched of each column in the best layouts with 1, 2, ... columns: what a further column costs the others."""
     names = list(dict.fromkeys(c.name for step in study.steps for c in step.layout.columns))
     names.sort(key=lambda n: [n in step.touched for step in study.steps].index(True))
-    yield "What one more column costs the others: files that `column = value` opens"
+    yield "Cost of each further column: files that `column = value` opens"
     room = min(max(map(len, map(printable, [*names, "the workload"]))), width - 9 * len(study.steps) - 12)
     best = {c.name for c in study.best.layout.columns} if study.best else set()
     heads = [f"{n}{'*' if set(step.touched) == best else ''}" for n, step in enumerate(study.steps, 1)]
     yield f"  {'':<{room}} {''.join(f'{head:>9}' for head in heads)}  columns"
     for name in names:
-        cells = "".join(f"{number(s.touched[name]) if name in s.touched else '':>9}" for s in study.steps)
-        yield f"  {_short(printable(name), room):<{room}} {cells}".rstrip()
-    cells = "".join(f"{number(s.costs.mean_files):>9}" for s in study.steps)
-    yield f"  {'the workload':<{room}} {cells}"
+        numbers = "".join(f"{number(s.touched[name]) if name in s.touched else '':>9}" for s in study.steps)
+        yield f"  {_short(printable(name), room):<{room}} {numbers}".rstrip()
+    numbers = "".join(f"{number(s.costs.mean_files):>9}" for s in study.steps)
+    yield f"  {'the workload':<{room}} {numbers}"
     if any(head.endswith("*") for head in heads):
         yield "  * the columns of the best layout"
 
@@ -132,7 +132,7 @@ def _columns(study: Study, width: int) -> Iterator[str]:
 
 def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
     count = len(study.unused)
-    yield f"{plural(count, 'condition')} of these queries not used"
+    yield f"{plural(count, 'condition')} of these queries cannot be used"
     reasons: dict[str, list[tuple[str, str]]] = {}
     for query, text, reason in study.unused:
         reasons.setdefault(reason, []).append((query, text))

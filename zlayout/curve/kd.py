@@ -1,19 +1,19 @@
 """The default curve, `kd`: split the sample at conditional quantiles until every part is one file.
 
 It is z-order with locally adaptive range ids. Z-order over quantile ranges also halves the data on one column after
-the other, but at quantiles of the whole table: where columns are correlated or skewed its cells have unequal numbers
-of rows, and cutting the curve by rows then gives files whose bounding boxes overlap. Splitting each part at quantiles
-of that part gives every file its own box and the same number of rows.
+the other, but at quantiles of the whole table. If columns are correlated or skewed, its cells have unequal numbers of
+rows, and cutting the curve by rows results in files with overlapping bounding boxes. Splitting each part at quantiles
+of that part results in files with disjoint boxes and equal numbers of rows.
 
-The bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an
-equality query on column i opens N / k_i files. With equal weights the mean is least for k_i = N^(1/d): N^((d-1)/d)
-files. In general the product of the d numbers is at least N^(d-1). Correlated columns need fewer.
+Bound: N disjoint boxes over d independent columns that cut column i into k_i slices have prod k_i = N, and an equality
+query on column i opens N / k_i files. With equal weights the mean is minimal for k_i = N^(1/d): N^((d-1)/d) files. In
+general the product of the d numbers of files is at least N^(d-1). Correlated columns need fewer files.
 
-How the column is chosen. With a share p_i of the queries on column i, a part of f files whose extent on column i
-holds a share m_i of the table costs f * sum(p_i * m_i), and cutting column i into k slices divides its term by k:
-so split where p_i * m_i is largest. Without correlation that ends at the b_i = log2(k_i) bits of
-log2(N)/d + log2(p_i) - mean log2(p_j) limited to 0..log2(NDV_i), and it adapts to correlation, since m_i is measured
-in the part. Range ids are not used: the thresholds are values of the sample.
+Choice of the column: let p_i be the share of the queries on column i, and m_i the share of the table's rows in the
+extent of a part on column i. A part of f files costs f * sum(p_i * m_i), and cutting column i into k slices divides its
+term by k. The part is therefore split on the column with the largest p_i * m_i. For independent columns the result is
+b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns it
+adapts, because m_i is measured in each part. Range ids are not used: the thresholds are values of the sample.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from zlayout.curve.tree import KdTree
 from zlayout.table.water_filling import fill
 
 Int64 = NDArray[np.int64]
-# A split is accepted if the rows per file of both sides differ from those of the part by at most this factor (as a
-# natural logarithm).
+# Natural logarithm of the maximum factor by which the rows per file of a side may differ from those of the whole part.
 MAX_IMBALANCE = 0.1
-# Above this number of files, one level more than a balanced tree needs is worth its cost per row: the number of slices
-# is then exact (ten of a thousand, not eight or sixteen): 1.00 instead of 1.035 times the floor at d=3, N=1000.
+# Above this number of files the tree may have one level more than a balanced tree. The number of slices can then be
+# exact (ten per column for a thousand files, instead of eight or sixteen): 1.00 instead of 1.035 times the floor for
+# d=3, N=1000. For fewer files this is not worth one more comparison per row.
 MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows to be split. pieces: the number of files to make of them, or of leaves if `file` is known.
+    """A part of the sample that may be split further.
 
-    columns: int64[d, n]. levels: how many levels the tree may still grow here. parent: the node that links here (-1:
-    none), from its right or left.
+    columns: int64[d, n], ordinals. pieces: the number of files to split it into, or of leaves if `file` is known.
+    levels: the maximum number of further levels. parent: the node above (-1: none), on whose right or left side it is.
     """
 
     columns: Int64
@@ -55,7 +55,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Column and threshold, pieces for the left side, and how unequal the rows per piece would be."""
+    """A possible split: column, threshold, number of pieces on the left, and the imbalance of the rows per piece."""
 
     column: int
     threshold: int
@@ -65,7 +65,7 @@ class _Split:
 
 @dataclass(slots=True)
 class _Growth:
-    """The tree under construction: the final arrays as lists."""
+    """The tree under construction, with lists instead of the final arrays."""
 
     nodes: list[list[int]] = field(default_factory=list)  # column, threshold, left, right
     leaf_file: list[int] = field(default_factory=list)
@@ -111,7 +111,7 @@ class _Growth:
 def build_kd(
     ordinals: Sequence[Int64], weights: Sequence[float], n_files: int, noise: bool, depth_within: int = 0
 ) -> KdTree:
-    """The kd tree of a sample, independent of the order of its rows, in O(n * columns * log n_files).
+    """The kd tree of a sample, in O(n * columns * log n_files). It does not depend on the order of the rows.
 
     Args:
         ordinals: int64[n] for each column, dense ranks, -1 for null.
@@ -152,7 +152,7 @@ def build_kd(
 
 
 def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
-    """Make a leaf of a part that is one file (or a piece of one), or that is one key and cannot be split."""
+    """Add a leaf for a part that is one file or a piece of one, or that is one key and cannot be split."""
     if part.file >= 0:
         tree.add_leaf(part, part.file, 1)
         return
@@ -165,7 +165,7 @@ def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
 
 
 def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
-    """Right, then left: the left one is then popped first from the stack, which numbers the leaves in order."""
+    """The right and the left side. The left one is then popped first, so that leaves are numbered in order."""
     goes_left = part.columns[split.column] < split.threshold
     return [
         _Part(part.columns.compress(side, axis=1), pieces, part.levels - 1, node, is_right, part.file)
@@ -177,7 +177,7 @@ def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
 
 
 def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) -> _Split | None:
-    """The split of the column with the largest gain that is balanced, else the best balanced one; None for one key."""
+    """The balanced split with the largest gain, or else the most balanced split; None if the part is one key."""
     lowest, highest = part.columns.min(axis=1).tolist(), part.columns.max(axis=1).tolist()
     extents = [*zip(lowest, highest, strict=True)]
     costs = {
@@ -208,18 +208,21 @@ def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) 
 
 
 def _least_left(part: _Part) -> int:
-    """The least number of pieces for the left side: the right side can be divided in the levels that are left."""
+    """The minimum number of pieces on the left, so that the remaining levels suffice for those on the right."""
     return max(1, part.pieces - (1 << (max(part.levels, _levels(part.pieces)) - 1)))
 
 
 def _wanted_left(pieces: int, slices: float) -> int:
-    """The number of pieces for the left side so that the column can be cut into `slices` equal slices."""
+    """The number of pieces on the left with which the column can be cut into `slices` equal slices."""
     whole = max(2, round(slices))
     return round(pieces * (whole // 2) / whole)
 
 
 def _split(part: _Part, column: int, wanted: int) -> _Split:
-    """The cut of a column that is not constant nearest to the wanted share, with pieces by the actual shares."""
+    """The split of a column with at least two values that is nearest to the wanted number of pieces on the left.
+
+    Both sides receive pieces in proportion to their actual rows.
+    """
     values, pieces = part.columns[column], part.pieces
     n = len(values)
     rank = min(max(round(n * wanted / pieces), 1), n - 1)
@@ -240,12 +243,12 @@ def _levels(pieces: int) -> int:
 
 
 def _cumulative(values: Int64) -> Int64:
-    """int64[distinct + 2]: at k + 1 the number of rows whose ordinal is below k; nulls (-1) are first."""
+    """int64[distinct + 2]: entry k + 1 is the number of rows whose ordinal is below k; nulls (-1) are first."""
     return np.concatenate(([0], np.cumsum(np.bincount(values + 1, minlength=1)))).astype(np.int64)
 
 
 def _box(columns: Int64) -> tuple[list[int], list[int]]:
-    """Lowest and highest ordinal of each column without nulls (low 0 and high -1 if there are only nulls)."""
+    """The lowest and the highest ordinal of each column without nulls (0 and -1 if there are only nulls)."""
     high = columns.max(axis=1, initial=-1)
     low = columns.min(axis=1, where=columns >= 0, initial=np.iinfo(np.int64).max)
     return np.where(high < 0, 0, low).tolist(), high.tolist()

@@ -1,8 +1,9 @@
-"""Spark event logs as a workload: the filters that the scans of each executed query could skip files by.
+"""Read Spark event logs as a workload: the filters of the scans of each executed query.
 
-Each `SparkListenerSQLExecutionStart` carries the physical plan as a tree (`sparkPlanInfo`). A Delta scan has its
-filters in the node's metadata (PushedFilters, PartitionFilters) and its table as a location; an Iceberg scan has both
-in its one-line description. Equal executions are one query, weighted by how often they ran.
+Each `SparkListenerSQLExecutionStart` event has the physical plan as a tree (`sparkPlanInfo`). A Delta scan has its
+filters in the node's metadata (PushedFilters, PartitionFilters) and the storage location of its table. An Iceberg scan
+has its filters and the name of its table in its one-line description. Equal executions are one query, whose weight is
+their number.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from zlayout.reading import open_file
 from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
 from zlayout.workload.model import Query, Scan, Unused
 
-# A plan with its description has some kilobytes; longer lines are ignored.
-MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are ignored; a plan with its description usually has some kilobytes
 MAX_NODES = 10_000
 START = "SparkListenerSQLExecutionStart"
 _FIRST = re.compile(rb'\{"Event":"(?:SparkListener|org\.apache\.spark)')
 _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}FileIndex\(\d+ paths\)\[([^,\]]+)")
-# Parts of the description of an Iceberg scan, each searched once after the one before it.
+# Parts of the description of an Iceberg scan. Each is searched after the previous one.
 _TABLE = re.compile(r"IcebergScan\(table=([^\s,]+),|^BatchScan ([^\s\[]+)\[")
 _FILTERS = re.compile(r"\bfilters=")
 _END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
@@ -38,7 +38,7 @@ Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
 
 
 def is_event_log(path: Path) -> bool:
-    """Whether the file, or the folder of a rolling log, begins like an event log of Spark."""
+    """Whether the path is an event log of Spark: a file, or the folder of a rolling log."""
     try:
         parts = _parts(path)
         with _open(parts[0]) as stream:
@@ -48,9 +48,13 @@ def is_event_log(path: Path) -> bool:
 
 
 def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
-    """The scans, the unused conditions, and the number of distinct queries.
+    """Read an event log. An incomplete log is read up to its end.
 
-    A log that is incomplete is read as far as it goes. Raises SpecError ZL002.
+    Returns:
+        The scans, the unused conditions, and the number of distinct queries.
+
+    Raises:
+        SpecError: ZL002 if the log cannot be read.
     """
     runs: dict[tuple[Found, ...], list[str]] = {}
     for number, event in _events(path):
@@ -68,7 +72,7 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a rolling log in order; the file itself for another log."""
+    """The files of a rolling log in order, or the file of another log."""
     if not path.is_dir():
         return [path]
     files = [p for p in path.iterdir() if p.name.startswith("events_")]
@@ -86,7 +90,7 @@ def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
 
 
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, event) of the start of each execution."""
+    """Yield (line number, event) for the start of each execution."""
     number = 0
     try:
         for part in _parts(path):
@@ -121,7 +125,7 @@ def _nodes(root: Any) -> Iterator[dict[str, Any]]:
 
 
 def _scan(node: dict[str, Any]) -> Found | None:
-    """Table, predicate and unread filters of a scan of a Delta or Iceberg table; None for any other node."""
+    """Table, predicate and unused filters of a scan of a Delta or Iceberg table; None for any other node."""
     metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
     location = _LOCATION.search(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None
     if location and isinstance(metadata, dict):
@@ -140,7 +144,7 @@ def _scan(node: dict[str, Any]) -> Found | None:
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:
-    """The conjunction, without the IS NOT NULL that Spark adds for each column in a comparison or join."""
+    """The conjunction without IS NOT NULL, which Spark adds for each column in a comparison or join."""
     whole = conjunction(predicates)
     kept = dict.fromkeys(whole.operands if isinstance(whole, And) else predicates)
     return conjunction(p for p in kept if not (isinstance(p, Not) and isinstance(p.operand, IsNull)))

@@ -1,7 +1,8 @@
-"""The filters of scans as Spark and Iceberg print them in plans, converted back to predicates.
+"""Parse the filters of scans as Spark and Iceberg print them in query plans.
 
-Spark prints values without quotes (`EqualTo(l_shipmode,AIR)`), so that all literals stay strings, which are read as the
-type of the column. A string with a comma inside IN is ambiguous, and so is an unclosed bracket; the latter is not used.
+Spark prints values without quotes (`EqualTo(l_shipmode,AIR)`). All literals are therefore strings, which are later
+converted to the type of the column. A string that contains a comma is read as two values of an IN. A filter with
+unbalanced brackets is not used.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ class _UnreadableError(Exception):
 
 
 def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`[IsNotNull(a), EqualTo(a,5)]` of a file scan: predicates, and (SQL, reason) of unused conditions."""
+    """Parse the pushed filters of a file scan, such as `[IsNotNull(a), EqualTo(a,5)]`.
+
+    Returns:
+        The predicates, and (text, reason) of each unused filter.
+    """
     found, left = [], []
     for item in _split(text.strip()[1:-1], ", "):
         try:
@@ -52,9 +57,9 @@ def pushed_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 
 def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`[isnotnull(region#12), (region#12 = east)]`: simple comparisons only.
+    """Parse the partition filters of a file scan, such as `[isnotnull(region#12), (region#12 = east)]`.
 
-    Strings are printed without quotes; ambiguous conditions are not used.
+    Only null tests, simple comparisons and IN are used. The result is that of `pushed_filters`.
     """
     found: list[Predicate] = []
     left = []
@@ -75,7 +80,10 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
 
 
 def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
-    """`a IS NOT NULL, a >= 5` of an Iceberg scan, which prints SQL with dates as days, timestamps as microseconds."""
+    """Parse the filters of an Iceberg scan, such as `a IS NOT NULL, a >= 5`. The result is that of `pushed_filters`.
+
+    They are SQL with dates as days and timestamps as microseconds since 1970.
+    """
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
@@ -140,13 +148,13 @@ def _leaf(name: str, inner: str) -> Predicate:
     if value == "null":
         return IsNull(at)
     if name == "EqualNullSafe":
-        # for a null it is false and not null, so that its negation is true
+        # `<=>` is false for a null, and not null as `=` is, so that its negation is true
         return And((Compare(at, "=", value), Not(IsNull(at))))
     return Compare(at, _OPERATORS[name], value)
 
 
 def _split(text: str, separator: str) -> Sequence[str]:
-    """The filters of a list, split at separators that are outside brackets and followed by a filter."""
+    """Split a list of filters at the separators that are outside brackets and followed by a filter."""
     if not text:
         return []
     parts, depth, begin = [], 0, 0

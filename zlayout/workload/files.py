@@ -1,4 +1,4 @@
-"""Workload files: `.sql` with statements, `.csv` with the columns query and count, and Spark event logs."""
+"""Read workload files: `.sql` with statements, `.csv` with the columns query and count, and Spark event logs."""
 
 from __future__ import annotations
 
@@ -22,35 +22,34 @@ def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | 
 
     Args:
         paths: `.sql` and `.csv` files and Spark event logs.
-        columns: the column names of tables, by table name as in the queries or by its last part. They are needed if a
-            query of several tables has unqualified columns.
+        columns: the column names of tables, by the table name that the queries use or by its last part. They are
+            needed to find the table of an unqualified column in a query of several tables.
 
     Raises:
         SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
-            large or too many queries (those of logs do not count), ZL071 for an invalid weight, ZL072 for a CSV file
-            without the columns query and count.
+            large or too many queries in SQL and CSV files, ZL071 for an invalid weight, ZL072 for an invalid CSV file.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
     scans: list[Scan] = []
     unused: list[Unused] = []
-    written = ran = 0  # queries in SQL and CSV files, and distinct ones in logs, whose number is not limited
+    in_files = in_logs = 0  # queries in SQL and CSV files; distinct queries in logs, whose number is not limited
     for path in paths:
         if is_event_log(path):
             logged, unread, different = read_event_log(path)
-            scans, unused, ran = [*scans, *logged], [*unused, *unread], ran + different
+            scans, unused, in_logs = [*scans, *logged], [*unused, *unread], in_logs + different
             continue
         for query in read_queries(path):
-            written += 1
-            if written > MAX_QUERIES:
+            in_files += 1
+            if in_files > MAX_QUERIES:
                 raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
             found, left = read_query(query, known)
             scans += found
             unused += left
-    return Workload(tuple(scans), tuple(unused), written + ran)
+    return Workload(tuple(scans), tuple(unused), in_files + in_logs)
 
 
 def read_queries(path: Path) -> Iterator[Query]:
-    """The statements of one file with locations and weights. Raises as `read_workload`."""
+    """The statements of one SQL or CSV file, with locations and weights. Errors are those of `read_workload`."""
     text = _text(path)
     return _rows(text, str(path)) if path.suffix.lower() == ".csv" else split(text, str(path))
 

@@ -1,4 +1,4 @@
-"""A workload: the tables that its queries read, with predicates and weights, and the unused conditions."""
+"""The data of a workload: the scans of its queries, with predicates and weights, and the unused conditions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ MAX_TEXT = 200  # characters of an unused condition
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One statement as written, or without text if only its scans are known. Each is equal only to itself.
+    """One statement of a workload. Two queries are equal only if they are the same object.
 
-    location: `file:line`, which several queries may share. weight: how often it runs, relative to others, above 0.
+    text: the statement as written, empty if only its scans are known. location: `file:line`, which is not unique.
+    weight: how often it runs, relative to the other queries; above 0.
     """
 
     text: str
@@ -24,11 +25,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One query's read of one table; a query has one for each occurrence of the table.
+    """One query's read of one table. A query that names a table twice has two scans of it.
 
     table: the dotted name as written, in lower case. predicate: true for every row that the query needs from this
-    table; None if nothing is known and all files are read. Literals have the type in which they are written: a string
-    compared with a date column stays a string.
+    table; None if the query needs all rows. Its literals have the type in which they are written: a string that is
+    compared with a date column is a string.
     """
 
     query: Query

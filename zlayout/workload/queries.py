@@ -1,8 +1,8 @@
-"""One parsed query to the scans of its tables: conditions are pushed down to the tables, as an optimizer does.
+"""Find the scans of a parsed query: its conditions are pushed down to the tables, as an optimizer does.
 
-Only what must hold for every row that the query needs from a table is kept, so that a prediction never skips a file
-that an engine would open. Of an OR over several tables each table keeps what all branches imply (TPC-H 19); a
-condition above an outer join is pushed down only where nulls cannot satisfy it.
+A condition is kept only if it must hold for every row that the query needs from a table, so that a prediction never
+skips a file that an engine would open. Of an OR over several tables each table keeps what all branches imply (TPC-H
+19). A condition above an outer join is pushed down only if nulls cannot satisfy it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from zlayout.workload.sources import (
 )
 
 MAX_SCANS = 1_000
-# The predicate of such a node is exactly its condition, so that its negation is exact too.
+# Nodes whose predicate is equivalent to their condition, so that the negations are equivalent too.
 NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
-Leaves = dict[int, tuple[Source, Predicate]]  # by id() of the node
+Leaves = dict[int, tuple[Source, Predicate]]  # owner and predicate of each comparison, by id() of its node
 
 
 class TooManyScansError(Exception):
-    """A query reads more than MAX_SCANS tables, as CTEs that refer to each other twice can."""
+    """A query has more than MAX_SCANS scans. A short text is enough if each CTE reads the previous one twice."""
 
 
 class Reader:
@@ -51,7 +51,13 @@ class Reader:
         self.visits = 0
 
     def read(self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = ()) -> None:
-        """Record the scans of a query. given: predicates on its output columns that the query around it requires."""
+        """Record the scans of a query.
+
+        Args:
+            node: the query.
+            ctes: the CTEs that it can refer to.
+            given: predicates on its output columns that the enclosing query requires.
+        """
         self.visits += 1
         if self.visits > MAX_SCANS:
             raise TooManyScansError
@@ -115,7 +121,7 @@ class Reader:
         given: Iterable[Predicate],
         found: dict[Source, list[Predicate]],
     ) -> None:
-        """Push down conditions on outputs that are columns of a source, or that `SELECT *` passes on from one."""
+        """Push down the predicates on output columns that are columns of a source, also through `SELECT *`."""
         inner = {e.alias_or_name.lower(): e.unalias() for e in node.selects if not is_star(e)}
         for predicate in given:
             owners = {}
@@ -156,10 +162,10 @@ class Reader:
                 self._note(part, Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN)
 
     def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves) -> bool:
-        """Convert each comparison once; True if some cannot be used, which are noted."""
+        """Convert each comparison once and add it to `leaves`. Returns whether some were noted as unused."""
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
-            # a sum, since all of them have to be converted
+            # `sum` converts all operands, while `any` would stop at the first
             return sum(self._leaves(p, sources, leaves) for p in operands(node, type(node))) > 0
         if isinstance(node, exp.Not):
             inner = node.this.unnest()
@@ -199,7 +205,7 @@ def _why_not_negated(node: exp.Expr) -> Reason:
 
 
 def _limited(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:
-    """The sources whose rows an ON condition limits, without those of which the join keeps all rows."""
+    """The sources whose rows an ON condition limits. A join keeps all rows of the others."""
     if kind == "SEMI" or (not side and kind != "ANTI"):
         return [*before, one]
     if kind == "ANTI" or side == "LEFT":
@@ -208,9 +214,9 @@ def _limited(before: list[Source], one: Source, side: str, kind: str) -> list[So
 
 
 def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
-    """What a condition, or its negation, implies for the rows of one source alone; None for nothing.
+    """The predicate on one source that a condition, or its negation, implies; None if it implies none.
 
-    Negations are moved to the leaves by De Morgan's laws, so that of AND and OR only what is implied is kept.
+    Negations are moved to the leaves by De Morgan's laws.
     """
     node = node.unnest()
     if isinstance(node, exp.Not):
@@ -228,7 +234,7 @@ def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False)
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:
-    """Predicates on the outputs of one branch as predicates on those of another, where all have a counterpart."""
+    """Rename the output columns of one branch of a set operation to those of the other, if all have a counterpart."""
     for predicate in given:
         new = {c: names.get(c.lower(), "") for c in columns(predicate)}
         if "*" not in new.values() and all(new.values()):

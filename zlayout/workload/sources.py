@@ -1,4 +1,4 @@
-"""The sources of a SELECT (tables, derived tables, CTEs), and which of them owns a column."""
+"""Find the sources of a SELECT (tables, derived tables, CTEs), and the source that owns a column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Ctes = Mapping[str, "Cte"]
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """columns: those that `WITH t(a, b)` names, in lower case; empty if it names none."""
+    """A common table expression.
+
+    visible: the CTEs that its query can refer to. columns: a and b of `WITH t(a, b)`, in lower case; may be empty.
+    """
 
     query: exp.Query
     visible: Ctes
@@ -26,9 +29,9 @@ class Cte:
 class Source:
     """One item of FROM or JOIN.
 
-    aliases: the names, each as its parts, that may qualify a column. columns: in lower case, None if unknown.
-    table: empty for a derived table, which has a `query` instead, and for other items (VALUES, a function).
-    renamed: the columns are not those of the query, as in `AS t(a, b)`.
+    aliases: the names that may qualify a column, each as its parts. table: the dotted name of a table, else empty.
+    columns: in lower case, None if unknown. query: of a derived table or CTE. visible: the CTEs that it can refer
+    to. renamed: whether its columns are renamed, as in `AS t(a, b)`.
     """
 
     aliases: tuple[tuple[str, ...], ...]
@@ -40,7 +43,7 @@ class Source:
 
 
 def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> Source:
-    """The source for an item of FROM or JOIN. known: the columns of tables by name."""
+    """The source of an item of FROM or JOIN. known: the column names of tables, by table name."""
     alias = node.alias.lower()
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name.lower() for part in node.parts)
@@ -63,20 +66,20 @@ def own_columns(node: exp.Expr) -> frozenset[str]:
 
 
 def view_source(lateral: exp.Expr) -> Source:
-    """A LATERAL VIEW, whose columns belong to no table."""
+    """The source of a LATERAL VIEW, whose columns belong to no table."""
     alias = lateral.args.get("alias")
     names = frozenset(c.name.lower() for c in alias.columns) if isinstance(alias, exp.TableAlias) else frozenset()
     return Source(((lateral.alias.lower(),),), "", names or None)
 
 
 def outputs(query: exp.Query) -> frozenset[str] | None:
-    """The output columns of a query, in lower case; None where a star hides them."""
+    """The output columns of a query, in lower case; None if a star hides them."""
     names = frozenset(name.lower() for name in query.named_selects)
     return None if "*" in names or not names else names
 
 
 def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str] | None:
-    """The source that owns a column, and the dotted name there; None if no source, or more than one, may own it."""
+    """The source that owns a column, and the name of the column in it; None if the owner is unknown or ambiguous."""
     lower = tuple(p.lower() for p in parts)
     for one in sources:
         for alias in one.aliases:
@@ -88,14 +91,15 @@ def owner(parts: Sequence[str], sources: Sequence[Source]) -> tuple[Source, str]
 
 
 def dotted_name(node: exp.Expr) -> list[str]:
-    """The names in `t.a.b`, however deep."""
+    """The parts of the name of a column, such as `t.a.b`."""
     return [part.name for part in column_parts(node)]
 
 
 def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None, bool]]:
-    """FROM and JOIN items in order, `(a JOIN b)` as without the brackets.
+    """Yield the items of FROM and JOIN in order, also those inside brackets: `(a JOIN b)`.
 
-    Yields (item, its join, whether an outer join, its own or one around such brackets, may leave it without a row).
+    Yields:
+        The item, its join, and whether the item may have no row because of an outer join, its own or an enclosing one.
     """
     pairs = [] if first is None else [(first, None)]
     for item, join in [*pairs, *((j.this, j) for j in joins)]:
@@ -110,6 +114,7 @@ def from_items(first: exp.Expr | None, joins: Sequence[exp.Join]) -> Iterator[tu
 
 
 def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
+    """The CTEs that a query can refer to: those of its WITH clause and of the enclosing queries."""
     clause = node.args.get("with_") or node.args.get("with")
     seen = dict(ctes)
     for cte in clause.expressions if clause else []:
@@ -119,23 +124,23 @@ def with_ctes(node: exp.Query, ctes: Ctes) -> Ctes:
 
 
 def is_star(column: exp.Expr) -> bool:
-    """`*` or `t.*`, but not `count(*)`."""
+    """Whether the column is `*` or `t.*`. `count(*)` is not."""
     return isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star))
 
 
 def has_subtotals(node: exp.Select) -> bool:
-    """Whether ROLLUP, CUBE or GROUPING SETS add nulls of their own to the columns that are grouped by."""
+    """Whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are null."""
     group = node.args.get("group")
     return group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
 
 def own_nodes(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """Nodes of one kind in the columns of a SELECT."""
+    """The nodes of one type in the output columns of a SELECT."""
     return (found for e in node.selects for found in e.find_all(kind))
 
 
 def subqueries(node: exp.Select) -> Iterator[exp.Query]:
-    """The outermost queries in expressions; those in FROM and WITH are read where they are used."""
+    """The outermost subqueries in expressions. Those in FROM and WITH are read as sources."""
     skipped = {"from", "from_", "with", "with_"}
     stack: list[exp.Expr] = []
     for key, value in node.args.items():

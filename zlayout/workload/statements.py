@@ -1,4 +1,4 @@
-"""SQL text to statements with locations and weights, and statements to scans. Hostile text only yields a reason."""
+"""Split SQL text into statements, and read the scans of a statement. A statement that cannot be read has a reason."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from itertools import chain
 from zlayout.errors import Location, SpecError
 from zlayout.workload.model import Query, Scan, Unused
 
-MAX_STATEMENT = 100_000
+MAX_STATEMENT = 100_000  # characters
 MAX_WEIGHT = 1e12
 MAX_DEPTH = 60
-# What is not closed extends to the end of the text. Possessive quantifiers make one pass enough for any text.
+# Strings, names in quotes, comments and semicolons. An unclosed one extends to the end of the text. Because of the
+# possessive quantifiers, matching takes linear time.
 _PIECE = re.compile(
     r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
 )
-MAX_WEIGHT_LENGTH = 200
+MAX_WEIGHT_LENGTH = 200  # characters of a comment
 _WEIGHT = re.compile(r"(?:--|/\*)\s*weight\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
 _NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 
 
 def split(text: str, path: str) -> Iterator[Query]:
-    """The statements between semicolons. `-- weight: 20` in or before a statement is its weight; the last one counts.
+    """Yield the statements between semicolons. A comment `-- weight: 20` in or before a statement sets its weight.
 
-    Raises SpecError ZL071 for a weight that is not a number above 0.
+    Raises SpecError ZL071 for an invalid weight.
     """
     begin, line, weight = 0, 1, 1.0
     parts: list[str] = []
@@ -55,7 +56,7 @@ def split(text: str, path: str) -> Iterator[Query]:
 
 
 def weight_of(text: str, location: Location) -> float:
-    """A weight above 0 and at most MAX_WEIGHT, so that weights can be summed. Raises SpecError ZL071."""
+    """Parse a weight. It is above 0 and at most MAX_WEIGHT, so that sums are finite. Raises SpecError ZL071."""
     try:
         weight = float(text)
     except ValueError:
@@ -68,7 +69,10 @@ def weight_of(text: str, location: Location) -> float:
 
 
 def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[Scan], list[Unused]]:
-    """The scans and unused conditions of one statement; a statement that cannot be parsed is itself unused."""
+    """The scans and unused conditions of one statement. A statement that cannot be parsed is an unused condition.
+
+    known: the column names of tables, by table name in lower case.
+    """
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
@@ -76,38 +80,38 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
     from zlayout.predicate.sql_tree import PARSER_DEFECTS
     from zlayout.workload.queries import Reader, TooManyScansError
 
-    def refused(reason: str) -> tuple[list[Scan], list[Unused]]:
+    def unusable(reason: str) -> tuple[list[Scan], list[Unused]]:
         text = " ".join(query.text[:400].split())[:200]
         return [], [Unused(query, text, reason)]
 
     if len(query.text) > MAX_STATEMENT:
-        return refused(f"a statement of more than {MAX_STATEMENT} characters")
+        return unusable(f"a statement of more than {MAX_STATEMENT} characters")
     try:
         with silent():
             spark = Dialect.get_or_raise("spark")
             if _too_deep(spark.tokenize(query.text)):
-                return refused(f"nested deeper than {MAX_DEPTH} levels")
+                return unusable(f"nested deeper than {MAX_DEPTH} levels")
             trees = spark.parse(query.text)
             tree = trees[0] if len(trees) == 1 else None
             if isinstance(tree, exp.Insert | exp.Create) and isinstance(tree.expression, exp.Query):
                 tree = tree.expression
             if not isinstance(tree, exp.Query):
-                return refused("not a query")
+                return unusable("not a query")
             if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
-                return refused("a recursive query")
+                return unusable("a recursive query")
             reader = Reader(query, known)
             reader.read(tree, {})
     except TooManyScansError:
-        return refused("too many tables")
+        return unusable("too many tables")
     except RecursionError:
-        return refused(f"nested deeper than {MAX_DEPTH} levels")
+        return unusable(f"nested deeper than {MAX_DEPTH} levels")
     except (SqlglotError, *PARSER_DEFECTS):
-        return refused("not Spark SQL that can be parsed")
+        return unusable("not Spark SQL that can be parsed")
     return reader.scans, list(reader.unused.values())
 
 
 def _too_deep(tokens: Sequence[object]) -> bool:
-    """Whether the nesting is too deep, from the tokens, before the parser recurses."""
+    """Whether the tokens are nested too deeply for the parser, which recurses."""
     depth = prefixes = 0
     for token in tokens:
         name = token.token_type.name  # type: ignore[attr-defined]
@@ -120,7 +124,7 @@ def _too_deep(tokens: Sequence[object]) -> bool:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Switch off the log of sqlglot, whose warnings are part of the result."""
+    """Disable the log of sqlglot, since unsupported SQL is reported in the result."""
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:

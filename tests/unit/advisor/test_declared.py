@@ -15,9 +15,10 @@ from zlayout.table.partition import PartitionField
 
 DELTA, ICEBERG = DeltaBackend.capabilities, IcebergBackend.capabilities
 TABLE = state(File(0, 9))
-CHOICE = "The declared layout is of engine native; those to choose from are of engine zlayout."
+CHOICE = "The declared layout uses engine native. All simulated layouts use engine zlayout."
 UNKNOWN = (
-    "The declared layout is not simulated: what engine native of iceberg leaves by curve zorder cannot be predicted."
+    "The declared layout is not simulated: "
+    "the result of engine native of iceberg with curve zorder cannot be predicted."
 )
 
 
@@ -40,7 +41,7 @@ def test_what_cannot_be_predicted_is_not_simulated(
 
 def test_another_partitioning_is_not_simulated() -> None:
     spec = replace(SPEC, partition_by=(PartitionField("a"),))
-    note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
+    note = "The declared layout is not simulated: it changes the partitioning, and simulations keep the partitioning."
     assert declared_layout(spec, TABLE, DELTA) == (None, (note,))
 
 

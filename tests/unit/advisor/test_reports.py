@@ -51,14 +51,14 @@ PLAIN = make("a", "b", "c")
 def test_text_keeps_to_the_width(width: int, verbose: bool) -> None:
     for found in (PLAIN, make(LONG, "b")):
         text = as_text(found, width, verbose=verbose)
-        pasted = text.index("To paste")
+        pasted = text.index("Keys for the layout spec")
         assert max(map(len, text[:pasted].splitlines())) <= width
 
 
 def test_text_shows_queries_by_the_name_of_their_file_and_all_of_them_when_verbose() -> None:
     text = as_text(PLAIN, 80, verbose=True)
     assert "  a.sql:0 " in text
-    assert "some/folder/a.sql" not in text.partition("not used")[0].partition("Query by query")[2]
+    assert "some/folder/a.sql" not in text.partition("cannot be used")[0].partition("Query by query")[2]
     assert text.count(".sql:") == 9 + 3 + 1
 
 

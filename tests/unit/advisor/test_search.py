@@ -101,7 +101,7 @@ def test_the_verdict_says_when_the_present_layout_is_as_good_as_any() -> None:
     file[order] = np.arange(ROWS) * 40 // ROWS
     found = studied(points("part", 20), file)
     assert found.best is None
-    assert verdict(found).startswith("No layout beats the present one")
+    assert verdict(found).startswith("No layout is better than the present one")
 
 
 @pytest.mark.parametrize("search", [True, False])
@@ -110,12 +110,14 @@ def test_where_no_file_is_read_now_no_layout_is_better(search: bool) -> None:
     layout = make_layout("part", target_size=5_000)
     found = studied(outside, layouts=(layout,), declared=layout, search=search)
     assert (found.now.mean_bytes, found.best) == (0.0, None)
-    assert verdict(found) == "No layout beats the present one: no file of it is read now."
+    assert verdict(found) == "No layout is better than the present one: the queries read no file now."
 
 
 def test_the_declared_layout_is_named_when_it_is_as_good() -> None:
     declared = make_layout("part", target_size=5_000)
-    assert verdict(studied(points("part", 20), declared=declared)).startswith("The declared layout is as good as any")
+    assert verdict(studied(points("part", 20), declared=declared)).startswith(
+        "No layout is better than the declared one"
+    )
 
 
 def test_a_query_that_gets_slower_is_reported_with_its_factor() -> None:

@@ -67,10 +67,10 @@ def test_advise_says_what_to_do_and_what_it_means_for_each_query(drawn: Drawn, c
     assert drawn == [(("day", "part"), 9000, 4)]
     assert "sample    9,000 rows, seed 4" in out
     assert "q.sql: 4 queries, 3 with conditions on this table" in out
-    assert "1 query reads all of it in any layout" in out
-    assert "gets faster" in out
-    assert "gets slower: none" in out
-    assert "What one more column costs the others" in out
+    assert "1 query reads the whole table in any layout" in out
+    assert "  faster\n" in out
+    assert "  slower: none" in out
+    assert "Cost of each further column" in out
     assert "\nzorder:\n" in out
     assert "1  a function or arithmetic on a column" in out
     assert "upper" not in out.lower()
@@ -175,7 +175,7 @@ def test_a_declared_layout_by_a_partition_column_is_an_error(drawn: Drawn, cli: 
 
 def test_a_declared_layout_of_another_partitioning_is_reported_and_not_simulated(drawn: Drawn, cli: Cli) -> None:
     partitioned_by_day("partition_by: []\n")
-    note = "The declared layout is not simulated: it changes the partitioning, which stays as it is here."
+    note = "The declared layout is not simulated: it changes the partitioning, and simulations keep the partitioning."
     found = json.loads(cli("advise", "lake.db.orders", "-w", "q.sql", "--output", "json").out)
     assert (found["declared"], found["notes"]) == (None, [note])
     assert note in " ".join(cli("advise", "lake.db.orders", "-w", "q.sql").out.split())
@@ -185,7 +185,7 @@ def test_a_declared_layout_of_another_partitioning_is_reported_and_not_simulated
 
 
 NATIVE = LAYOUT + "engine: native\n"
-CHOICE = "The declared layout is of engine native; those to choose from are of engine zlayout."
+CHOICE = "The declared layout uses engine native. All simulated layouts use engine zlayout."
 
 
 def test_a_table_of_engine_native_gets_a_layout_to_paste_that_its_spec_takes(drawn: Drawn, cli: Cli) -> None:
