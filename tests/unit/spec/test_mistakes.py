@@ -77,8 +77,8 @@ def test_mistakes_in_a_layout(load: Load, old: str, new: str, expected: str) -> 
     assert str(caught.value) == f"layouts/{expected}"
 
 
-SPARK_KEY = "expected a Spark setting that leaves the safety of a rewrite alone (see docs/spec.md) for spark.conf"
-SPARK_HINT = "(give it to spark-submit with --conf, or in spark-defaults.conf, which no pull request changes)"
+SPARK_KEY = "expected a Spark setting that docs/spec.md allows for spark.conf"
+SPARK_HINT = "(set it with spark-submit --conf or in spark-defaults.conf)"
 PROPERTY = (
     "expected a property other than type, uri, warehouse, catalog-impl, cache-enabled, s3.retry-strategy-impl, py-..."
 )
