@@ -107,11 +107,11 @@ class Refused(ZlayoutError):
 
 
 class EngineError(ZlayoutError):
-    """Java, Spark or a rewrite failed; groups committed before it stay committed."""
+    """Java, Spark or a rewrite failed. The earlier commits of the run remain."""
 
 
 class CommitConflict(EngineError):
-    """Another writer changed the files of this rewrite; the rewrite was discarded, and the other change kept."""
+    """Another writer changed the files of this rewrite. The rewrite was discarded, and the other change remains."""
 
 
 class CommitUnknown(EngineError):

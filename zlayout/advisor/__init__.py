@@ -1,1 +1,1 @@
-"""What a layout would do for real queries, before anyone pays for the rewrite. docs/choosing-columns.md"""
+"""Simulate layouts for the queries of a workload, and find the best one. See docs/choosing-columns.md."""

@@ -29,7 +29,7 @@ def draw_sample(
     rows: int,
     seed: int,
 ) -> KeySample:
-    """Draw at most `rows` rows, and about so many, of the observed version, with the partition of each row.
+    """Draw about `rows` rows of the observed version, and never more, with the partition of each row.
 
     The same seed draws the same rows from the same files. On Delta this holds only if Spark splits the files in the
     same way, because not every Delta table provides the position of a row. The types are those of the bounds.

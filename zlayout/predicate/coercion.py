@@ -106,7 +106,10 @@ def instant_of(value: date) -> datetime:
 
 
 def depends_on_type(literal: Value, instant: date) -> bool:
-    """Whether a string with the value `instant` means another value if the column holds dates, without time of day."""
+    """Whether the value of a string literal, parsed as `instant`, depends on the type of the column.
+
+    A date column ignores the time of day.
+    """
     return isinstance(literal, str) and instant_of(instant).time() != time()
 
 

@@ -115,7 +115,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The position of a syntax error, without the terminal colours and internal names in sqlglot's message."""
+    """The wording for a syntax error. sqlglot's own message contains internal names and terminal colours."""
     details = getattr(error, "errors", None) or [{}]
     place = f" near column {details[0]['col']}" if details[0].get("col") else ""
     return "it cannot be parsed" + place

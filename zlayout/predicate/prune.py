@@ -53,7 +53,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], rows: In
 
 
 def _negated(predicate: Predicate) -> Predicate:
-    """The predicate that is true exactly where this one is false. Where this one is null, both are null."""
+    """The predicate that is true where this one is false, false where it is true, and null where it is null."""
     match predicate:
         case And(operands):
             return Or(tuple(_negated(p) for p in operands))

@@ -39,7 +39,7 @@ def literal_only(document: Document) -> Iterator[Violation]:
 
 
 def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Violation]]:
-    """Replace the variables in a project's data, without replacing variables in the values that are inserted.
+    """Replace the variables in a project's data. Values that are inserted are not searched for variables.
 
     Returns:
         The data with values, and the diagnostics ZL017, ZL018 and ZL019 of invalid variables.

@@ -58,7 +58,7 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
 
 def shown(path: Path) -> str:
-    """A path as messages show it: relative to the working directory if the two have a parent folder in common."""
+    """A path as messages show it: relative to the working directory, unless only the root folder contains both."""
     here = os.getcwd()
     relative = os.path.relpath(path, here)
     up = relative.split(os.sep).count("..")

@@ -25,9 +25,11 @@ Violation = tuple[str, Diagnostic]  # dotted key, and a diagnostic without locat
 
 
 def validate(document: Document, name: Literal["layout", "project"]) -> tuple[Diagnostic, ...]:
-    """The violations of a published schema, at most MAX_VIOLATIONS.
+    """Validate a document against a published schema.
 
-    Each has the location of its key. A missing key has the location of the map that should contain it.
+    Returns:
+        At most MAX_VIOLATIONS violations, each with the location of its key. A missing key has the location of the map
+        that should contain it.
     """
     found = (v for error in _validator(name, tuple(FORMATS)).iter_errors(document.data) for v in _violations(error))
     # A value that violates several keywords of its schema is reported once.

@@ -48,7 +48,7 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """scans, unused: in the order of the queries. queries: the number of statements that were read."""
+    """The content of workload files. scans, unused: in the order of the queries. queries: the number of queries."""
 
     scans: tuple[Scan, ...]
     unused: tuple[Unused, ...]

@@ -37,7 +37,7 @@ Leaves = dict[int, tuple[Source, Predicate]]  # owner and predicate of each comp
 
 
 class TooManyScansError(Exception):
-    """A query has more than MAX_SCANS scans. A short text is enough if each CTE reads the previous one twice."""
+    """A query has more than MAX_SCANS scans, for example because each of its CTEs reads the previous one twice."""
 
 
 class Reader:
