@@ -100,7 +100,7 @@ def last_line(shown: Plan | RunReport) -> str:
 def drift_line(plan: Plan) -> str:
     """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
-    broken = f" {plural(counts.failed, 'table')} could not be read." if counts.failed else ""
+    broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
     other = len(plan.with_status(Status.CHANGES, Status.REFUSED))
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
