@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, ordered
-from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, PropertyReason, Reason, SetProperties
+from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, SetProperties
 from zlayout.planner.budget import rest
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
@@ -24,7 +24,7 @@ from zlayout.planner.requirements import (
     TableIs,
     VersionIs,
 )
-from zlayout.planner.settings import compare_layout
+from zlayout.planner.settings import compare_layout, longer
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.histogram import size_histogram
@@ -37,7 +37,9 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     left_over = _left_over(proposal, choice)
     change = _partitioning(proposal, left_over)
     lengthens = left_over is None or _all_lengthened(proposal, choice)
-    properties = tuple(p for p in proposal.properties if lengthens or p.reason is not PropertyReason.BOUNDS_TRUNCATED)
+    # By name: a column without statistics may ask for the same property as the truncated bounds of another one.
+    deferred = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
+    properties = tuple(change for change in proposal.properties if change.name not in deferred)
     status = Status.REFUSED if choice.refusal else proposal.status
     plan = describe(
         spec,

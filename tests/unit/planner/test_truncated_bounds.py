@@ -176,6 +176,32 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
         assert assemble(proposal, saved).plan == decision.plan
 
 
+def test_a_budget_defers_longer_bounds_also_where_a_column_without_statistics_asks_for_them() -> None:
+    """The same property would lengthen the bounds of `a`, whose files would then look as declared."""
+    ends = [*sorted_files(URLS, 4), *sorted_files(URLS, 4), *sorted_files(HASHES, 3)]
+    two = replace(SPEC, layout=replace(LAYOUT, columns=(ZorderColumn("a"), ZorderColumn("b"))))
+    observed = table(ends, laid_out=True, regions=["east"] * 4 + ["west"] * 4 + ["north"] * 3)
+    fresh = np.array([0] * 8 + [-1] * 3, np.int32)
+    nothing = pa.nulls(11, pa.string())
+    boundless = ColumnBounds(nothing, nothing, np.full(11, -1, np.int64), np.zeros(11, bool))
+    record = replace(observed.files.layouts[0], layout_id=two.layout.layout_id)
+    unread = Column("b", pa.string(), True, stats=False, enable_stats=(("indexed", "2"), *LONGER))
+    observed = replace(
+        observed,
+        columns=(*observed.columns, unread),
+        files=replace(
+            observed.files,
+            layout=fresh,
+            group=fresh,
+            layouts=(record, *observed.files.layouts[1:]),
+            bounds={**observed.files.bounds, "b": boundless},
+        ),
+    )
+    decision = decide(two, observed, DELTA, options=PlanOptions(max_rewrite_bytes=5 * TARGET))
+    assert {g.partition for g in decision.plan.groups} == {"region=north"}
+    assert [(p.name, p.after) for p in decision.plan.properties] == [("indexed", "2")]
+
+
 def test_files_of_different_partitions_are_told_apart_by_the_partition() -> None:
     regions = [f"region {n}" for n in range(8)]
     found = examine(table(sorted_files(URLS), regions=regions).files, "a")
