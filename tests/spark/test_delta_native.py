@@ -19,7 +19,7 @@ from support.builders import make_layout, make_spec
 
 from zlayout.app.plan import plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.formats.base import Commit, GroupFailed, Work
+from zlayout.formats.base import Commit, GroupFailed, Stage, Work
 from zlayout.formats.delta.write import repartition
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
@@ -212,9 +212,9 @@ def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(table: De
     what = "id, a, b, m['k'], d, p, _metadata.row_id"
     before, state = table.rows(what), table.observe()
     work = table.work(state, partition_by=(PartitionField("d"),), verify="full")
-    stages: list[str] = []
-    repartitioned, *rest = table.execute(work, lambda progress: stages.append(progress.stage.partition(",")[0]))
-    assert stages[:3] == ["changing settings", "rewriting the table", "committing"]
+    stages: list[Stage] = []
+    repartitioned, *rest = table.execute(work, lambda progress: stages.append(progress.stage))
+    assert stages[:3] == [Stage.CHANGING_SETTINGS, Stage.REWRITING, Stage.COMMITTING]
     assert isinstance(repartitioned, Commit)
     assert (repartitioned.rows, repartitioned.files_removed) == (199, len(state.files))
     assert [c.kind for c in rest if isinstance(c, Commit)] == ["rewrite", "record"]

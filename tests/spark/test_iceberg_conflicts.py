@@ -9,7 +9,7 @@ from spark.sample_tables import create_iceberg
 from spark.subjects import IcebergSubject
 
 from zlayout.errors import CommitConflict, CommitUnknown
-from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.base import Commit, GroupFailed, Stage
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.write import commit
 from zlayout.planner.requirements import PartitioningIs, PropertyIs, TableIs
@@ -146,12 +146,12 @@ def test_groups_changed_since_the_plan_are_not_even_written(table: IcebergSubjec
     group = {p.values: f"g{i}" for i, p in enumerate(state.files.partitions)}
     table.sql(f"delete from {table} where id = 5")
     before = table.ids()
-    stages: list[str] = []
+    stages: list[Stage] = []
     failed, done = table.execute(table.work(state), lambda p: stages.append(p.stage))
     assert isinstance(failed, GroupFailed)
     assert failed.groups == (group[(1,)],)
     assert "ZL320" in str(failed.error)
-    assert "rewriting" in stages
+    assert Stage.REWRITING in stages
     assert isinstance(done, Commit)
     assert done.groups == (group[(0,)],)
     assert table.ids() == before

@@ -9,8 +9,8 @@ from types import TracebackType
 
 from zlayout.app.results import Applied
 from zlayout.cli.interrupts import Interrupts
-from zlayout.cli.views import Moment, View
-from zlayout.formats.base import Event, Progress
+from zlayout.cli.views import Moment, View, stage_text
+from zlayout.formats.base import Event, Progress, Stage
 from zlayout.spark.session import SparkRuntime
 
 REFRESH_SECONDS = 0.5
@@ -24,7 +24,7 @@ class ApplyProgress:
         self._runtime = runtime
         self._tables = tables
         self._interrupts = interrupts
-        self._current = Progress("", "")
+        self._current = Progress("", Stage.STARTING)
         self._started = time.monotonic()
         self._running = False
         self._stop = threading.Event()
@@ -46,7 +46,7 @@ class ApplyProgress:
     def start(self, table: str, run_id: str) -> None:
         """Handle the start of a table."""
         self._started = time.monotonic()
-        self._current = Progress(table, "starting Spark" if not self._runtime.started else "starting")
+        self._current = Progress(table, Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK)
         self._view.started(self._moment(), run_id)
         self._running = True
 
@@ -69,7 +69,7 @@ class ApplyProgress:
     @property
     def abandonable(self) -> bool:
         """Whether the running stage can be cancelled. A rewrite can, a commit must not."""
-        return self._running and self._current.stage.startswith("rewriting")
+        return self._running and self._current.stage is Stage.REWRITING
 
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):
@@ -80,7 +80,7 @@ class ApplyProgress:
         current = self._current
         number = self._tables.index(current.table) + 1 if current.table in self._tables else 0
         seconds = time.monotonic() - self._started
-        return Moment(current.table, number, len(self._tables), current.stage, done, total, seconds)
+        return Moment(current.table, number, len(self._tables), stage_text(current), done, total, seconds)
 
     def _tasks(self) -> tuple[int, int]:
         """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.app.results import Applied
 from zlayout.cli.console import Console
-from zlayout.formats.base import Event, GroupFailed, Notice
+from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
 from zlayout.report.text import wrapped
 from zlayout.report.words import plural, printable, size
 
@@ -28,6 +28,21 @@ class Moment:
     done: int = 0
     total: int = 0
     seconds: float = 0.0
+
+
+_STAGES = {
+    Stage.STARTING_SPARK: "starting Spark",
+    Stage.STARTING: "starting",
+    Stage.CHANGING_SETTINGS: "changing settings",
+    Stage.REWRITING: "rewriting",
+    Stage.COMMITTING: "committing",
+    Stage.RECORDING: "recording the layout",
+}
+
+
+def stage_text(progress: Progress) -> str:
+    """The stage in words, with its detail."""
+    return f"{_STAGES[progress.stage]} {progress.detail}".rstrip()
 
 
 class View:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from zlayout.errors import Diagnostic, ZlayoutError
@@ -31,6 +32,7 @@ __all__ = [
     "Notify",
     "Progress",
     "SampleSource",
+    "Stage",
     "Work",
 ]
 
@@ -78,12 +80,32 @@ class Notice:
 Event = Commit | GroupFailed | Notice
 
 
+class Stage(StrEnum):
+    """The phase that the work on a table is in. Only a rewrite may be abandoned; a commit must not be."""
+
+    STARTING_SPARK = "starting_spark"
+    STARTING = "starting"
+    CHANGING_SETTINGS = "changing_settings"
+    REWRITING = "rewriting"
+    COMMITTING = "committing"
+    RECORDING = "recording"
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The current stage of the work on a table, with the number of finished tasks and of all tasks (0 if unknown)."""
+    """The current stage of the work on a table.
+
+    Attributes:
+        table: The name of the table.
+        stage: The stage.
+        detail: What the stage does in particular, for people.
+        done: The number of finished tasks.
+        total: The number of all tasks, 0 if unknown.
+    """
 
     table: str
-    stage: str
+    stage: Stage
+    detail: str = ""
     done: int = 0
     total: int = 0
 

@@ -12,7 +12,7 @@ from support.runs import apply_planned
 from zlayout.app.apply import apply_table
 from zlayout.app.plan import plan_table
 from zlayout.app.results import Applied, new_run
-from zlayout.formats.base import Commit, Event, Progress
+from zlayout.formats.base import Commit, Event, Progress, Stage
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.write.staging import Staged
 from zlayout.planner.decision import PlanOptions
@@ -22,7 +22,7 @@ OPTIONS = PlanOptions()
 
 # in the order of a run: files are chosen; the snapshot is pinned; files are written; the gate is passed; the last look
 POINTS = ("after plan", "before write", "before gate", "before commit", "before send", "after commit")
-_STAGES = {"before write": "rewriting", "before commit": "committing"}
+_STAGES = {"before write": Stage.REWRITING, "before commit": Stage.COMMITTING}
 _CALLS = {"before gate": ((Gate, "check"),), "before send": ((DeltaJvm, "require_files"), (Staged, "require_files"))}
 
 
@@ -45,7 +45,7 @@ class Pause:
             self._act()
 
     def notify(self, progress: Progress) -> None:
-        if self._point in _STAGES and progress.stage.startswith(_STAGES[self._point]):
+        if progress.stage is _STAGES.get(self._point):
             self._act()
 
     def announce(self, _table: str, event: Event) -> None:

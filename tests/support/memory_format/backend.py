@@ -12,7 +12,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile, 
 
 from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
-from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
@@ -71,7 +71,7 @@ class MemoryBackend:
         if work.partition_by is not None:
             yield Commit("settings", table.set_partitioning(work.partition_by))
         for number, group in enumerate(work.groups):
-            notify(Progress(str(work.table), "rewriting", number, len(work.groups)))
+            notify(Progress(str(work.table), Stage.REWRITING, done=number, total=len(work.groups)))
             try:
                 yield _rewrite(table, pinned, work.layout, group)
             except CommitConflict as conflict:

@@ -18,7 +18,7 @@ from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.main import run
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Bars, Lines, Moment
-from zlayout.formats.base import Commit, Progress
+from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig
 
@@ -175,19 +175,19 @@ class TestInterrupts:
             progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
             progress.start("t", "run")
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            progress.notify(Progress("t", "rewriting"))
+            progress.notify(Progress("t", Stage.REWRITING))
             assert progress.abandonable
             self.press()
             assert interrupts.requested
             with pytest.raises(KeyboardInterrupt):
-                progress.notify(Progress("t", "committing"))
+                progress.notify(Progress("t", Stage.COMMITTING))
 
     def test_a_commit_is_not_abandoned(self) -> None:
         runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
         with Interrupts(lambda: None) as interrupts:
             progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
             progress.start("t", "run")
-            progress.notify(Progress("t", "committing"))
+            progress.notify(Progress("t", Stage.COMMITTING))
             assert not progress.abandonable
 
     def test_jobs_are_cancelled_until_nothing_may_be_abandoned(self) -> None:
@@ -208,13 +208,13 @@ class TestInterrupts:
                 if self.cancelled == 3:
                     progress.finish(Applied("t", "run"))
                 if self.cancelled == 10:  # a loop without end would say less than a count
-                    progress.notify(Progress("t", "committing"))
+                    progress.notify(Progress("t", Stage.COMMITTING))
                 raise RuntimeError("no job just now")
 
         runtime = Runtime()
         with Interrupts(lambda: None) as interrupts:
             progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)  # type: ignore[arg-type]
             progress.start("t", "run")
-            progress.notify(Progress("t", "rewriting"))
+            progress.notify(Progress("t", Stage.REWRITING))
             cancel_jobs(runtime, progress, pause=0)  # type: ignore[arg-type]
         assert runtime.cancelled == 3

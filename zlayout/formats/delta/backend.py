@@ -11,7 +11,7 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
 from zlayout.formats.delta.read.location import delta_location
@@ -117,7 +117,7 @@ class DeltaBackend:
 
         delta = DeltaJvm(self.runtime.session, state.location)
         log = Log(delta, self._storage(state.location), str(work.table), work.run_id)
-        notify(Progress(str(work.table), "changing settings"))
+        notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:

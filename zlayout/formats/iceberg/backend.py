@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Work
+from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
@@ -102,7 +102,7 @@ class IcebergBackend:
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
             if native:  # engine zlayout drops groups with changed files
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
-            notify(Progress(str(work.table), "changing settings"))
+            notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
             changed = change_settings(jvm, work)
             if changed is not None:
                 yield changed

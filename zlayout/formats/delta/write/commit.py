@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Work
+from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.delta.read.tags import GROUP
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -68,9 +68,9 @@ def run_zlayout(
     with spark_errors(table, "rewriting"):
         pinned = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = begin(delta, snapshot, pinned.adds)
-        notify(Progress(table, "rewriting"))
+        notify(Progress(table, Stage.REWRITING))
         rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
-        notify(Progress(table, "committing"))
+        notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
     yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work).commit)
 

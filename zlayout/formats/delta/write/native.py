@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
-from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Work
+from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
 from zlayout.formats.delta.read.run_history import RUN, RunCommit
 from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -80,7 +80,7 @@ def run_native(
         EngineError: If OPTIMIZE failed for another reason.
     """
     table = str(work.table)
-    notify(Progress(table, "rewriting with OPTIMIZE ZORDER BY"))
+    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE ZORDER BY"))
     statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
@@ -95,7 +95,7 @@ def run_native(
     finished = tuple(group.id for group in work.groups if group not in left)
     if failure and left:
         yield GroupFailed(tuple(group.id for group in left), failure)
-    notify(Progress(table, "recording the layout"))
+    notify(Progress(table, Stage.RECORDING))
     added = pa.concat_arrays([commit.added for commit in commits])
     yield from record(delta, log, work, finished, added, after.files)
 

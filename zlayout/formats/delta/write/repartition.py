@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from zlayout.errors import Refused
-from zlayout.formats.base import Commit, Notify, Progress, Work
+from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
@@ -40,7 +40,7 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
     """
     assert work.partition_by is not None
     table, columns = str(work.table), [field.source for field in work.partition_by]
-    notify(Progress(table, f"rewriting the table, partitioned by {', '.join(columns) or 'nothing'}"))
+    notify(Progress(table, Stage.REWRITING, f"the table, partitioned by {', '.join(columns) or 'nothing'}"))
     with spark_errors(table, "repartitioning"):
         transaction = delta.begin(snapshot)
         old = delta.live_files(snapshot)
@@ -50,7 +50,7 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         now = int(time.time() * 1000)
         removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
         actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
-        notify(Progress(table, "committing"))  # Ctrl-C does not interrupt this stage
+        notify(Progress(table, Stage.COMMITTING))  # Ctrl-C does not interrupt this stage
         delta.require_files(added)
         size = sum(file.size() for file in added)  # before the commit: nothing after it may fail, even if the JVM dies
         version = log.commit(transaction, actions, operation, "repartitioning")

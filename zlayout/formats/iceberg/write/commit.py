@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from zlayout.errors import CommitConflict, Diagnostic
-from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Work
+from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.partitions import argument, transform_name
@@ -51,9 +51,9 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
     kept = {group.id for group in groups}
     work = work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept)
     with staged(jvm, table, work) as pinned:
-        notify(Progress(str(work.table), "rewriting"))
+        notify(Progress(str(work.table), Stage.REWRITING))
         rewritten, notes = write_groups(pinned, work)
-        notify(Progress(str(work.table), "committing"))
+        notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
         yield from commit_apart(rewritten, Committer(pinned, catalog, work).commit)
 

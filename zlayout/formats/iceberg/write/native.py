@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Work
+from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
 from zlayout.formats.iceberg.write.expressions import also_selected, changes_partition_spec, partition_filter
@@ -72,7 +72,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
         Refused: ZL225, if other writers have done more than append since the plan.
         CommitUnknown: ZL331, if no commit of the run is in the table and the action may still commit.
     """
-    notify(Progress(str(work.table), f"rewriting with Iceberg's {_order(work.layout)}"))
+    notify(Progress(str(work.table), Stage.REWRITING, f"with Iceberg's {_order(work.layout)}"))
     earlier = run_snapshots(catalog, work.table, work.run_id)
     failed_files = 0
 
