@@ -40,9 +40,9 @@ def test_nothing_private_of_other_packages_is_imported() -> None:
 def test_the_registry_loads_no_format() -> None:
     code = "import sys, zlayout.formats.registry; print(*sorted(m for m in sys.modules if m.startswith('zlayout.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    packages = {"formats", "formats.delta", "formats.iceberg", "spark"}
-    modules = {*REGISTRY, "zlayout.formats.delta.format", "zlayout.formats.iceberg.format", "zlayout.spark.versions"}
-    assert set(loaded) == modules | {f"zlayout.{name}" for name in packages}
+    folders = {path.parent.name for path in PACKAGE.glob("formats/*/format.py")}
+    formats = {f"zlayout.formats.{name}{part}" for name in folders for part in ("", ".format")}
+    assert set(loaded) == {*REGISTRY, *formats, "zlayout.formats", "zlayout.spark", "zlayout.spark.versions"}
 
 
 def test_the_application_layer_knows_no_command_line_and_prints_nothing() -> None:

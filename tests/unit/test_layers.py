@@ -6,17 +6,20 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "zlayout"
 MAX_LINES = 300
+# The folders in `zlayout/formats` that hold a format.
+FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/format.py"))
 # From the lowest to the highest. A module belongs to the longest name that it begins with, and may import modules of
 # its own layer and of lower ones. ARCHITECTURE.md says what the packages hold.
 LAYERS = (
     ("zlayout", "secrets", "tuning", "reading", "sql_text", "message_text", "errors"),
-    ("spark.versions", "formats.format", "formats.registry", "formats.delta.format", "formats.iceberg.format"),
+    ("spark.versions", "formats.format", "formats.registry", *(f"formats.{name}.format" for name in FORMATS)),
     ("table",),
     ("predicate",),
     ("spec",),
@@ -26,10 +29,10 @@ LAYERS = (
     ("spark",),
     ("rewrite",),
     ("formats", "formats.iceberg.catalog_conf"),
-    ("formats.delta.read", "formats.iceberg.read"),
+    tuple(f"formats.{name}.read" for name in FORMATS),
     ("formats.kernel",),
-    ("formats.delta.write", "formats.iceberg.write"),
-    ("formats.delta", "formats.iceberg"),
+    tuple(f"formats.{name}.write" for name in FORMATS),
+    tuple(f"formats.{name}" for name in FORMATS),
     ("advisor",),
     ("app",),
     ("cli", "__main__"),
@@ -52,7 +55,7 @@ def test_imports_lead_to_lower_layers() -> None:
 
 
 def test_the_formats_do_not_know_each_other() -> None:
-    for one, other in (("delta", "iceberg"), ("iceberg", "delta")):
+    for one, other in permutations(FORMATS, 2):
         names = {name for module in graph() if module.startswith(f"formats.{one}") for name in graph()[module]}
         assert {name for name in names if name.startswith(f"formats.{other}")} == set()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.memory_format.backend import MemoryBackend
-from support.memory_format.store import MemoryCatalog, MemoryTable
-
 from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
+    from support.memory_format.backend import MemoryBackend
+    from support.memory_format.store import MemoryTable
+
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig
 
@@ -34,6 +34,9 @@ class MemoryFormat:
         self.tables: dict[str, MemoryTable] = {}
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> MemoryBackend:  # noqa: ARG002
+        from support.memory_format.backend import MemoryBackend
+        from support.memory_format.store import MemoryCatalog
+
         return MemoryBackend(MemoryCatalog(self.tables))
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
