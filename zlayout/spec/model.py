@@ -151,13 +151,14 @@ class CatalogConfig:
     """One entry of `catalogs:`.
 
     options: the keys besides format and type, with variables replaced, and with the relative paths in `warehouse`,
-    `uri` and `tables` resolved against the root of the project.
+    `uri` and `tables` resolved against the root of the project. They may hold
+    secrets, so they are not in the representation.
     """
 
     name: str
     format: str
     type: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(repr=False)
     location: Location
 
 
@@ -166,7 +167,7 @@ class SparkConfig:
     """`spark:` of `zlayout.yaml`. master: None for the master of spark-submit, or local[*] without spark-submit."""
 
     master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
 
 
 @dataclass(frozen=True, slots=True)
