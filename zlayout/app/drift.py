@@ -32,13 +32,17 @@ class DriftReport:
 
 
 def drift(
-    project: Project, select: Iterable[str] = (), exclude: Iterable[str] = (), *, parallelism: int = PARALLELISM
+    project: Project,
+    select: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    *,
+    parallelism: int = PARALLELISM,
 ) -> DriftReport:
     """Find tables that are not laid out as declared. Reads metadata only.
 
     Args:
         project: The project, from `load_project`.
-        select: Tables to check, as in `plan`. Default: all.
+        select: Tables to check, as in `plan`. Empty: all.
         exclude: Tables to leave out.
         parallelism: The number of tables to read at the same time.
 

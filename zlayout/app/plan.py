@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import zlayout
 from zlayout.app.select import select_layouts
@@ -17,6 +17,7 @@ from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.settings import partitioning
+from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
@@ -50,9 +51,13 @@ class ProjectPlan:
     document: Plan
     project: Project
     options: PlanOptions
-    planned: tuple[Planned, ...]
+    planned: tuple[Planned, ...] = field(repr=False)
     seconds: float
     reviewed: bool = False
+
+    def __str__(self) -> str:
+        """The plan as `zlayout plan` shows it."""
+        return text.render(self.document)
 
     @property
     def tables(self) -> tuple[TablePlan, ...]:
@@ -67,8 +72,8 @@ class ProjectPlan:
 
 def plan(
     project: Project,
-    select: Iterable[str] = (),
-    exclude: Iterable[str] = (),
+    select: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
     *,
     allow_full_rewrite: bool = False,
     max_rewrite_bytes: int | None = None,
@@ -81,7 +86,7 @@ def plan(
 
     Args:
         project: The project, from `load_project`.
-        select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Default: all.
+        select: The tables to plan: table names or globs, `path:GLOB` of layout files, or `tag:NAME`. Empty: all.
         exclude: The tables to leave out, in the same notation.
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
         max_rewrite_bytes: The budget for all tables together, in bytes. Groups that lower touched most per byte are
@@ -94,7 +99,7 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    specs = select_layouts(project.layouts, tuple(select), tuple(exclude))
+    specs = select_layouts(project.layouts, select, exclude)
     return plan_specs(project, specs, PlanOptions(allow_full_rewrite, max_rewrite_bytes), parallelism)
 
 

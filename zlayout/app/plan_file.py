@@ -55,7 +55,7 @@ def read_plan(
     project: Project,
     path: str | Path,
     *,
-    exclude: Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
     stale: Staleness = "compatible",
     allow_full_rewrite: bool = False,
     parallelism: int = PARALLELISM,
@@ -81,11 +81,16 @@ def read_plan(
         TableError: A layout no longer fits its table, or a table cannot be read.
     """
     saved = document.read(Path(path)).plan
-    return review(project, saved, tuple(exclude), stale, PlanOptions(allow_full_rewrite), parallelism)
+    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), parallelism)
 
 
 def review(
-    project: Project, saved: Plan, exclude: tuple[str, ...], stale: Staleness, options: PlanOptions, parallelism: int
+    project: Project,
+    saved: Plan,
+    exclude: str | Iterable[str],
+    stale: Staleness,
+    options: PlanOptions,
+    parallelism: int,
 ) -> ProjectPlan:
     """Check a saved plan as `read_plan` does."""
     changing = {t.table: t for t in saved.with_status(Status.CHANGES)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from zlayout.errors import SpecError
@@ -13,13 +13,16 @@ from zlayout.spec.patterns import WILDCARDS
 
 
 def select_layouts(
-    layouts: Sequence[LayoutSpec], wanted: Sequence[str], excluded: Sequence[str]
+    layouts: Sequence[LayoutSpec], wanted: str | Iterable[str], excluded: str | Iterable[str]
 ) -> tuple[LayoutSpec, ...]:
     """Return the layouts that match any of `wanted` (all if empty) and none of `excluded`, in their order.
+
+    A string is one pattern.
 
     Raises SpecError ZL045 if a pattern in `wanted` or a table name in `excluded` matches nothing. Without this check, a
     misspelled name would look like success, or would not exclude its table.
     """
+    wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (wanted, excluded))
     if not layouts:
         hint = "add a file that `layouts:` in zlayout.yaml matches"
         raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)

@@ -45,7 +45,11 @@ ParallelismOption = Annotated[
 ]
 ReportOption = Annotated[
     list[str] | None,
-    typer.Option("--report", metavar="FORMAT=PATH", help="Write a report; can be repeated. PATH - is stdout."),
+    typer.Option(
+        "--report",
+        metavar="FORMAT=PATH",
+        help="Write a report: text, json, markdown, github, sarif, junit or html. Can be repeated. PATH - is stdout.",
+    ),
 ]
 ShowValuesOption = Annotated[
     bool, typer.Option("--show-values", help="Show names of partitions in reports. They are values of rows.")

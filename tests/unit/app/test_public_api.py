@@ -148,6 +148,23 @@ class TestUse:
             zlayout.apply(stale)
         assert memory is not None
 
+    @pytest.mark.usefixtures("memory")
+    def test_a_plan_prints_as_the_screen_and_its_representation_holds_no_files(self) -> None:
+        plan = zlayout.plan(zlayout.load_project(), "lake.db.orders")
+        assert "-/+ rewrite" in str(plan)
+        assert "FileTable" not in repr(plan)
+
+    @pytest.mark.usefixtures("root")
+    def test_the_representation_of_a_project_holds_no_secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KEY", "hidden-key")
+        secret = "version: 1\ncatalogs:\n  lake:\n    warehouse: ./tables\n    format: delta\n"
+        secret += "    properties: {aws_secret_access_key: '${KEY}'}\n"
+        secret += "spark:\n  conf: {spark.hadoop.fs.s3a.secret.key: '${KEY}'}\n"
+        Path("zlayout.yaml").write_text(secret)
+        project = zlayout.load_project()
+        assert project.spark.conf["spark.hadoop.fs.s3a.secret.key"] == "hidden-key"
+        assert "hidden-key" not in repr(zlayout.plan(project))
+
     def test_an_interrupt_is_raised_again(self, memory: Scripted) -> None:
         def interrupt(_event: object) -> None:
             raise KeyboardInterrupt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -135,3 +136,8 @@ def test_apply_reports_what_it_did(memory: Scripted, cli: Cli) -> None:
     memory.breaks = ZeroDivisionError("odd")
     Path("layouts/orders.yaml").write_text(LAYOUT.replace("[a]", "[b]"))
     assert "ZL307" in cli("apply", "--auto-approve", "--report", "github=-", code=1).out
+
+
+def test_the_help_names_every_report_format(cli: Cli) -> None:
+    words = set(re.findall(r"\w+", cli("drift", "--help").out))
+    assert set(REPORTERS) <= words
