@@ -29,7 +29,8 @@ def is_relevant(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | No
     """Whether z-addresses are in a query box.
 
     Args:
-        zmin, zmax: the corners of the box, inclusive.
+        zmin: the lowest corner of the box, inclusive.
+        zmax: the highest corner.
         z: z-addresses of any shape, int64 or Python ints in an object array.
         schedule: the column of each bit from the top; None for two columns in turn.
 
@@ -55,7 +56,8 @@ def next_jump_in(zmin: int, zmax: int, z: ArrayLike, schedule: Sequence[int] | N
     `highest` are the corners of the part of the box that remains. For example, next_jump_in(11, 37, 16) is 33.
 
     Args:
-        zmin, zmax: the corners of the box, inclusive.
+        zmin: the lowest corner of the box, inclusive.
+        zmax: the highest corner.
         z: z-addresses of any shape, inside or outside the box, int64 or Python ints in an object array.
         schedule: the column of each bit from the top; None for two columns in turn.
 
@@ -95,8 +97,10 @@ def meets_box(first: ArrayLike, last: ArrayLike, zmin: int, zmax: int, schedule:
     min and max of each column prunes differently: see `zlayout.predicate.prune`.
 
     Args:
-        first, last: int64[n], the lowest and the highest z-address of each file.
-        zmin, zmax: the corners of the box, inclusive.
+        first: int64[n], the lowest z-address of each file.
+        last: int64[n], the highest.
+        zmin: the lowest corner of the box, inclusive.
+        zmax: the highest corner.
         schedule: the column of each bit from the top; None for two columns in turn.
 
     Returns:

@@ -47,7 +47,8 @@ def z_ranges(
     surface.
 
     Args:
-        zmin, zmax: the z-addresses of the lowest and the highest corner of the box, inclusive, at most 63 bits.
+        zmin: the z-address of the lowest corner of the box, inclusive, at most 63 bits.
+        zmax: the z-address of the highest corner.
         schedule: the column of each bit from the top; None for two columns in turn.
         limit: the maximum number of ranges, at least 1; None for as many as needed.
 
