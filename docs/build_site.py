@@ -9,6 +9,7 @@ Run it with `make docs`.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -38,6 +39,8 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
+# Programs that have a page of their own, since the site does not hold their files.
+EXAMPLES = ("live_session.py", "orchestrators/airflow_dag.py", "orchestrators/dagster_job.py")
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 
 
@@ -62,8 +65,11 @@ def stage() -> None:
     """Write the site's configuration and all of its pages under build/docs."""
     staged = {ROOT / name: page for name, page in ROOT_PAGES.items()}
     staged |= {path: str(path.relative_to(ROOT / "docs")) for path in sorted((ROOT / "docs").rglob("*.md"))}
+    programs = {ROOT / "examples" / name: f"example-{Path(name).stem.replace('_', '-')}.md" for name in EXAMPLES}
+    for source, page in programs.items():
+        write(page, f"# {source.name}\n\n```python\n{source.read_text()}```\n")
     for source, page in staged.items():
-        write(page, with_site_links(source, source.read_text(), page, staged))
+        write(page, with_site_links(source, source.read_text(), page, staged | programs))
     shutil.copytree(ROOT / "docs" / "pictures", PAGES / "pictures", ignore=shutil.ignore_patterns("*.py"))
     for name in ("layout", "project"):
         write(f"{name}-keys.md", "\n".join(schema_page(name)))
@@ -154,10 +160,16 @@ def command_line_page() -> str:
 
 
 def api_page() -> str:
-    """The public names of the package, documented by mkdocstrings."""
-    names = [name for name in zlayout.__all__ if not name.startswith("_")]
-    introduction = "# Python API\n\nEverything that `import zlayout` offers. Other modules may change at any time.\n\n"
-    return introduction + "\n".join(f"::: zlayout.{name}\n" for name in names)
+    """The public names of the package, functions first and errors last, documented by mkdocstrings."""
+    text = "# Python API\n\nEverything that `import zlayout` offers. Other modules may change at any time.\n"
+    sections: dict[str, list[str]] = {"Functions": [], "Types": [], "Errors": []}
+    for name in (name for name in zlayout.__all__ if not name.startswith("_")):
+        value = getattr(zlayout, name)
+        is_error = isinstance(value, type) and issubclass(value, Exception)
+        sections["Functions" if inspect.isfunction(value) else "Errors" if is_error else "Types"].append(name)
+    for title, names in sections.items():
+        text += f"\n## {title}\n\n" + "\n".join(f"::: zlayout.{name}\n" for name in names)
+    return text
 
 
 def broken_links(site: Path) -> Iterator[tuple[str, str]]:
