@@ -95,7 +95,7 @@ class ColumnForecast:
     predicted: float | None
     """The forecast of `touched` for the time after apply; null if there is none."""
     floor: float
-    """The lowest value of `touched` that any layout with the same number of files can have."""
+    """Files that such a query opens in a perfect layout by all z-order columns."""
     depth: float
     """For each file, the largest number of files that share one value of its interval; mean over files."""
     overlaps: float

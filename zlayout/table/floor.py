@@ -1,4 +1,4 @@
-"""The floor: the lowest touched(c) that any layout with the same number of files can have."""
+"""The floor: the number of files that an equality query touches in a perfect layout by all z-order columns."""
 
 from __future__ import annotations
 
