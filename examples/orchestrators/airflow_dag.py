@@ -1,7 +1,8 @@
 """An Airflow DAG in two tasks: plan into a file that is kept, then apply exactly that plan.
 
 Put it into the DAGs folder and set ZLAYOUT_PROJECT to the project's folder. Both tasks must see the folder of the plan
-files, ZLAYOUT_PLANS. A plan that no longer fits its tables is refused, so a retry plans again.
+files, ZLAYOUT_PLANS. A plan that no longer fits its tables is refused; clear both tasks then, since a retry of the
+second one would be refused again.
 """
 
 import logging
