@@ -6,7 +6,7 @@ The modules that carry out a command are imported inside it, so that `--help` an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -34,8 +34,11 @@ from zlayout.cli.options import (
     SeedOption,
     SelectArgument,
     ShowValuesOption,
+    StaleOption,
     TableArgument,
+    TimeLimitOption,
     VerboseOption,
+    VerifyOption,
     WorkloadOption,
 )
 
@@ -72,9 +75,7 @@ def init(
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
     table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
-    warehouse: Annotated[
-        str, typer.Option("--warehouse", help="The folder or URL below which the tables are stored.")
-    ] = "",
+    warehouse: Annotated[str, typer.Option("--warehouse", help="The root folder or URL of the tables.")] = "",
     uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE or https://...")] = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
@@ -111,9 +112,7 @@ def import_(
 
 @app.command(name="validate")
 def validate_(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Layout files or folders. Default: all.", metavar="PATH")
-    ] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders. Default: all.", metavar="PATH")] = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -157,14 +156,8 @@ def apply(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
-    stale: Annotated[
-        Literal["compatible", "strict"],
-        typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
-    ] = "compatible",
-    verify: Annotated[
-        Literal["gate", "full"],
-        typer.Option("--verify", help="full: also read the written files back before the commit."),
-    ] = "gate",
+    stale: StaleOption = "compatible",
+    verify: VerifyOption = "gate",
     output: Annotated[
         PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
@@ -249,9 +242,7 @@ def simulate(
     table: TableArgument,
     workload: WorkloadOption,
     columns: LayoutsOption = None,
-    curve: Annotated[
-        Curve | None, typer.Option("--curve", help="The curve. Default: the declared curve, or kd.")
-    ] = None,
+    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: the declared curve, or kd.")] = None,
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
@@ -282,9 +273,7 @@ def advise(
     files: FilesOption = None,
     sample_rows: SampleRowsOption = None,
     seed: SeedOption = 0,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
-    ] = 60.0,
+    time_limit: TimeLimitOption = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
     project: ProjectOption = HERE,

@@ -86,6 +86,17 @@ AllOrphansOption = Annotated[bool, typer.Option("--verbose", "-v", help="List al
 AdviceOutOption = Annotated[
     Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
 ]
+StaleOption = Annotated[
+    Literal["compatible", "strict"],
+    typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
+]
+VerifyOption = Annotated[
+    Literal["gate", "full"],
+    typer.Option("--verify", help="full: also read the written files back before the commit."),
+]
+TimeLimitOption = Annotated[
+    float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
+]
 HERE = Path()
 
 Verify = Literal["gate", "full"]

@@ -12,7 +12,8 @@ from zlayout.planner.actions import ChangePartitioning, RewriteGroup
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import DeferredGroups
 from zlayout.planner.partitions import target_files
-from zlayout.planner.select import FileSelection, moved
+from zlayout.planner.select import moved
+from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import rewrite_group
 from zlayout.spec.model import LayoutSpec

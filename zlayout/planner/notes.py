@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangePartitioning, TruncatedBounds, truncation_text
-from zlayout.planner.select import FileSelection
+from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState

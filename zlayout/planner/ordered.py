@@ -11,8 +11,8 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import Decay, Measure, SettingDrift
 from zlayout.planner.partitions import Bools, Floats, file_facts, partition_facts
-from zlayout.planner.select import FileSelection
 from zlayout.planner.select import select as by_layout_record
+from zlayout.planner.selection import FileSelection
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
 

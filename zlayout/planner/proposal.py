@@ -10,7 +10,7 @@ from zlayout.planner.candidates import Candidate
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import DeferredGroups, Status
 from zlayout.planner.partitions import Floats
-from zlayout.planner.select import FileSelection
+from zlayout.planner.selection import FileSelection
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 

@@ -23,6 +23,7 @@ from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
+from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.sums import counts, sums
@@ -31,37 +32,6 @@ from zlayout.table.sums import counts, sums
 # another rewrite. The tolerance is therefore raised by the share EXTRA_TOLERANCE / sqrt(files), since the error is
 # larger for few files, but at least by MIN_EXTRA_TOLERANCE.
 EXTRA_TOLERANCE, MIN_EXTRA_TOLERANCE = 0.8, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedFiles:
-    """The files of one group (int64 indices into the file table), and the reason for their rewrite."""
-
-    files: Index
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class FileSelection:
-    """The files to rewrite, and the predicted result.
-
-    Attributes:
-        groups: The groups of files.
-        touched: float64[P, d], predicted for each partition.
-        files: int64[P], the predicted number of files of each partition.
-        decay: The decay measures of the worst partition.
-        out_of_scope: The number of partitions that are out of scope.
-        partially_matched: The number of these that are partially matched.
-        moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
-    """
-
-    groups: tuple[SelectedFiles, ...]
-    touched: Floats
-    files: Index
-    decay: tuple[Decay, ...]
-    out_of_scope: int
-    partially_matched: int
-    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

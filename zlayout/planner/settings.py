@@ -9,7 +9,7 @@ import numpy as np
 from zlayout.planner import ordered
 from zlayout.planner.actions import ChangePartitioning, PropertyChange, PropertyReason, TruncatedBounds
 from zlayout.planner.model import SettingDrift
-from zlayout.planner.select import FileSelection
+from zlayout.planner.selection import FileSelection
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import LayoutRecord, PartitionField, TableState

@@ -1,0 +1,40 @@
+"""The files that a plan rewrites, as `zlayout.planner.select` found them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import Decay
+from zlayout.planner.partitions import Floats, Index
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFiles:
+    """The files of one group (int64 indices into the file table), and the reason for their rewrite."""
+
+    files: Index
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class FileSelection:
+    """The files to rewrite, and the predicted result.
+
+    Attributes:
+        groups: The groups of files.
+        touched: float64[P, d], predicted for each partition.
+        files: int64[P], the predicted number of files of each partition.
+        decay: The decay measures of the worst partition.
+        out_of_scope: The number of partitions that are out of scope.
+        partially_matched: The number of these that are partially matched.
+        moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
+    """
+
+    groups: tuple[SelectedFiles, ...]
+    touched: Floats
+    files: Index
+    decay: tuple[Decay, ...]
+    out_of_scope: int
+    partially_matched: int
+    moves: bool = False
