@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zlayout.advisor.model import Study
     from zlayout.app.advise import SampleStarted, StudyOptions, advise
-    from zlayout.app.apply import ApplyEvent, TableEvent, TableFinished, TableStarted, apply
+    from zlayout.app.apply import apply
     from zlayout.app.drift import DriftReport, drift
+    from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
     from zlayout.app.import_ import ImportedLayout, import_layout
     from zlayout.app.inspect import Inspection, inspect
     from zlayout.app.plan import ProjectPlan, plan
@@ -48,7 +49,8 @@ __version__ = "0.2.0"
 _NAMES = {
     "zlayout.advisor.model": "Study",
     "zlayout.app.advise": "SampleStarted StudyOptions advise",
-    "zlayout.app.apply": "ApplyEvent TableEvent TableFinished TableStarted apply",
+    "zlayout.app.apply": "apply",
+    "zlayout.app.events": "ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.app.drift": "DriftReport drift",
     "zlayout.app.import_": "ImportedLayout import_layout",
     "zlayout.app.inspect": "Inspection inspect",

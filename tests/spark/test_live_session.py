@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import RDD
 from pyspark.sql import SparkSession
 from support.builders import make_layout, make_spec
 
 import zlayout
 from zlayout.errors import Refused
+from zlayout.formats.base import Stage
 from zlayout.spark.session import TIME_ZONE
 from zlayout.spec.model import Project, TableName
 
@@ -157,6 +161,46 @@ def test_an_interrupted_apply_leaves_nothing_behind_either(live: SparkSession, t
     with pytest.raises(KeyboardInterrupt):
         zlayout.apply(zlayout.plan(tables), live, interrupt)
     assert left(live) == before
+
+
+def test_a_running_session_that_is_not_given_is_refused_and_stays(live: SparkSession, tables: Project) -> None:
+    with pytest.raises(zlayout.Refused, match="ZL209"):
+        zlayout.apply(zlayout.plan(tables))
+    assert live.range(3).count() == 3
+
+
+def test_the_current_catalog_of_the_session_does_not_matter(live: SparkSession, tables: Project) -> None:
+    live.sql("USE ice.db")
+    report = zlayout.apply(zlayout.plan(tables), live)
+    assert [result.outcome for result in report.results.values()] == ["as_declared"] * 2
+    assert live.catalog.currentCatalog() == "ice"
+
+
+def test_frames_made_from_rdds_still_belong_to_the_session(live: SparkSession, tables: Project) -> None:
+    bound = RDD.toDF
+    zlayout.apply(zlayout.plan(tables), live)
+    assert RDD.toDF is bound
+
+
+def test_ctrl_c_during_a_commit_waits_for_it(live: SparkSession, tables: Project) -> None:
+    """The commit is known to the report of the run, and the next table is not begun."""
+    events: list[object] = []
+
+    def press(event: object) -> None:
+        events.append(event)
+        if isinstance(event, zlayout.Progress) and event.stage is Stage.COMMITTING:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        zlayout.apply(zlayout.plan(tables), live, press)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert [type(e) for e in events if not isinstance(e, zlayout.Progress)] == [
+        zlayout.TableStarted,
+        zlayout.TableEvent,
+    ]
+    changed = [t.status for t in zlayout.plan(tables).document.tables]
+    assert sorted(changed) == ["changes", "unchanged"]
 
 
 def test_advise_draws_its_sample_in_the_session(live: SparkSession, tables: Project, tmp_path: Path) -> None:

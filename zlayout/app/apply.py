@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
+from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.errors import EngineError, Refused, ZlayoutError
-from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress
+from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
-from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
@@ -26,43 +28,9 @@ if TYPE_CHECKING:
 # The number of times that one run tries a group that conflicts. It plans again before each attempt.
 MAX_ATTEMPTS = 3
 
+OnEvent = Callable[[ApplyEvent], None]
 Announce = Callable[[str, Event], None]
 Verify = Literal["gate", "full"]
-
-
-@dataclass(frozen=True, slots=True)
-class TableStarted:
-    """Apply starts with a table. The run id is stored with each commit."""
-
-    table: str
-    run_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class TableEvent:
-    """An event of a table: a commit, a failed group, or a notice."""
-
-    table: str
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class TableFinished:
-    """Apply is done with a table, successfully or not."""
-
-    applied: Applied
-
-    @property
-    def table(self) -> str:
-        return self.applied.table
-
-    @property
-    def result(self) -> TableResult:
-        """The table result, with the metrics after the run."""
-        return result_of(self.applied)
-
-
-ApplyEvent = TableStarted | Progress | TableEvent | TableFinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +44,7 @@ class Run:
 def apply(
     plan: ProjectPlan,
     spark: SparkSession | None = None,
-    on_event: Callable[[ApplyEvent], None] | None = None,
+    on_event: OnEvent | None = None,
     *,
     verify: Verify = "gate",
 ) -> RunReport:
@@ -91,9 +59,11 @@ def apply(
         spark: A running session. Its catalogs, master and configuration are used. The time zone (UTC, or
             `spark.sql.session.timeZone` of the project) and the configuration that the rewrite needs are set in a clone
             of the session; the session itself is neither changed nor stopped. Default: a new session with the
-            configuration of the project, stopped at the end.
+            configuration of the project, stopped at the end; refused with ZL209 if a session is running already.
         on_event: Called in this thread with each `TableStarted`, `Progress` (a stage begins), `TableEvent` and
             `TableFinished`. If it raises an exception, the table fails with ZL307; KeyboardInterrupt ends the run.
+            Called in the main thread, `apply` handles Ctrl-C itself: the first lets a running commit finish and cancels
+            a running rewrite, the second stops at once.
         verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
             written files back.
 
@@ -113,8 +83,9 @@ def apply(
         return report
     names = sorted({spec.table.catalog for spec in changing})
     runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-    with runtime:
-        run = carry_out(plan, runtime, on_event or (lambda _event: None), verify)
+    following = _Following(runtime, on_event or (lambda _event: None))
+    with runtime, following.interrupts:
+        run = carry_out(plan, runtime, following, verify, lambda: following.interrupts.requested)
     if run.interrupted:
         raise KeyboardInterrupt
     if all(result_of(applied).succeeded for applied in run.done):
@@ -122,10 +93,33 @@ def apply(
     return with_results(report, run.done)
 
 
+class _Following:
+    """Passes events on, and ends the run after Ctrl-C at a point where that is safe: never during a commit."""
+
+    def __init__(self, runtime: SparkRuntime, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._stage: Stage | None = None
+        self.interrupts = Interrupts(lambda: cancel_in_background(runtime, self))
+
+    @property
+    def abandonable(self) -> bool:
+        """Whether the running stage can be cancelled."""
+        return self._stage is Stage.REWRITING
+
+    def __call__(self, event: ApplyEvent) -> None:
+        if isinstance(event, Progress):
+            self.interrupts.arm()  # pyspark installs a handler of its own when a session starts
+            self.interrupts.check()
+        self._stage = event.stage if isinstance(event, Progress) else None
+        self._on_event(event)
+        if isinstance(event, TableEvent):
+            self.interrupts.check()
+
+
 def carry_out(
     plan: ProjectPlan,
     runtime: SparkRuntime,
-    on_event: Callable[[ApplyEvent], None],
+    on_event: OnEvent,
     verify: Verify = "gate",
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> Run:
@@ -143,17 +137,23 @@ def carry_out(
         for planned in changing:
             applied = new_run(planned)
             done.append(applied)
-            on_event(TableStarted(applied.table, applied.run_id))
+            report = _reporting(on_event, applied, planned)
 
-            def announce(table: str, event: Event, name: TableName = planned.spec.table) -> None:
+            def announce(
+                table: str, event: Event, name: TableName = planned.spec.table, report: OnEvent = report
+            ) -> None:
                 if isinstance(event, Commit):
                     runtime.committed(name)
-                on_event(TableEvent(table, event))
+                report(TableEvent(table, event))
 
-            backend = backends[planned.spec.table.catalog]
-            apply_table(planned, backend, plan.options, applied, on_event, announce, verify, attempts)
+            with _recorded(applied, planned):
+                report(TableStarted(applied.table, applied.run_id))
+            if applied.error is None:
+                backend = backends[planned.spec.table.catalog]
+                apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts)
             applied.interrupted = stop_requested() and applied.exit_code != 0
-            on_event(TableFinished(applied))
+            with _recorded(applied, planned):
+                report(TableFinished(applied))
             if stop_requested():
                 return Run(tuple(done), interrupted=True)
     except KeyboardInterrupt:
@@ -179,7 +179,7 @@ def apply_table(
     table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
     """
     current = planned
-    try:
+    with _recorded(applied, planned):
         for _ in range(attempts):
             failed = _execute(current, backend, applied, notify, announce, verify)
             after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))
@@ -194,16 +194,40 @@ def apply_table(
             if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
                 break
             current = after
+
+
+@contextmanager
+def _recorded(applied: Applied, planned: Planned) -> Iterator[None]:
+    """Store an exception in `applied`: the commits of this and other tables must be reported whatever is raised."""
+    try:
+        yield
     except ZlayoutError as error:
-        applied.error = error
+        applied.error = applied.error or error
     except Exception as error:
-        # The commits of this and other tables must be reported whatever an engine raises.
-        applied.error = EngineError.of(
-            "ZL307",
-            f"{applied.table}: unexpected {type(error).__name__}: {error}",
-            hint=f"search the history of the table for run {applied.run_id}, and report this error",
-            location=planned.spec.location,
-        )
+        applied.error = applied.error or _unexpected(error, applied, planned)
+
+
+def _reporting(on_event: OnEvent, applied: Applied, planned: Planned) -> OnEvent:
+    """Make `on_event` raise ZL307, so that no error of the caller is mistaken for one of Spark."""
+
+    def report(event: ApplyEvent) -> None:
+        try:
+            on_event(event)
+        except ZlayoutError:
+            raise
+        except Exception as error:
+            raise _unexpected(error, applied, planned) from error
+
+    return report
+
+
+def _unexpected(error: Exception, applied: Applied, planned: Planned) -> ZlayoutError:
+    return EngineError.of(
+        "ZL307",
+        f"{applied.table}: unexpected {type(error).__name__}: {error}",
+        hint=f"search the history of the table for run {applied.run_id}, and report this error",
+        location=planned.spec.location,
+    )
 
 
 def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from zlayout.app.apply import ApplyEvent, Run, TableEvent, TableFinished, TableStarted, Verify, carry_out
+from zlayout.app.apply import Run, Verify, carry_out
+from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
+from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import ProjectPlan
 from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
 from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.cli.console import Console, name_log
-from zlayout.cli.interrupts import MESSAGE, Interrupts
 from zlayout.cli.plan import PlanRequest, drawn, heading
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports
@@ -30,6 +28,7 @@ from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
 
 INTERRUPTED = 130
+_STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
 def apply_command(
@@ -108,19 +107,9 @@ def _carry_out(plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verif
 
 
 def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:
-    """Handle the first Ctrl-C: cancel a rewrite that is running."""
-    console.say(f"\n{MESSAGE}", "error")
-    # This thread may be blocked on its connection to the JVM. Another thread has its own connection.
-    threading.Thread(target=cancel_jobs, args=(runtime, progress), daemon=True).start()
-
-
-def cancel_jobs(runtime: SparkRuntime, progress: ApplyProgress, pause: float = 0.5) -> None:
-    """Cancel the jobs of Spark repeatedly, until the running stage is one that must not be cancelled."""
-    while progress.abandonable:
-        with suppress(Exception):  # a session that is starting or ending has no jobs to cancel
-            if runtime.started:
-                runtime.session.sparkContext.cancelAllJobs()
-        time.sleep(pause)
+    """Handle the first Ctrl-C: cancel a running rewrite."""
+    console.say(f"\n{_STOPPING}", "error")
+    cancel_in_background(runtime, progress)
 
 
 def _outcomes(done: Sequence[Applied], width: int) -> str:

@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
+from zlayout.app.interrupts import Interrupts
 from zlayout.app.results import Applied
-from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.views import Moment, View, stage_text
 from zlayout.formats.base import Event, Progress, Stage
 from zlayout.spark.session import SparkRuntime

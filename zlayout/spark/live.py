@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from zlayout.errors import Diagnostic, Refused
+from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
 from zlayout.spark.connect import connect_refused
 from zlayout.spark.jvm import jvm_of
@@ -68,18 +69,26 @@ class LiveRuntime(SparkRuntime):
             self._refresh(table)
 
     def _start(self) -> SparkSession:
+        from pyspark import RDD
         from pyspark.sql import SparkSession
 
         given: Any = self._given
         zone = self._project.spark.conf.get(TIME_ZONE, SESSION_CONF[TIME_ZONE])
+        to_frame = RDD.__dict__.get("toDF")
         clone = SparkSession(given.sparkContext, given._jsparkSession.cloneSession())
+        if to_frame is not None:  # the constructor binds it to the new session
+            setattr(RDD, "toDF", to_frame)  # noqa: B010 - its type is that of a method
         self._persisted = frozenset(number for number, _ in _persistent(clone))
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
         for catalog in self._project.catalogs.values():
             if _catalog_conf(catalog):  # a cache of tables would hide commits of other writers
                 clone.conf.set(f"{_CATALOG}.{catalog.name}.cache-enabled", "false")
-        set_time_zone(clone, zone)
+        try:
+            set_time_zone(clone, zone)
+        except EngineError:
+            _remove_listeners(clone)
+            raise
         active = self._sessions().getActiveSession()
         self._active = active.get() if active.isDefined() else None
         self._activate(clone._jsparkSession)
@@ -111,13 +120,24 @@ def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterab
     """Return a runtime on a session, which is checked for these catalogs, or on a new session if `session` is None.
 
     Raises:
-        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`.
+        Refused: ZL204, ZL207, ZL208, see `LiveRuntime.require`; ZL209, if `session` is None and a session is running in
+            this process: a second one would be the same one, and would be stopped at the end.
     """
     if session is None:
+        if _is_running():
+            raise Refused.of(
+                "ZL209", "a Spark session is running in this process", hint="pass it as spark=, or stop it"
+            )
         return SparkRuntime(project)
     runtime = LiveRuntime(project, session)
     runtime.require(catalogs)
     return runtime
+
+
+def _is_running() -> bool:
+    """Whether a Spark session is running in this process. Does not import pyspark."""
+    pyspark: Any = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:

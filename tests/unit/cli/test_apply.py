@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from support.projects import LAYOUT, Cli, Scripted
 
+from zlayout.app.interrupts import Interrupts, cancel_jobs
 from zlayout.app.results import Applied
-from zlayout.cli.apply import cancel_jobs
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
-from zlayout.cli.interrupts import Interrupts
 from zlayout.cli.main import run
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Bars, Lines, Moment
