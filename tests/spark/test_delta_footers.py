@@ -71,7 +71,7 @@ class Written:
     def by_footers(self) -> dict[int, Any]:
         transaction, like = self.delta.begin(self.snapshot), self.adds[0]
         new = writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
-        return by_partition([file.add for file in new])
+        return by_partition([file.handle for file in new])
 
 
 def by_partition(files: list[Any]) -> dict[int, Any]:
@@ -143,9 +143,9 @@ def test_settings_of_the_session_change_neither_times_nor_their_bounds(
             written.rows,
             written.adds[0],
         )
-        read = written.delta.read_back(written.snapshot, [new.add for new in files], written.adds[0])
+        read = written.delta.read_back(written.snapshot, [new.handle for new in files], written.adds[0])
         assert sorted(read.collect()) == sorted(written.rows.collect())
-        assert by_partition([new.add for new in files]) == written.by_delta()
+        assert by_partition([new.handle for new in files]) == written.by_delta()
 
 
 def test_arrays_are_left_to_delta_and_names_that_read_alike_are_not_mixed_up(
