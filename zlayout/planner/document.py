@@ -122,6 +122,11 @@ def read(path: Path) -> RunReport:
         SpecError: ZL040 (the file cannot be read or is not JSON), ZL041 (it is not a plan document).
         Refused: ZL206, the document has another format version.
     """
+    return from_json(_text_of(path), str(path))
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a plan file. Its bytes are released before the text is parsed."""
     try:
         content = read_at_most(path, MAX_BYTES + 1)
         # zlayout writes ASCII. A document with other characters needs up to four times the memory.
@@ -130,7 +135,7 @@ def read(path: Path) -> RunReport:
             raise SpecError.of(
                 "ZL040", f"expected at most {max_bytes:,} bytes, found a larger file", location=Location(str(path))
             )
-        return from_json(content.decode("utf-8"), str(path))
+        return content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise SpecError.of(
