@@ -221,6 +221,10 @@ def _values(text: str, path: str) -> dict[str, Any]:
     """Parse the JSON of a document and check its size and format version."""
     if too_large(text):
         raise _invalid("expected fewer values, found more than a plan of this size has", path)
+    # Before parsing, a huge object costs no memory: more keys than all objects may have. Keys in strings do not count.
+    if text.count('":') - text.count('\\":') > MAX_KEYS_PER_OBJECT * text.count("{"):
+        message = f"not JSON: expected at most {MAX_KEYS_PER_OBJECT} keys in an object, found more"
+        raise SpecError.of("ZL040", message, location=Location(path))
     try:
         document = parse_json(text, _record)
     except ValueError as error:
