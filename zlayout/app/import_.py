@@ -30,6 +30,7 @@ from zlayout.table.state import Ordering, TableState
 
 MIB = 1024 * 1024
 DEFAULT_SIZE = 128 * MIB
+_SHIFTS = {unit: 10 * n for n, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 _RECORDED = "the layout record of zlayout"
 
 
@@ -152,13 +153,19 @@ def target_size(state: TableState) -> int:
     1 GiB. With fewer than 4 files, the result is DEFAULT_SIZE.
     """
     text = state.properties.get(FORMATS[state.format].traits.target_size_property, "")
-    if re.fullmatch("[0-9]{1,18}", text) and int(text) > 0:
-        return int(text)
+    if (size := _java_size(text)) > 0:
+        return size
     if len(state.files) < 4:
         return DEFAULT_SIZE
     sizes = np.sort(state.files.bytes)
     middle = sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)]
     return int(2 ** np.clip(np.rint(np.log2(max(int(middle), 1))), 20, 30))
+
+
+def _java_size(text: str) -> int:
+    """Return the bytes of a size as Spark and Delta write it, for example 134217728, `128mb` or `1g`; 0 if invalid."""
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:([kmgtp])?b?)\s*", text, re.IGNORECASE | re.ASCII)
+    return int(match[1]) << _SHIFTS[(match[2] or "").lower()] if match else 0
 
 
 def spec_text(table: TableName, fields: tuple[PartitionField, ...], settings: Mapping[str, Any], source: str) -> str:

@@ -22,6 +22,7 @@ DEFAULTS = {
     "table": "lake.sales.orders",
     "columns": "order_date, customer_id",
     "warehouse": "./warehouse",
+    "type": "",
     "uri": "sqlite:///catalog.db",
 }
 
@@ -53,15 +54,17 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
 
     Args:
         folder: The folder of the project; created if it does not exist.
-        answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default.
+        answers: Values by the keys of `DEFAULTS`. Missing and empty values get the default. The default of `type` is
+            the catalog type that the scheme of the uri belongs to. Where a catalog of this type needs no warehouse,
+            its default is none.
         workflows: Whether to write the workflows.
 
     Returns:
         The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL047 (a file exists), ZL048 (unknown format, or a uri for Delta), ZL067 (a file cannot be written),
-            and the errors of `load_project`. No file is left behind.
+        SpecError: ZL047 (a file exists), ZL048 (unknown format or catalog type, or a uri for Delta), ZL067 (a file
+            cannot be written), and the errors of `load_project`. No file is left behind.
     """
     answers = _complete(answers)
     table = parse_table(answers["table"], Location("--table"))
@@ -100,16 +103,47 @@ def _complete(answers: Mapping[str, str]) -> dict[str, str]:
         able = [format for format in FORMATS if takes_uri(format)]
         titles = " or ".join(FORMATS[format].traits.title for format in able)
         raise SpecError.of("ZL048", f"only an {titles} catalog has a uri", hint=f"use --format {' or '.join(able)}")
+    type_ = complete["type"] = _catalog_type(complete["format"], complete["type"], complete["uri"])
+    keys = FORMATS[complete["format"]].traits.catalog_types[type_]
+    if type_ != type_of_uri(complete["format"], complete["uri"]):
+        complete["uri"] = answers.get("uri", "")
+    if "warehouse" not in (*keys.required, *keys.any_of):
+        complete["warehouse"] = answers.get("warehouse", "")
     return complete
 
 
+def type_of_uri(format: str, uri: str) -> str | None:
+    """Return the type of a catalog with this uri, by its scheme; None if the scheme is not that of one type."""
+    scheme = uri.partition(":")[0].partition("+")[0].lower()
+    types = FORMATS[format].traits.catalog_types.items()
+    return next((name for name, keys in types if scheme in keys.uri_schemes), None)
+
+
+def check_type(format: str, type_: str) -> None:
+    """Raise SpecError ZL048 for an unknown catalog type."""
+    types = FORMATS[format].traits.catalog_types
+    if type_ not in types:
+        raise SpecError.of("ZL048", f"expected a catalog type out of {', '.join(types)}, found {type_!r}")
+
+
+def _catalog_type(format: str, type_: str, uri: str) -> str:
+    """Return the given type, or the one that the uri belongs to. Raises SpecError ZL048."""
+    types = FORMATS[format].traits.catalog_types
+    found = type_ or (type_of_uri(format, uri) if takes_uri(format) else next(iter(types)))
+    if found is None:
+        known = ", ".join(f"{scheme}:" for keys in types.values() for scheme in keys.uri_schemes)
+        raise SpecError.of(
+            "ZL048",
+            f"expected a uri that begins with one of {known}, found {uri!r}",
+            hint=f"name the type of the catalog: --catalog-type {' or '.join(types)}",
+        )
+    check_type(format, found)
+    return found
+
+
 def _project(catalog: str, answers: Mapping[str, str]) -> str:
-    kind = next(iter(FORMATS[answers["format"]].traits.catalog_types))
-    options = {"format": answers["format"], "type": kind, "warehouse": answers["warehouse"]}
-    if takes_uri(answers["format"]):
-        uri = answers["uri"]
-        options |= {"type": "rest" if uri.startswith(("http:", "https:")) else kind, "uri": uri}
-    lines = "".join(f"    {key}: {_scalar(value)}\n" for key, value in options.items())
+    options = {key: answers[key] for key in ("format", "type", "warehouse", "uri")}
+    lines = "".join(f"    {key}: {_scalar(value)}\n" for key, value in options.items() if value)
     return PROJECT.format(schemas=SCHEMAS, catalog=_scalar(catalog), options=lines)
 
 

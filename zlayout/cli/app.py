@@ -76,7 +76,10 @@ def init(
     table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
     warehouse: Annotated[str, typer.Option("--warehouse", help="The root folder or URL of the tables.")] = "",
-    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE or https://...")] = "",
+    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https:// or thrift://.")] = "",
+    catalog_type: Annotated[
+        str, typer.Option("--catalog-type", help="sql, rest, hive or glue. Default: the type that --uri belongs to.")
+    ] = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
     color: ColorOption = Color.AUTO,
@@ -85,7 +88,8 @@ def init(
     from zlayout.cli.init import init_command
 
     console = Console(color)
-    given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse, "uri": uri}
+    given = {"format": format, "table": table, "columns": columns, "warehouse": warehouse}
+    given |= {"uri": uri, "type": catalog_type}
     return init_command(folder, given, workflows, console.interactive and not no_input, console)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from zlayout.app.init import DEFAULTS, check_format, init, takes_uri
+from zlayout.app.init import DEFAULTS, check_format, check_type, init, takes_uri, type_of_uri
 from zlayout.cli.console import Console
 from zlayout.formats.registry import FORMATS
 
@@ -14,8 +14,9 @@ QUESTIONS = {
     "table": "First table, as catalog.namespace.table",
     "columns": "Columns that queries filter on, most important first",
     "warehouse": "Warehouse: the folder or URL below which the tables are stored",
-    "uri": "Iceberg catalog: sqlite:///FILE, or the https:// URL of a REST catalog",
+    "uri": "Iceberg catalog: sqlite:///FILE, postgresql://, https:// (REST) or thrift:// (Hive)",
 }
+_TYPE = "Type of this catalog, {}"
 
 
 def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: bool, console: Console) -> int:
@@ -25,11 +26,20 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
     """
     answers = dict(given)
     for name, question in QUESTIONS.items() if ask else ():
-        if not answers[name] and (name != "uri" or takes_uri(answers["format"])):
-            answers[name] = console.ask(f"{question} [{DEFAULTS[name]}]: ") or DEFAULTS[name]
+        if not answers[name] and _matters(name, answers):
+            answers[name] = console.ask(f"{question} [{DEFAULTS[name]}]: ")
         if name == "format":
-            check_format(answers[name])
+            check_format(answers[name] or DEFAULTS[name])
+    format = answers["format"] or DEFAULTS["format"]
+    if ask and answers["uri"] and not answers["type"] and type_of_uri(format, answers["uri"]) is None:
+        answers["type"] = console.ask(f"{_TYPE.format(' or '.join(FORMATS[format].traits.catalog_types))}: ")
+        check_type(format, answers["type"])
     for path in init(folder, answers, workflows=workflows):
         console.result(f"wrote {path}\n")
     console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
     return 0
+
+
+def _matters(name: str, answers: Mapping[str, str]) -> bool:
+    """Return whether to ask for an answer: a uri is needed only where the format and the given type have one."""
+    return name != "uri" or (takes_uri(answers["format"] or DEFAULTS["format"]) and answers["type"] != "glue")

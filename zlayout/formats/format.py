@@ -24,11 +24,13 @@ class CatalogKeys:
         required: Keys that are mandatory.
         optional: Keys that may be given.
         any_of: Keys of which at least one is mandatory.
+        uri_schemes: The schemes of `uri` that occur only with this type, without the driver after a plus sign.
     """
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
+    uri_schemes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

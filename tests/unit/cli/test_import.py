@@ -177,5 +177,22 @@ def test_the_file_size_is_that_of_the_middle_byte(memory: Scripted) -> None:
     large = state.files.bytes * 0 + [10, 60_000_000, 70_000_000, 20]
     assert target_size(replace(state, files=replace(state.files, bytes=large))) == 64 * 2**20
     assert target_size(replace(state, properties={"delta.targetFileSize": "1000"})) == 1000
-    for odd in ("²", "٣", "0", "9" * 5000):
+    for odd in ("²", "٣", "0", "9" * 5000, "1.5g", "128 sheep", "mb", "-1"):
         assert target_size(replace(state, properties={"delta.targetFileSize": odd})) == 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("134217728", 2**27),
+        ("128mb", 2**27),
+        ("128M", 2**27),
+        ("1g", 2**30),
+        ("2 GB", 2**31),
+        ("64k", 2**16),
+        ("7b", 7),
+    ],
+)
+def test_the_target_size_is_read_in_every_unit(memory: Scripted, text: str, size: int) -> None:
+    state = replace(memory.observe(the_layout().table, ()), format="delta")
+    assert target_size(replace(state, properties={"delta.targetFileSize": text})) == size

@@ -118,3 +118,53 @@ def test_a_disk_that_is_full_keeps_no_part_of_a_file(here: Path, monkeypatch: py
     monkeypatch.setattr(Path, "write_text", half)
     assert "ZL067" in cli("init", code=1).err
     assert [p for p in here.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "type_", "warehouse"),
+    [
+        ("sqlite:///c.db", "sql", True),
+        ("postgresql+psycopg2://host/db", "sql", True),
+        ("mysql://host/db", "sql", True),
+        ("http://localhost:8181", "rest", False),
+        ("HTTPS://c.example", "rest", False),
+        ("thrift://metastore:9083", "hive", False),
+    ],
+)
+def test_the_catalog_type_is_that_of_the_uri(uri: str, type_: str, warehouse: bool, cli: Cli) -> None:
+    cli("init", "--format", "iceberg", "--table", "ice.db.t", "--uri", uri)
+    catalog = load_project(Path(), {}).catalogs["ice"]
+    assert (catalog.type, "warehouse" in catalog.options) == (type_, warehouse)
+
+
+def test_a_given_catalog_type_needs_no_uri_if_the_type_needs_none(cli: Cli) -> None:
+    cli("init", "--format", "iceberg", "--table", "ice.db.t", "--catalog-type", "glue")
+    catalog = load_project(Path(), {}).catalogs["ice"]
+    assert (catalog.type, catalog.options) == ("glue", {})
+
+
+def test_a_given_catalog_type_wins_over_the_scheme_of_the_uri(cli: Cli) -> None:
+    uri = "https://glue.eu-west-1.amazonaws.com"
+    cli("init", "--format", "iceberg", "--table", "ice.db.t", "--catalog-type", "glue", "--uri", uri)
+    catalog = load_project(Path(), {}).catalogs["ice"]
+    assert (catalog.type, catalog.options) == ("glue", {"uri": uri})
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        (["--uri", "nessie://host"], "expected a uri that begins with one of sqlite:"),
+        (["--catalog-type", "nessie"], "expected a catalog type out of sql, rest, hive, glue, found 'nessie'"),
+        (["--catalog-type", "hive"], "key 'uri' is missing"),
+    ],
+)
+def test_a_catalog_whose_type_is_not_known_is_not_guessed(flags: list[str], found: str, here: Path, cli: Cli) -> None:
+    assert found in cli("init", "--format", "iceberg", "--table", "ice.db.t", *flags, code=1).err
+    assert [p for p in here.rglob("*") if p.is_file()] == []
+
+
+def test_a_terminal_is_asked_for_the_type_that_the_uri_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = on_a_terminal(monkeypatch, "", "jdbc://host", "rest")
+    assert run(["init", "--format", "iceberg", "--table", "ice.db.t", "--columns", "x"]) == 0
+    assert asked[-1] == "Type of this catalog, sql or rest or hive or glue: "
+    assert load_project(Path(), {}).catalogs["ice"].type == "rest"

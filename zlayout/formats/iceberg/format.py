@@ -21,9 +21,9 @@ class IcebergFormat:
         title="Iceberg",
         version_word="snapshot",
         catalog_types={
-            "sql": CatalogKeys(required=("uri", "warehouse")),
-            "rest": CatalogKeys(required=("uri",), optional=("warehouse",)),
-            "hive": CatalogKeys(required=("uri",), optional=("warehouse",)),
+            "sql": CatalogKeys(required=("uri", "warehouse"), uri_schemes=("sqlite", "postgresql", "mysql")),
+            "rest": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("http", "https")),
+            "hive": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("thrift",)),
             "glue": CatalogKeys(optional=("uri", "warehouse")),
         },
         type_is_optional=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
+# How pyiceberg reports a type that it does not know. Its error has no attribute with the type.
+_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '(?P<name>[^']+)'|Could not parse (?P<text>.+?) into an? \w+Type")
+
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     """Load a table.
 
     Raises:
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read.
+            cannot be read, ZL126 if pyiceberg does not know the type of a column.
     """
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
@@ -52,6 +56,8 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             hint="restore the file, or register the table again with its last metadata file",
         ) from error
     except (ValueError, KeyError, ValidationError) as error:
+        if type_ := _UNKNOWN_TYPE.search(str(error)):
+            raise _unknown_type(name, type_["name"] or type_["text"]) from error
         raise TableError.of(
             "ZL123",
             f"the metadata of {name} cannot be read: {first_line(error)}",
@@ -93,6 +99,16 @@ def _load_no_classes(catalog: Catalog) -> None:
 
 def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in properties.items() if not key.endswith("-impl")}
+
+
+def _unknown_type(name: TableName, type_: str) -> ZlayoutError:
+    from pyiceberg import __version__
+
+    return TableError.of(
+        "ZL126",
+        f"{name} has a column of type {type_}, which pyiceberg {__version__} cannot read",
+        hint="leave the table out with --exclude, or install a version of pyiceberg that reads this type",
+    )
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
