@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.evaluate import answers, known
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, Predicate, columns, with_leaves
 from zlayout.spec.model import TableName
+from zlayout.table.location import canonical
 from zlayout.table.state import Column, TableState
 from zlayout.workload.model import Query, Scan, Workload
 
@@ -26,13 +26,8 @@ def is_named(written: str, table: TableName, location: str = "") -> bool:
         location: the storage location of the table.
     """
     if "/" in written:
-        return _plain(written) == _plain(location)
+        return canonical(written) == canonical(location)
     return ("." + str(table).lower()).endswith("." + written)
-
-
-def _plain(location: str) -> str:
-    """A storage location in a form that is equal for `file:/a`, `file:///a/` and `/a`."""
-    return re.sub(r"^file:/*(?=/)", "", location).rstrip("/")
 
 
 def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import zlayout
+from zlayout.app.same_table import shared_tables
 from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
@@ -124,11 +125,17 @@ def plan_tables(
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
     parallelism: int = PARALLELISM,
 ) -> tuple[Planned, ...]:
-    """Plan each table, in the order of `specs`. The budget is spent on all of them together."""
+    """Plan each table, in the order of `specs`. The budget is spent on all of them together.
+
+    Tables that the specs declare twice under two names get the status ERROR, and no part of the budget.
+    """
     with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
         found = tuple(pool.map(lambda spec: observe_and_propose(spec, backends[spec.table.catalog], options), specs))
-    decisions = settle([proposal for _, proposal in found], options.max_rewrite_bytes)
-    return tuple(Planned(s, state, d) for s, (state, _), d in zip(specs, found, decisions, strict=True))
+    shared = shared_tables([(spec, state) for spec, (state, _) in zip(specs, found, strict=True)])
+    failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
+    decisions = settle([failed.get(n, proposal) for n, (_, proposal) in enumerate(found)], options.max_rewrite_bytes)
+    states = (None if n in failed else state for n, (state, _) in enumerate(found))
+    return tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:

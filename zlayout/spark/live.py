@@ -14,6 +14,7 @@ from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.sql_text import quote_path
+from zlayout.table.location import canonical
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +180,7 @@ def _problems(session: SparkSession, catalog: CatalogConfig) -> Iterator[Diagnos
     compared = ("warehouse", "uri") if has_class else ("type", "warehouse", "uri")
     for key in (f"{prefix}.{part}" for part in compared):
         found = session.conf.get(key, None)
-        if key in wanted and (found is None or _location(found) != _location(wanted[key])):
+        if key in wanted and (found is None or canonical(found) != canonical(wanted[key])):
             yield Diagnostic(
                 "ZL208",
                 f"catalog {catalog.name} of the Spark session differs: expected {key}={wanted[key]}, "
@@ -196,11 +197,3 @@ def _catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
 
 def _missing(key: str, value: str, hint: str) -> Diagnostic:
     return Diagnostic("ZL207", f"the Spark session lacks {key}={value}", "refused", hint)
-
-
-def _location(text: str) -> str:
-    """Return a canonical form of a URL for comparisons: file:///a/, file:/a and /a are the same folder."""
-    scheme, sign, rest = text.rstrip("/").partition(":")
-    if sign and scheme == "file":
-        return "/" + rest.lstrip("/")
-    return f"s3:{rest}" if sign and scheme in ("s3a", "s3n") else text.rstrip("/")

@@ -25,9 +25,10 @@ class Watched(MemoryBackend):
     """Each observation waits until `together` of them are under way, and may fail."""
 
     def __init__(self, together: int, breaks: Exception | None = None) -> None:
-        table = MemoryTable(make_rows(1).schema)
-        table.append(make_rows(200), files=4)
-        super().__init__(MemoryCatalog({f"db.t{n}": table for n in range(4)}))
+        tables = {f"db.t{n}": MemoryTable(make_rows(1).schema) for n in range(4)}
+        for table in tables.values():
+            table.append(make_rows(200), files=4)
+        super().__init__(MemoryCatalog(tables))
         self.barrier = threading.Barrier(together)
         self.breaks, self.active, self.most = breaks, 0, 0
 

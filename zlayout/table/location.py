@@ -1,0 +1,30 @@
+"""Compare storage locations that are written in different ways."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
+
+
+def canonical(location: str) -> str:
+    """The location in one form: equal for `file:/a`, `file:///a/` and `/a`, and for `s3a://b/t` and `s3://b/t/`."""
+    text = re.sub(r"^file:/*(?=/)", "", location, flags=re.IGNORECASE)
+    url = _URL.fullmatch(text)
+    if url is None:
+        return re.sub(r"(?<=.)/+$", "", text)
+    scheme = url[1].lower()
+    return f"{_SCHEMES.get(scheme, scheme)}://{url[2]}{url[3].rstrip('/')}"
+
+
+def container(location: str) -> str:
+    """What holds the location: `s3://bucket` for a URL with a host or bucket, `/` for a local path, else empty.
+
+    Two canonical locations in one container are two places unless a link connects them.
+    """
+    url = _URL.fullmatch(canonical(location))
+    if url is not None:
+        return f"{_SCHEMES.get(url[1], url[1])}://{url[2]}" if url[2] else ""
+    return "/" if os.path.isabs(location) or location.lower().startswith("file:") or ":" not in location else ""
