@@ -22,8 +22,8 @@ class DriftReport:
 
     @property
     def drifted(self) -> tuple[TablePlan, ...]:
-        """Tables with drift, or with decay above its tolerance."""
-        return self.plan.with_status(Status.CHANGES, Status.REFUSED)
+        """Tables with drift, or with decay above its tolerance, or whose `where` selects nothing."""
+        return self.plan.not_as_declared
 
     @property
     def failed(self) -> tuple[TablePlan, ...]:

@@ -12,7 +12,7 @@ from zlayout.app.results import Applied, result_of
 from zlayout.cli.console import Console
 from zlayout.cli.views import MAX_SECONDS_BETWEEN_LINES, Moment, View
 from zlayout.formats.base import Event, GroupFailed, Notice
-from zlayout.planner.model import FORMAT_VERSION, Plan, Status, TablePlan
+from zlayout.planner.model import FORMAT_VERSION, Plan, TablePlan
 from zlayout.planner.run_report import RunReport
 
 
@@ -35,7 +35,7 @@ class Events(View):
         """Write `version`, then `planned_change` for each table that is not as declared."""
         self.emit("version", zlayout=zlayout.__version__, format_version=FORMAT_VERSION)
         for table in plan.tables:
-            if table.status is not Status.UNCHANGED:
+            if not table.as_declared:
                 self.emit("planned_change", **_planned(table))
 
     def summary(self, report: RunReport, exit_code: int) -> None:

@@ -49,6 +49,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         requirements=_requirements(spec, state, properties, kept),
         drift=compare_layout(spec, state, proposal.selection),
         left_over=left_over,
+        selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
         columns=_columns(proposal, choice, left_over),
         diagnostics=_diagnostics(proposal, choice, lengthens=lengthens),

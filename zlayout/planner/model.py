@@ -142,10 +142,17 @@ class TablePlan:
     """The number of live rows."""
     partitions: Count = 0
     """The number of partitions."""
+    selects_nothing: bool = False
+    """Whether `where` matches no partition, and the layout spec does not declare that this is intended."""
     size_histogram: Histogram = ()
     """Number of files per class of size."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors, refusals, warnings and notes."""
+
+    @property
+    def as_declared(self) -> bool:
+        """Whether the table is laid out as declared, and the layout applies to at least one partition."""
+        return self.status is Status.UNCHANGED and not self.selects_nothing
 
     @property
     def properties(self) -> tuple[PropertyChange, ...]:
@@ -198,6 +205,11 @@ class Plan:
         return tuple(t for t in self.tables if t.status in statuses)
 
     @property
+    def not_as_declared(self) -> tuple[TablePlan, ...]:
+        """The tables with drift, or with decay above the tolerance, or whose `where` selects nothing."""
+        return tuple(t for t in self.tables if not t.as_declared and t.status is not Status.ERROR)
+
+    @property
     def has_changes(self) -> bool:
         return any(t.status is Status.CHANGES for t in self.tables)
 
@@ -223,6 +235,8 @@ class Summary:
     """The number of refused tables."""
     failed: int
     """The number of tables that could not be planned."""
+    empty: int
+    """The number of tables that do not change because `where` selects nothing."""
     rewrite_bytes: int
     """The size of the files to rewrite."""
     rewrite_files: int
@@ -236,9 +250,10 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
     return Summary(
         alter=sum(t.alters for t in changing),
         rewrite=sum(bool(t.groups) for t in changing),
-        unchanged=sum(t.status is Status.UNCHANGED for t in tables),
+        unchanged=sum(t.as_declared for t in tables),
         refused=sum(t.status is Status.REFUSED for t in tables),
         failed=sum(t.status is Status.ERROR for t in tables),
+        empty=sum(t.status is Status.UNCHANGED and t.selects_nothing for t in tables),
         rewrite_bytes=sum(t.rewrite_bytes for t in changing),
         rewrite_files=sum(g.files for t in changing for g in t.groups),
     )

@@ -64,16 +64,18 @@ def _unused(spec: LayoutSpec, key: str, why: str) -> Diagnostic:
 
 
 def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> Iterator[Diagnostic]:
-    """Yield ZL403 if `where` matches partitions only in part, or none of the `partitions` of the table."""
+    """Yield ZL403 or ZL443 if `where` matches partitions only in part, or none of the `partitions` of the table."""
+    place = spec.location_of("where")
     if selection.partially_matched:
         message = f"{selection.partially_matched:,} partitions match `where` only in part; they are not changed"
-        hint = "change `where` to a partition boundary to include them"
-        yield Diagnostic("ZL403", message, "note", hint, spec.location_of("where"))
-    elif partitions and selection.out_of_scope == partitions:
-        message = f"`where` matches none of the {partitions:,} partitions"
-        yield Diagnostic(
-            "ZL403", message, "note", "compare `where` with the values of the partitions", spec.location_of("where")
-        )
+        yield Diagnostic("ZL403", message, "note", "change `where` to a partition boundary to include them", place)
+    if partitions and selection.out_of_scope == partitions:
+        message = f"`where` matches none of the {partitions:,} partitions, so that nothing is laid out"
+        if spec.where_may_be_empty:
+            yield Diagnostic("ZL403", message, "note", location=place)
+        else:
+            hint = "compare `where` with the values of the partitions, or declare `where_may_be_empty: true`"
+            yield Diagnostic("ZL443", message, "warning", hint, place)
 
 
 def cut_notes(

@@ -63,6 +63,12 @@ class Proposal:
         return bool(self.partitioning or self.properties or self.candidates or self.exceeds_budget)
 
     @property
+    def selects_nothing(self) -> bool:
+        """Whether the table has partitions, and `where` matches none of them as a whole."""
+        partitions = len(self.state.files.partitions)
+        return 0 < partitions == self.selection.out_of_scope
+
+    @property
     def status(self) -> Status:
         if self.refusals:
             return Status.REFUSED

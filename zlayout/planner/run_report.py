@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import TableResult
 
@@ -33,4 +33,4 @@ class RunReport:
         """Return whether the table is not as declared, or not known to be; after apply, if the plan was applied."""
         if (result := self.results.get(table.table)) is not None:
             return not result.succeeded
-        return table.status is not Status.UNCHANGED
+        return not table.as_declared

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
-from zlayout.report.findings import Finding, findings
+from zlayout.report.findings import RULES, Finding, findings
 from zlayout.report.words import printable
 
 # GitHub shows at most this many errors of one step.
 MAX_ANNOTATIONS = 10
-_COMMANDS = {"error": "error", "warning": "error", "note": "notice"}
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(shown: Plan | RunReport) -> str:
@@ -27,7 +27,9 @@ def _command(finding: Finding) -> str:
     if place.line:
         parts |= {"line": str(place.line), "col": str(place.column)}
     properties = ",".join(f"{key}={_property(value)}" for key, value in parts.items())
-    return f"::{_COMMANDS[finding.level]} {properties}::{_data(finding.message)}"
+    # Drift is what the check is for, so it is shown as an error; the warnings of a plan are not.
+    command = "error" if finding.rule in RULES else _COMMANDS[finding.level]
+    return f"::{command} {properties}::{_data(finding.message)}"
 
 
 def _data(text: str) -> str:

@@ -76,6 +76,7 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
         ("changes", counts.rewrite, "to rewrite"),
         ("changes", counts.alter, "to alter"),
         ("unchanged", counts.unchanged, "as declared"),
+        *((("changes", counts.empty, "select nothing"),) if counts.empty else ()),
         ("refused", counts.refused, "refused"),
         ("error", counts.failed, "with errors"),
     ]
@@ -88,8 +89,8 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
     return {
         "id": f"table-{index}",
         "plan": table,
-        "state": words.RESULT_STATUSES[result.outcome] if result else words.STATUSES[table.status],
-        "kind": "unchanged" if not report.is_open(table) else "error" if result else table.status,
+        "state": words.RESULT_STATUSES[result.outcome] if result else words.state(table),
+        "kind": _kind(table, report),
         "settings": _settings(table),
         "first": text.layout_text(table) if table.is_first else "",
         "rewrite": text.rewrite_text(table) if groups else "",
@@ -105,6 +106,13 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "strip": strip,
         "strip_svg": _safe(charts.partition_strip(strip)),
     }
+
+
+def _kind(table: TablePlan, report: RunReport) -> str:
+    """Return the class of the table's state, which determines its colour."""
+    if not report.is_open(table):
+        return "unchanged"
+    return "error" if table.table in report.results else "changes" if table.selects_nothing else table.status
 
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:

@@ -8,7 +8,7 @@ from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.text import TextOptions, last_line, render_table
-from zlayout.report.words import RESULT_STATUSES, STATUSES, number, plural, printable, size
+from zlayout.report.words import RESULT_STATUSES, number, plural, printable, size, state
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"
@@ -22,7 +22,7 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
     Tables that do not fit into `max_bytes` are left out and counted.
     """
     report = RunReport.of(shown)
-    tables = sorted((t for t in report.plan.tables if t.status is not Status.UNCHANGED), key=_worst_first)
+    tables = sorted((t for t in report.plan.tables if not t.as_declared), key=_worst_first)
     head = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
     rows, details, used = [], [], len("\n".join(head).encode()) + 600
     for table in tables:
@@ -53,7 +53,11 @@ def _headline(report: RunReport) -> str:
 
 
 def _worst_first(table: TablePlan) -> tuple[int, int, str]:
-    return ((Status.ERROR, Status.REFUSED, Status.CHANGES).index(table.status), -table.rewrite_bytes, table.table)
+    return (
+        (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED).index(table.status),
+        -table.rewrite_bytes,
+        table.table,
+    )
 
 
 def _row(table: TablePlan, result: TableResult | None) -> str:
@@ -67,7 +71,7 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
     )
     cells = [
         _code(table.table),
-        RESULT_STATUSES[result.outcome] if result else STATUSES[table.status],
+        RESULT_STATUSES[result.outcome] if result else state(table),
         size(table.rewrite_bytes) if groups else "",
         f"{files:,} → ~{after:,}" if groups else "",
         touched,

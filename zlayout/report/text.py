@@ -17,6 +17,7 @@ from zlayout.planner.model import (
     Plan,
     SettingDrift,
     Status,
+    Summary,
     TablePlan,
     summary,
 )
@@ -89,19 +90,23 @@ def last_line(shown: Plan | RunReport) -> str:
     plan = report.plan
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
-        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared."
+        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
     parts = [f"{counts.alter} to alter", f"{counts.rewrite} to rewrite", f"{counts.unchanged} unchanged"]
     parts += [f"{counts.refused} refused"] if counts.refused else []
     parts += [f"{counts.failed} failed"] if counts.failed else []
     rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
-    return f"Plan: {', '.join(parts)}.{rewrites}"
+    return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
+
+
+def _nothing_selected(counts: Summary) -> str:
+    return f" `where` of {plural(counts.empty, 'table')} selects nothing." if counts.empty else ""
 
 
 def drift_line(plan: Plan) -> str:
     """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
     broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
-    other = len(plan.with_status(Status.CHANGES, Status.REFUSED))
+    other = len(plan.not_as_declared)
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""

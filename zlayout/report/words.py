@@ -8,7 +8,7 @@ from typing import Any
 
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, truncation_text
-from zlayout.planner.model import Status
+from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.result import ResultStatus
 
 STATUSES = {
@@ -34,6 +34,12 @@ RESULT_STATUSES = {
     ResultStatus.INTERRUPTED: "interrupted: not as declared",
 }
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def state(table: TablePlan) -> str:
+    """Return the state of a table before apply in words."""
+    empty = table.status is Status.UNCHANGED and table.selects_nothing
+    return "selects nothing" if empty else STATUSES[table.status]
 
 
 def size(count: int) -> str:

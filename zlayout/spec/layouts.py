@@ -75,6 +75,7 @@ def layout_spec(
         location=locations["table"],
         partition_by=partition_by,
         where=where,
+        where_may_be_empty=data.get("where_may_be_empty", False),
         tolerance=_tolerance(data["tolerance"]),
         max_group_size=max_group_size,
         tags=tuple(data.get("tags", ())),

@@ -118,6 +118,7 @@ class LayoutSpec:
     """One layout spec, with defaults merged.
 
     partition_by: None if the spec has no such key; the table then keeps its partitioning.
+    where_may_be_empty: whether it is intended that `where` matches no partition.
     max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
     locations: the location of each dotted key in the YAML file.
     """
@@ -127,6 +128,7 @@ class LayoutSpec:
     location: Location
     partition_by: tuple[PartitionField, ...] | None = None
     where: Predicate | None = None
+    where_may_be_empty: bool = False
     tolerance: Tolerance = Tolerance()
     max_group_size: int | None = None
     tags: tuple[str, ...] = ()

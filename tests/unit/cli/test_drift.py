@@ -141,3 +141,38 @@ def test_apply_reports_what_it_did(memory: Scripted, cli: Cli) -> None:
 def test_the_help_names_every_report_format(cli: Cli) -> None:
     words = set(re.findall(r"\w+", cli("drift", "--help").out))
     assert set(REPORTERS) <= words
+
+
+@pytest.fixture
+def regions(root: Path) -> Path:
+    """A table with one partition per region, of which `where` of the layout names another one."""
+    rows = pa.table({"a": pa.array(range(4), pa.int64()), "region": ["EU", "EU", "US", "US"]})
+    write_deltalake(str(root / "tables" / "db" / "sales"), rows, partition_by=["region"])
+    Path("layouts/orders.yaml").write_text(LAYOUT.replace("orders", "sales") + "where: region = 'eu'\n")
+    return root
+
+
+@pytest.mark.usefixtures("regions")
+def test_a_where_that_selects_nothing_is_a_warning_in_every_format(cli: Cli) -> None:
+    Path("out").mkdir()
+    options = [part for name in REPORTERS for part in ("--report", f"{name}=out/{name}")]
+    printed = cli("drift", *options, code=2)
+    told = "warning: layouts/orders.yaml:7:1: ZL443 `where` matches none of the 2 partitions, so"
+    assert told in " ".join(printed.out.split())
+    assert printed.out.endswith("Drift: 1 of 1 table is not as declared.\n")
+    written = {name: Path("out", name).read_text() for name in REPORTERS}
+    assert all("ZL443" in text for text in written.values()), written
+    assert "| selects nothing |" in written["markdown"]
+    assert '<testsuites name="zlayout" tests="1" failures="1" errors="0">' in written["junit"]
+    assert "::warning file=layouts/orders.yaml,title=lake.db.sales%3A ZL443," in written["github"]
+    assert [r["level"] for r in json.loads(written["sarif"])["runs"][0]["results"]] == ["warning"]
+    assert '<span class="badge changes">selects nothing</span>' in written["html"]
+    assert cli("plan").out.endswith("No changes. 0 tables laid out as declared. `where` of 1 table selects nothing.\n")
+
+
+@pytest.mark.usefixtures("regions")
+def test_a_where_that_may_select_nothing_is_no_drift(cli: Cli) -> None:
+    with Path("layouts/orders.yaml").open("a") as layout:
+        layout.write("where_may_be_empty: true\n")
+    printed = cli("drift", "--report", "github=-")
+    assert "::notice file=layouts/orders.yaml,title=lake.db.sales%3A ZL403," in printed.out

@@ -37,7 +37,7 @@ from zlayout.predicate.model import Compare
 from zlayout.report.text import rewrite_text
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
-from zlayout.table.state import Column, ColumnBounds, PartitionField, TableState
+from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
 
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
 
@@ -168,13 +168,28 @@ def test_where_limits_what_is_touched() -> None:
     assert reasons(decide(spec, state(*files), DELTA)) == {"region=west": Reason.NOT_LAID_OUT}
 
 
-def test_a_where_that_selects_nothing_is_told() -> None:
-    for region, codes in (("west", []), ("WEST", ["ZL403"])):
-        spec = replace(SPEC, where=Compare("region", "=", region))
+def test_a_where_that_selects_nothing_is_a_warning_unless_it_is_intended() -> None:
+    for region, intended, codes in (
+        ("west", False, []),
+        ("WEST", False, [("ZL443", "warning")]),
+        ("WEST", True, [("ZL403", "note")]),
+    ):
+        spec = replace(SPEC, where=Compare("region", "=", region), where_may_be_empty=intended)
         plan = decide(spec, state(File(0, 9), File(0, 9, "west")), DELTA).plan
-        assert (plan.status, [d.code for d in plan.diagnostics]) == ("unchanged", codes)
+        assert (plan.status, [(d.code, d.severity) for d in plan.diagnostics]) == ("unchanged", codes)
+        assert plan.as_declared == (region == "west" or intended)
     nothing = decide(replace(SPEC, where=Compare("region", "=", "x")), state(), DELTA).plan
-    assert nothing.diagnostics == ()
+    assert (nothing.diagnostics, nothing.as_declared) == ((), True)
+
+
+def test_a_where_that_matches_partitions_only_in_part_selects_nothing_either() -> None:
+    spec = replace(SPEC, partition_by=(PartitionField("b", "bucket[2]"),), where=Compare("b", "=", 7))
+    files = replace(state(File(0, 9), File(0, 9)), partition_fields=(PartitionField("b", "bucket[2]"),))
+    part = Partition(0, (PartitionField("b", "bucket[2]"),), (1,))
+    files = replace(files, files=replace(files.files, partitions=(part,)))
+    plan = decide(spec, files, ICEBERG).plan
+    assert [d.code for d in plan.diagnostics] == ["ZL403", "ZL443"]
+    assert plan.selects_nothing
 
 
 def test_new_partitioning_is_refused_on_delta_unless_allowed() -> None:

@@ -10,7 +10,10 @@ from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
 ONLY_IN = "use it in zlayout.yaml only: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
-KEYS = "known keys: version, table, description, tags, partition_by, zorder, files, where, tolerance, engine"
+KEYS = (
+    "known keys: version, table, description, tags, partition_by, zorder, files, where, where_may_be_empty, tolerance,"
+    " engine"
+)
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 
 
