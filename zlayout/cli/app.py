@@ -19,6 +19,7 @@ from zlayout.cli.options import (
     AllOrphansOption,
     AllQueriesOption,
     BudgetOption,
+    CatalogTypeOption,
     ColorOption,
     Curve,
     ExcludeOption,
@@ -37,6 +38,7 @@ from zlayout.cli.options import (
     StaleOption,
     TableArgument,
     TimeLimitOption,
+    UriOption,
     VerboseOption,
     VerifyOption,
     WorkloadOption,
@@ -76,10 +78,8 @@ def init(
     table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
     warehouse: Annotated[str, typer.Option("--warehouse", help="The root folder or URL of the tables.")] = "",
-    uri: Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https:// or thrift://.")] = "",
-    catalog_type: Annotated[
-        str, typer.Option("--catalog-type", help="sql, rest, hive or glue. Default: the type that --uri belongs to.")
-    ] = "",
+    uri: UriOption = "",
+    catalog_type: CatalogTypeOption = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
     color: ColorOption = Color.AUTO,

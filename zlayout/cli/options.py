@@ -97,6 +97,12 @@ VerifyOption = Annotated[
 TimeLimitOption = Annotated[
     float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
 ]
+UriOption = Annotated[
+    str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")
+]
+CatalogTypeOption = Annotated[
+    str, typer.Option("--catalog-type", help="sql, rest, hive or glue. Default: the type that --uri belongs to.")
+]
 HERE = Path()
 
 Verify = Literal["gate", "full"]
