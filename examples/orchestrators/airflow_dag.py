@@ -37,10 +37,9 @@ def apply_plan(path: str) -> None:
     """Apply the plan file on Spark; the task fails if a table is not as declared afterwards."""
     plan = zlayout.read_plan(load(), path)
     report = zlayout.apply(plan, on_event=lambda event: log.info("%s", event))
-    failed = [table for table, result in report.results.items() if not result.succeeded]
-    if failed:
-        problems = [str(problem) for table in failed for problem in report.results[table].problems]
-        raise RuntimeError(f"not as declared: {', '.join(failed)}: {'; '.join(problems)}")
+    if report.failed:
+        problems = [str(problem) for found in report.failed.values() for problem in found]
+        raise RuntimeError(f"not as declared: {', '.join(report.failed)}: {'; '.join(problems)}")
 
 
 @dag(schedule="@daily", catchup=False, tags=["zlayout"])

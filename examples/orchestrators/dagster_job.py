@@ -33,9 +33,7 @@ def apply_plan(context: dagster.OpExecutionContext, path: str) -> None:
     """Apply the plan file on Spark; the op fails if a table is not as declared afterwards."""
     plan = zlayout.read_plan(load(), path)
     report = zlayout.apply(plan, on_event=lambda event: context.log.info(str(event)))
-    failed = {
-        table: "; ".join(map(str, result.problems)) for table, result in report.results.items() if not result.succeeded
-    }
+    failed = {table: "; ".join(map(str, problems)) for table, problems in report.failed.items()}
     if failed:
         raise dagster.Failure("tables are not as declared", metadata=failed)
 

@@ -11,7 +11,7 @@ from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStart
 from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
 from zlayout.app.results import Applied, new_run, result_of, with_results
-from zlayout.errors import EngineError, Refused, ZlayoutError
+from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import PlanOptions
@@ -47,12 +47,14 @@ def apply(
     on_event: OnEvent | None = None,
     *,
     verify: Verify = "gate",
+    all_or_nothing: bool = False,
 ) -> RunReport:
     """Carry out a plan on Spark and observe the tables again.
 
     Only the pinned files of the plan are rewritten, and every commit checks that they have not changed. A group that
     conflicts with a concurrent change is planned again, up to three times, unless the plan was read from a file. A
-    table that fails does not stop the others. Spark is started only if the plan has changes.
+    table that is refused, cannot be planned or fails does not stop the others. Spark is started only if the plan has
+    changes.
 
     Args:
         plan: From `plan`, or from `read_plan`.
@@ -66,18 +68,25 @@ def apply(
             a running rewrite, the second stops at once.
         verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
             written files back.
+        all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
 
     Returns:
         The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
-        whether the table is as declared.
+        whether the table is as declared. Tables that are refused or cannot be planned have no result; their status and
+        diagnostics are in the plan.
 
     Raises:
-        Refused: A table of the plan is refused, or zlayout does not support the session. Nothing was written.
+        Refused: Tables of the plan are refused, and it has no other changes; or, with `all_or_nothing`, one table is
+            refused; or zlayout does not support the session. Nothing was written.
+        TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
         KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
-    if refused := plan.document.with_status(Status.REFUSED):
-        raise Refused(*(diagnostic for table in refused for diagnostic in table.diagnostics))
-    report = RunReport(plan.document)
+    document = plan.document
+    if document.withheld(all_or_nothing=all_or_nothing):
+        broken = document.with_status(Status.ERROR) if all_or_nothing else ()
+        problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
+        raise (TableError if broken else Refused)(*problems)
+    report = RunReport(document)
     changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
     if not changing:
         return report

@@ -73,12 +73,12 @@ def read_plan(
         parallelism: The number of tables to read at the same time.
 
     Returns:
-        The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203).
+        The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203). A table
+        that cannot be read, or that its layout no longer fits, has the status ERROR.
 
     Raises:
         SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan).
         Refused: ZL206, the plan file has another format version.
-        TableError: A layout no longer fits its table, or a table cannot be read.
     """
     saved = document.read(Path(path)).plan
     return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), parallelism)
@@ -108,12 +108,13 @@ def review(
 
 
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
-    """As `check_saved`, but return a refused table instead of raising Refused."""
+    """As `check_saved`, but return a table with the status REFUSED or ERROR instead of raising an error."""
     try:
         return check_saved(saved, planned, backend, options, stale)
-    except Refused as refusal:
-        refused = replace(planned.decision.plan, status=Status.REFUSED, diagnostics=refusal.diagnostics)
-        return replace(planned, decision=Decision(refused))
+    except (Refused, TableError) as error:
+        status = Status.REFUSED if isinstance(error, Refused) else Status.ERROR
+        stopped = replace(planned.decision.plan, status=status, diagnostics=error.diagnostics)
+        return replace(planned, decision=Decision(stopped))
 
 
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:

@@ -15,6 +15,9 @@ from zlayout.planner.picture import Picture
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 
+# The exit code of a run that refused some tables and wrote others.
+PARTLY_REFUSED = 4
+
 
 @dataclass(slots=True)
 class Applied:
@@ -120,11 +123,14 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
     return tuple(problems)
 
 
-def exit_code(done: Sequence[Applied]) -> int:
-    """Return the exit code of a run: 3 only if tables were refused, nothing was written and nothing else failed."""
-    codes = {applied.exit_code for applied in done} - {0}
-    if codes == {Refused.exit_code} and not any(applied.commits for applied in done):
-        return Refused.exit_code
+def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
+    """Return the exit code of a run: that of the plan, or of the tables that apply started with.
+
+    1 if something failed, and with refused tables only: 3 if nothing was written, else PARTLY_REFUSED.
+    """
+    codes = {plan.exit_code, *(applied.exit_code for applied in done)} - {0}
+    if codes == {Refused.exit_code}:
+        return PARTLY_REFUSED if any(applied.commits for applied in done) else Refused.exit_code
     return 1 if codes else 0
 
 

@@ -14,6 +14,7 @@ import zlayout
 from zlayout.cli.console import Color, Console
 from zlayout.cli.options import (
     HERE,
+    AllOrNothingOption,
     AllOrphansOption,
     BudgetOption,
     CatalogTypeOption,
@@ -153,6 +154,7 @@ def apply(
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     stale: StaleOption = "compatible",
     verify: VerifyOption = "gate",
+    all_or_nothing: AllOrNothingOption = False,
     output: Annotated[
         PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
@@ -173,7 +175,7 @@ def apply(
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
     console = Console(color, verbose=verbose)
-    return apply_command(request, console, auto_approve, stale, verify, reports, output)
+    return apply_command(request, console, auto_approve, stale, verify, reports, output, all_or_nothing=all_or_nothing)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from zlayout.planner.model import Status
 from zlayout.planner.stale import Staleness
 from zlayout.report import text
 from zlayout.report.text import result_text
-from zlayout.report.words import printable
+from zlayout.report.words import plural, printable
 from zlayout.spark.session import SparkRuntime
 
 INTERRUPTED = 130
@@ -39,8 +39,14 @@ def apply_command(
     verify: Verify,
     reports: Reports,
     output: str = "text",
+    *,
+    all_or_nothing: bool = False,
 ) -> int:
-    """Return the exit code: 0 all tables are as declared, 1 failure, 3 refused before any write, 130 interrupted."""
+    """Return the exit code.
+
+    0 all tables are as declared, 1 failure, 3 refused before any write, 4 some tables refused and others written, 130
+    interrupted. all_or_nothing: whether one table that is refused or cannot be planned withholds all changes.
+    """
     as_events = output == "json" and not reports.take_stdout
     shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
     if not auto_approve and not console.interactive:
@@ -60,13 +66,15 @@ def apply_command(
         planned = request.plan()
     report, plan = drawn(planned, reports), planned.document
     shown.plan(report, heading(planned))
-    if plan.with_status(Status.REFUSED):
+    if plan.withheld(all_or_nothing=all_or_nothing):
         console.say(
             "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
         )
         return shown.end(report, plan.exit_code)
     if not plan.has_changes:
         return shown.end(report, plan.exit_code)
+    if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
+        console.say(f"{plural(len(left_out), 'table')} with problems left as before; see above.", "error")
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
@@ -78,7 +86,7 @@ def apply_command(
     if not problems:
         runtime.discard_log()
     name_log(runtime, console)
-    code = INTERRUPTED if run.interrupted else plan.exit_code or exit_code(run.done)
+    code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
     return shown.end(with_results(report, run.done), code, _outcomes(run.done, console.text_options().width))
 
 

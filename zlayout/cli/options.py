@@ -32,6 +32,9 @@ ExcludeOption = Annotated[
 FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
 ]
+AllOrNothingOption = Annotated[
+    bool, typer.Option("--all-or-nothing", help="Write nothing if a table is refused or cannot be planned.")
+]
 BudgetOption = Annotated[
     str | None,
     typer.Option(

@@ -213,6 +213,15 @@ class Plan:
     def has_changes(self) -> bool:
         return any(t.status is Status.CHANGES for t in self.tables)
 
+    def withheld(self, *, all_or_nothing: bool) -> bool:
+        """Return whether apply must write nothing because of tables that are refused or cannot be planned.
+
+        all_or_nothing: Whether one such table withholds the changes of all others. If not, the others are changed.
+        """
+        if all_or_nothing:
+            return self.exit_code != 0
+        return bool(self.with_status(Status.REFUSED)) and not self.has_changes
+
     @property
     def exit_code(self) -> int:
         """1 if a table could not be planned, 3 if a table is refused, else 0."""

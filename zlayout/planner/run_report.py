@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from zlayout.errors import Diagnostic
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import TableResult
@@ -34,3 +35,12 @@ class RunReport:
         if (result := self.results.get(table.table)) is not None:
             return not result.succeeded
         return not table.as_declared
+
+    @property
+    def failed(self) -> Mapping[str, tuple[Diagnostic, ...]]:
+        """The tables that are not as declared, by name, with their problems. After apply, also the refused tables."""
+        found = {}
+        for table in filter(self.is_open, self.plan.tables):
+            result = self.results.get(table.table)
+            found[table.table] = table.diagnostics if result is None else result.problems
+        return found

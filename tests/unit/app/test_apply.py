@@ -21,7 +21,7 @@ from zlayout.formats.base import Commit, GroupFailed, Notify, Work
 from zlayout.planner import document
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.diff import Decision, PlanOptions
-from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.requirements import PropertyIs
 from zlayout.spec.model import ZorderColumn
 
@@ -197,20 +197,24 @@ def test_a_group_that_a_conflict_leaves_with_short_bounds_is_a_failure(table: Me
     ("ends", "code"),
     [
         ("", 0), ("done", 0), ("done failed", 1), ("refused", 3), ("refused nothing", 3), ("refused failed", 1),
-        ("done refused", 1), ("part-refused", 1),
+        ("done refused", 4), ("part-refused", 4), ("done refused failed", 1),
+        ("not-planned", 1), ("done not-planned", 1), ("not-allowed", 3), ("done not-allowed", 4),
+        ("failed not-allowed", 1), ("done not-allowed not-planned", 1),
     ],
 )  # fmt: skip
-def test_exit_code_3_says_that_nothing_was_written(ends: str, code: int) -> None:
+def test_exit_code_3_says_that_nothing_was_written_and_4_that_only_a_part_was(ends: str, code: int) -> None:
     after: dict[str, Status] = {"done": Status.UNCHANGED, "nothing": Status.UNCHANGED, "failed": Status.CHANGES}
+    in_plan = {"not-planned": Status.ERROR, "not-allowed": Status.REFUSED}
+    left_out = [TablePlan("mem.db.u", "memory", SPEC.location, in_plan[end]) for end in ends.split() if end in in_plan]
     applied = []
-    for end in ends.split():
+    for end in (end for end in ends.split() if end not in in_plan):
         one = Applied(
             "mem.db.t", "run", after=TablePlan("mem.db.t", "memory", SPEC.location, after.get(end, Status.REFUSED))
         )
         if end in ("done", "part-refused"):
             one.commits.append(Commit("rewrite", 1))
         applied.append(one)
-    assert exit_code(applied) == code
+    assert exit_code(Plan("0", tuple(left_out)), applied) == code
 
 
 def test_groups_are_committed_in_parts_of_the_size_allowed(table: MemoryTable) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,12 @@ import pytest
 from deltalake import write_deltalake
 from support.projects import Cli
 
+from zlayout.app.plan import Planned
+from zlayout.app.results import Applied
 from zlayout.cli.main import run
+from zlayout.formats.base import Backend, Commit
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.model import Status
 
 ORDERS = Path("tables") / "db" / "orders"
 
@@ -39,26 +45,59 @@ class TestPlanFiles:
         Path("plan.json").write_text(json.dumps(plan | {"format_version": 99}))
         assert "ZL206" in cli("apply", "plan.json", "--auto-approve", code=3).err
 
+    @pytest.mark.parametrize("from_file", [True, False])
     @pytest.mark.parametrize(
-        ("layout", "code", "said"), [("zorder: {columns: [gone]}", 1, "ZL012"), ("partition_by: [b]", 3, "ZL201")]
+        ("layout", "code", "after", "said"),
+        [("zorder: {columns: [gone]}", 1, 1, "ZL012"), ("partition_by: [b]", 3, 4, "ZL201")],
     )
-    def test_what_was_not_planned_is_not_forgotten(
-        self, layout: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    def test_a_table_with_a_problem_does_not_stop_the_others_unless_all_are_wanted(
+        self,
+        layout: str,
+        code: int,
+        after: int,
+        said: str,
+        from_file: bool,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
-        """As without a plan file: after what can be done where a table has an error, nothing where one is refused."""
         write_deltalake("tables/db/other", pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}))
         columns = "" if "zorder" in layout else "zorder: {columns: [a]}"
         Path("layouts/other.yaml").write_text(f"version: 1\ntable: lake.db.other\n{layout}\n{columns}\n")
         assert run(["plan", "--out", "plan.json"]) == code
         applied: list[str] = []
-        monkeypatch.setattr(
-            "zlayout.app.apply.apply_table", lambda planned, *_: applied.append(str(planned.spec.table))
-        )
+
+        def succeed(planned: Planned, _backend: Backend, _options: PlanOptions, run: Applied, *_: object) -> None:
+            applied.append(run.table)
+            run.commits.append(Commit("rewrite", 9))
+            run.after = replace(planned.decision.plan, status=Status.UNCHANGED)
+
+        monkeypatch.setattr("zlayout.app.apply.apply_table", succeed)
         capsys.readouterr()
-        assert run(["apply", "plan.json", "--auto-approve"]) == code
-        assert applied == (["lake.db.orders"] if code == 1 else [])
-        assert said in "".join(capsys.readouterr())
-        assert run(["apply", "plan.json", "--auto-approve", "--exclude", "lake.db.other"]) != 3
+        what = ["apply", *(["plan.json"] if from_file else []), "--auto-approve"]
+        assert run([*what, "--all-or-nothing"]) == code
+        assert applied == []
+        assert "nothing was written" in capsys.readouterr().err
+        assert run(what) == after
+        assert applied == ["lake.db.orders"]
+        printed = capsys.readouterr()
+        assert said in printed.out
+        assert "1 table with problems left as before; see above." in printed.err
+        assert run([*what, "--exclude", "lake.db.other"]) == 0
+
+    def test_a_stale_table_of_a_plan_file_does_not_stop_the_others(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+    ) -> None:
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+        rows = pa.table({"a": pa.array(range(100), pa.int64()), "b": ["x"] * 100})
+        for _ in range(2):
+            write_deltalake("tables/db/other", rows, mode="append")
+        Path("layouts/other.yaml").write_text(Path("layouts/orders.yaml").read_text().replace("orders", "other"))
+        cli("plan", "--out", "plan.json")
+        write_deltalake(str(ORDERS), rows, mode="overwrite")
+        printed = cli("apply", "plan.json", "--auto-approve", code=1)
+        assert "ZL203" in printed.out
+        assert "ZL301" in printed.err  # apply went on to the other table, for which it needs Java
+        assert "ZL301" not in cli("apply", "plan.json", "--auto-approve", "--all-or-nothing", code=3).err
 
 
 @pytest.mark.usefixtures("root")
