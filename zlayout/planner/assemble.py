@@ -12,7 +12,7 @@ from zlayout.planner.budget import rest
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import ColumnForecast, DeferredGroups, Status, TablePlan
-from zlayout.planner.notes import cut_notes, scope_notes, unused_settings
+from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.requirements import (
     FilesAre,
@@ -143,6 +143,7 @@ def _columns(proposal: Proposal, choice: Choice, left_over: DeferredGroups | Non
 
 def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tuple[Diagnostic, ...]:
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    by_others = () if selection.groups else ordered.note(spec, state)
     return (
         *proposal.checked,
         *proposal.refusals,
@@ -151,6 +152,6 @@ def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tupl
         *unused_settings(spec),
         *scope_notes(spec, selection, len(state.files.partitions)),
         *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
-        *(() if selection.groups else ordered.note(spec, state)),
+        *(by_others or adoption_notes(spec, selection)),
         *((choice.refusal,) if choice.refusal else ()),
     )

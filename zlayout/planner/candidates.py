@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from zlayout.planner import ordered, truncated_bounds
-from zlayout.planner.actions import ChangePartitioning, RewriteGroup
+from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup
 from zlayout.planner.forecast import Measured
+from zlayout.planner.grouping import moved
 from zlayout.planner.model import DeferredGroups
-from zlayout.planner.partitions import target_files
-from zlayout.planner.select import moved
-from zlayout.planner.selection import FileSelection
+from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
+from zlayout.planner.select import savings
+from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import rewrite_group
 from zlayout.spec.model import LayoutSpec
@@ -89,6 +90,46 @@ def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[
         )
         for files, digest, chosen in zip(pinned, digests_of(pinned), selection.groups, strict=True)
     )
+
+
+def leave_out(
+    spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection, whole: DeferredGroups
+) -> tuple[FileSelection, DeferredGroups]:
+    """Leave out the groups of partitions on which no budget should be spent, because a rewrite gains nothing.
+
+    The rewrite is predicted not to lower touched, and the selected files have no small or oversized files, no deleted
+    rows, and no other reason than that they have no layout record.
+
+    Args:
+        spec: The declared layout.
+        files: The files.
+        now: The present metrics.
+        selection: The selected files.
+        whole: The totals of everything that should be rewritten.
+
+    Returns:
+        `selection` and `whole` without these groups.
+    """
+    target = spec.layout.target_size
+    repair = (files.deleted > 0) | (files.bytes < SMALL_BELOW * target) | (files.bytes > OVERSIZED_ABOVE * target)
+    of_partition: dict[int, list[SelectedFiles]] = {}
+    for group in () if selection.moves else selection.groups:
+        of_partition.setdefault(int(files.partition[group.files[0]]), []).append(group)
+    unrecorded = {
+        partition: SelectedFiles(np.concatenate([g.files for g in groups]), groups[0].reason)
+        for partition, groups in of_partition.items()
+        if groups[0].reason in (Reason.NOT_LAID_OUT, Reason.DECAYED) and not any(repair[g.files].any() for g in groups)
+    }
+    saved = savings(spec, files, now, list(unrecorded.values())).sum(axis=1)
+    idle = {partition for partition, saves in zip(unrecorded, saved.tolist(), strict=True) if saves <= 0}
+    if not idle:
+        return selection, whole
+    out = [group for partition in idle for group in of_partition[partition]]
+    number, size = sum(len(g.files) for g in out), sum(int(files.bytes[g.files].sum()) for g in out)
+    kept = tuple(g for g in selection.groups if int(files.partition[g.files[0]]) not in idle)
+    groups = max(whole.groups - len(idle), 0) if kept else 0
+    whole = replace(whole, groups=groups, files=whole.files - number, bytes=whole.bytes - size)
+    return replace(selection, groups=kept, left_out=len(out), left_out_files=number), whole
 
 
 def _id(spec: LayoutSpec, digest: str) -> str:

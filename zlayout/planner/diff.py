@@ -12,7 +12,7 @@ from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, truncated_bounds
 from zlayout.planner.assemble import assemble, describe
 from zlayout.planner.budget import choose
-from zlayout.planner.candidates import pin, select_files
+from zlayout.planner.candidates import leave_out, pin, select_files
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import PlanOptions as PlanOptions
 from zlayout.planner.model import Status
@@ -63,6 +63,8 @@ def propose(
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
     selection, whole = select_files(spec, state, change, now, options.max_rewrite_bytes)
+    if whole is not None:
+        selection, whole = leave_out(spec, state.files, now, selection, whole)
     cuts = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,

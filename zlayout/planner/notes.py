@@ -78,6 +78,22 @@ def scope_notes(spec: LayoutSpec, selection: FileSelection, partitions: int) -> 
             yield Diagnostic("ZL443", message, "warning", hint, place)
 
 
+def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagnostic]:
+    """Yield ZL420 if adopted files are left alone, and ZL422 if a budget is not spent on groups that gain nothing."""
+    if selection.adopted:
+        files, partitions = selection.adopted, selection.adopted_partitions
+        where = "" if partitions == 1 else f" in {partitions:,} partitions"
+        message = f"{files:,} files{where} have no layout record but are in the declared order; they are not rewritten"
+        hint = "nothing to do; they count as laid out while they are within the tolerance"
+        yield Diagnostic("ZL420", message, "note", hint, spec.location_of("zorder.columns"))
+    if selection.left_out:
+        groups, files = selection.left_out, selection.left_out_files
+        what = "1 group" if groups == 1 else f"{groups:,} groups"
+        message = f"no budget is spent on {what} with {files:,} files, whose rewrite would gain nothing"
+        hint = "plan without --max-rewrite-bytes to rewrite them too"
+        yield Diagnostic("ZL422", message, "note", hint, spec.location)
+
+
 def cut_notes(
     spec: LayoutSpec, state: TableState, cuts: Sequence[TruncatedBounds], indistinct_anyway: Sequence[TruncatedBounds]
 ) -> Iterator[Diagnostic]:

@@ -60,10 +60,11 @@ def select(
 ) -> FileSelection:
     """As `zlayout.planner.select.select`, but select nothing if the table is ordered as declared and within tolerance.
 
-    Either all files or none are selected, because the external ordering no longer counts once zlayout has laid out a
-    file.
+    Above the tolerance, partitions are selected by their bounds alone, because the external ordering no longer counts
+    once zlayout has laid out a file. An external ordering that is not as declared is drift: no file is adopted.
     """
-    selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes)
+    adopts = not differences(spec, state)
+    selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts)
     if selection.moves or indistinct.any() or not as_declared(spec, state):
         return selection
     measured = decay(spec, state, now)

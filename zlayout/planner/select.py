@@ -1,9 +1,10 @@
 """Select the files to rewrite in each partition, and the reason. Pure functions without a loop over files.
 
-A file is *laid out* if its layout record has the layout id of the spec. A partition needs no rewrite if one rewrite
-laid out all of its files, or if it has a single file. Everything else is drift (another layout, no layout, or an older
-partitioning) or decay (new files beside laid-out files). Decay below the tolerance is ignored; above the tolerance,
-`zlayout.planner.merge` selects the fewest files that restore it.
+A file is *laid out* if its layout record has the layout id of the spec, or if it is adopted
+(`zlayout.planner.adoption`). A partition needs no rewrite if one rewrite laid out all of its files, or if it has a
+single file. Everything else is drift (another layout, no layout, or an older partitioning) or decay (new files beside
+laid-out files). Decay below the tolerance is ignored; above the tolerance, `zlayout.planner.merge` selects the fewest
+files that restore it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from zlayout.planner.actions import Reason
-from zlayout.planner.classes import classes_of
+from zlayout.planner.adoption import Adopted, adopt, too_few
 from zlayout.planner.decayed import Decayed, measure_decayed, saved
 from zlayout.planner.forecast import Measured
+from zlayout.planner.grouping import by_partition, divided, moved
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
@@ -58,6 +57,7 @@ def select(
     now: Measured,
     indistinct: Bools | None = None,
     max_bytes: int | None = None,
+    adopts: bool = True,
 ) -> FileSelection:
     """Select the files that must be rewritten so that the table is laid out as declared.
 
@@ -68,12 +68,15 @@ def select(
         now: The present metrics of the table.
         indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
         max_bytes: The limit of a group in bytes. A single file may be larger.
+        adopts: Whether files without a layout record may be adopted.
     """
     files = state.files
     each_file = file_facts(spec, files)
-    facts, partially_matched = facts_of(spec, state, fields, each_file)
-    truncated = np.zeros(len(facts.files), dtype=bool) if indistinct is None else indistinct
-    planned = facts.current & facts.in_scope
+    recorded, partially_matched = facts_of(spec, state, fields, each_file)
+    truncated = np.zeros(len(recorded.files), dtype=bool) if indistinct is None else indistinct
+    planned = recorded.current & recorded.in_scope
+    adopted = adopt(spec, files, each_file, recorded, planned & ~truncated & adopts, now)
+    facts = adopted.partitions
     if moves := bool((~facts.current & facts.in_scope).any()):
         # Rows of old files go to many new partitions. All files in scope are rewritten together: two groups would
         # overlap in each partition, and the next plan would rewrite them again.
@@ -82,39 +85,35 @@ def select(
         chosen = facts.in_scope
         choice = _Chosen(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
     else:
-        choice = _choose(
-            spec, files, each_file, facts, planned, truncated, now, np.inf if max_bytes is None else max_bytes
-        )
-        groups = _by_partition(files, choice.files, facts, spec, truncated)
+        choice = _choose(spec, files, adopted, planned, truncated, now, np.inf if max_bytes is None else max_bytes)
+        choice = _without_remains(files, adopted, choice, now)
+        groups = by_partition(files, choice.files, recorded, spec, truncated)
         if max_bytes is not None:
-            parts = [part for group in groups for part in _divided(group, files, spec, max_bytes)]
+            parts = [part for group in groups for part in divided(group, files, spec, max_bytes)]
             if len(parts) > len(groups):
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
-    known = planned & bool((facts.laid > 0).any())
+    known = planned & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, spec)
     out_of_scope = int((~facts.in_scope).sum())
-    return FileSelection(tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves)
-
-
-def moved(files: FileTable, index: Index) -> SelectedFiles:
-    """Select files for a partitioning change."""
-    return SelectedFiles(
-        index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT
+    selection = FileSelection(
+        tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves
     )
+    kept = adopted.files & ~choice.files
+    return replace(selection, adopted=int(kept.sum()), adopted_partitions=len(np.unique(files.partition[kept])))
 
 
 def _choose(
     spec: LayoutSpec,
     files: FileTable,
-    each_file: FileFacts,
-    facts: PartitionFacts,
+    adopted: Adopted,
     planned: Bools,
     truncated: Bools,
     now: Measured,
     max_bytes: float,
 ) -> _Chosen:
     """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance."""
+    each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
     deleted = facts.deleted > spec.tolerance.deleted_rows
@@ -148,6 +147,25 @@ def _choose(
     touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
     choice.files[index[merged.chosen & decays[partition]]] = True
     return choice
+
+
+def _without_remains(files: FileTable, adopted: Adopted, choice: _Chosen, now: Measured) -> _Chosen:
+    """Choose whole partitions in which too few adopted files would remain to be adopted by the next plan."""
+    kept = adopted.files & ~choice.files
+    taken = np.zeros(len(now.files), bool)
+    taken[files.partition[choice.files]] = True
+    remains = np.zeros(len(now.files), bool)
+    remains[files.partition[kept]] = True
+    whole = taken & remains & too_few(files, kept, len(now.files))
+    if not whole.any():
+        return choice
+    touched, after = _rewritten(now, whole)
+    return replace(
+        choice,
+        files=choice.files | whole[files.partition],
+        touched=np.where(whole[:, None], touched, choice.touched),
+        after=np.where(whole, after, choice.after),
+    )
 
 
 def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
@@ -224,36 +242,6 @@ def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:
     return np.where(whole[:, None], now.ideal, now.touched), np.where(whole, now.targets, now.files)
 
 
-def _by_partition(
-    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
-) -> list[SelectedFiles]:
-    index = np.flatnonzero(chosen)
-    if not len(index):
-        return []
-    chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
-    parts = np.split(chosen_of.files, chosen_of.start[1:])
-    return [
-        SelectedFiles(p, _reason(k, facts, spec, truncated))
-        for k, p in zip(chosen_of.present.tolist(), parts, strict=True)
-    ]
-
-
-def _divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
-    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column."""
-    size = files.bytes[group.files]
-    if int(size.sum()) <= max_bytes or spec.layout.engine != "zlayout":
-        return [group]
-    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(group.files))
-    order = pc.array_sort_indices(lower).to_numpy()
-    index, before = group.files[order], np.concatenate(([0], np.cumsum(size[order])))
-    parts, start = [], 0
-    while start < len(index):
-        stop = max(int(np.searchsorted(before, before[start] + max_bytes, side="right")) - 1, start + 1)
-        parts.append(SelectedFiles(np.sort(index[start:stop]), group.reason))
-        start = stop
-    return parts
-
-
 def _in_parts(
     spec: LayoutSpec, files: FileTable, now: Measured, parts: Sequence[SelectedFiles], touched: Floats
 ) -> Floats:
@@ -263,16 +251,6 @@ def _in_parts(
     np.add.at(saves, partition, savings(spec, files, now, parts))
     several = np.bincount(partition, minlength=len(touched)) > 1
     return np.where(several[:, None], now.touched - saves, touched)
-
-
-def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools) -> Reason:
-    if facts.outdated[partition]:
-        return Reason.LAYOUT_CHANGED
-    if facts.laid[partition] == 0:
-        return Reason.NOT_LAID_OUT
-    if truncated[partition]:
-        return Reason.BOUNDS_TRUNCATED
-    return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
 
 
 def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:

@@ -29,6 +29,10 @@ class FileSelection:
         out_of_scope: The number of partitions that are out of scope.
         partially_matched: The number of these that are partially matched.
         moves: Whether the partitioning changes, so that nothing can be predicted for the present partitions.
+        adopted: The number of adopted files that are not rewritten.
+        adopted_partitions: The number of partitions that have them.
+        left_out: The number of groups that a budget is not spent on, because their rewrite gains nothing.
+        left_out_files: The number of files of these groups.
     """
 
     groups: tuple[SelectedFiles, ...]
@@ -38,3 +42,7 @@ class FileSelection:
     out_of_scope: int
     partially_matched: int
     moves: bool = False
+    adopted: int = 0
+    adopted_partitions: int = 0
+    left_out: int = 0
+    left_out_files: int = 0

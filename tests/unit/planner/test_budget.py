@@ -145,7 +145,7 @@ def test_a_saved_choice_is_found_again_by_its_ids() -> None:
 
 def test_a_partition_larger_than_a_group_may_be_is_laid_out_in_parts() -> None:
     spec = replace(SPEC, max_group_size=4 * TARGET)
-    files = [File(100 * n, 100 * n + 99) for n in range(10)]
+    files = [File(100 * n, 100 * n + 599) for n in range(10)]
     decision = decide(spec, state(*files), DELTA)
     assert [g.files.path.to_pylist() for g in decision.groups] == [
         [f"f{n}" for n in part] for part in (range(4), range(4, 8), range(8, 10))

@@ -43,11 +43,16 @@ def test_ordered_by_its_word_alone_is_decay_and_no_drift() -> None:
     assert (measure.measure, measure.value, measure.partitions) == ("touched", 8.0, 1)
 
 
-def test_one_partition_past_tolerance_takes_the_others_with_it() -> None:
-    # Records of one partition would end what the table's own word says of the other: a second plan after the first.
+def test_one_partition_past_tolerance_is_rewritten_alone() -> None:
+    # Layout records of one partition end the external ordering of the other, whose bounds are then enough.
     both = [*SORTED, *(replace(f, region="west") for f in MIXED)]
     decision = decide(LINEAR, by_others(*both), DELTA)
-    assert sorted(g.partition for g in decision.plan.groups) == ["region=east", "region=west"]
+    assert [g.partition for g in decision.plan.groups] == ["region=west"]
+    rewritten = [replace(f, region="west", layout=0, group=0) for f in SORTED]
+    after = state(*SORTED, *rewritten)
+    record = replace(after.files.layouts[0], layout_id=LINEAR.layout.layout_id)
+    after = replace(after, files=replace(after.files, layouts=(record,)))
+    assert decide(LINEAR, after, DELTA).plan.status == "unchanged"
 
 
 def test_another_order_than_declared_is_drift_from_it() -> None:

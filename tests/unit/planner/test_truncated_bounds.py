@@ -158,8 +158,8 @@ def test_a_budget_takes_all_files_whose_bounds_are_too_short_or_none() -> None:
     """What it left would look as declared once the property is set."""
     ends = [*sorted_files(URLS, 4), *sorted_files(URLS, 4), *sorted_files(HASHES, 3)]
     observed = table(ends, laid_out=True, regions=["east"] * 4 + ["west"] * 4 + ["north"] * 3)
-    fresh = np.array([0] * 8 + [-1] * 3, np.int32)
-    observed = replace(observed, files=replace(observed.files, layout=fresh, group=fresh))
+    other = np.array([0] * 8 + [1] * 3, np.int32)  # of another layout
+    observed = replace(observed, files=replace(observed.files, layout=other, group=other))
     for budget, regions, properties in (
         (5, ["region=north"], []),
         (8, ["region=east", "region=west"], [("prefix", "256")]),

@@ -1,0 +1,178 @@
+"""Adopt files without a layout record whose bounds are already as a rewrite would leave them. Pure functions.
+
+A table that other writers sorted, or that was laid out before it had layout records, needs no rewrite. Adoption is
+computed from the metadata at each plan and stored nowhere: the share of a partition's rows in the interval of a file
+does not change when other files are rewritten, so that an adopted file remains adopted.
+
+A partition without a layout record is adopted as a whole if it is within the tolerance. Otherwise its files are judged
+one by one, so that later appends are merged with adopted files as with laid-out ones. Adopted files have at least half
+of the rows of their partition: a few new files in order are an append to the laid-out files beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow.compute as pc
+
+from zlayout.planner.forecast import Measured, best_touched
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.metrics import rows_with_value
+from zlayout.table.reach import Reach, reach
+from zlayout.table.side_by_side import side_by_side
+from zlayout.table.state import FileTable
+from zlayout.table.sums import counts, sums
+
+# The bounds of adopted files exclude at least this share of the files that a perfect layout would exclude. With few
+# files, all layouts are within the tolerance of each other, and only this condition tells an order from none.
+MIN_SHARE_EXCLUDED = 0.5
+# The share of the rows of a partition that its adopted files must have, if not all are adopted.
+MIN_SHARE_ADOPTED = 0.5
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The facts of files and partitions in which adopted files count as laid out.
+
+    Attributes:
+        files: bool[N], the adopted files.
+        each_file: Facts of the files. The adopted files of a partition are one laid-out group.
+        partitions: Facts of the partitions.
+    """
+
+    files: Bools
+    each_file: FileFacts
+    partitions: PartitionFacts
+
+
+def adopt(
+    spec: LayoutSpec, files: FileTable, each_file: FileFacts, facts: PartitionFacts, eligible: Bools, now: Measured
+) -> Adopted:
+    """Adopt the files that are in order, of a size as declared, and have few deleted rows.
+
+    Args:
+        spec: The declared layout.
+        files: N files in P partitions.
+        each_file: Facts of the files.
+        facts: Facts of the partitions.
+        eligible: bool[P], the partitions in which files may be adopted.
+        now: The present metrics.
+    """
+    unrecorded = files.layout < 0
+    waiting = counts(files.partition[unrecorded], len(facts.files)) > 0
+    open_to = eligible & (facts.files > 1) & waiting & ((facts.laid > 0) | (facts.outdated == 0))
+    none = np.zeros(len(files), bool)
+    if not open_to.any():
+        return Adopted(none, each_file, facts)
+    perfect = _excluded(now.ideal, now.targets)
+    excluded = _excluded(now.touched, now.files)
+    unfit = each_file.small | (files.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
+    unbounded = _unbounded(spec, files, now)
+    whole = open_to & (facts.laid == 0) & (now.ratio <= spec.tolerance.touched)
+    whole &= excluded >= MIN_SHARE_EXCLUDED * perfect - _ROUNDING
+    whole &= counts(files.partition[unfit], len(facts.files)) <= spec.tolerance.small_files * facts.files
+    whole &= (facts.deleted <= spec.tolerance.deleted_rows) & (
+        counts(files.partition[unbounded], len(facts.files)) == 0
+    )
+    found = whole[files.partition]
+    # Half as many as in order are excluded if half of the files are in order.
+    part = open_to & ~whole & (excluded >= MIN_SHARE_ADOPTED * MIN_SHARE_EXCLUDED * perfect - _ROUNDING)
+    if part.any():
+        deleted = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
+        found |= _in_order(spec, files, unrecorded & ~(unfit | unbounded | deleted), part, perfect, now)
+    return _counted(files, each_file, facts, found) if found.any() else Adopted(none, each_file, facts)
+
+
+def _unbounded(spec: LayoutSpec, files: FileTable, now: Measured) -> Bools:
+    """Return the files, bool[N], that have values but no bounds in one of the columns: nothing shows their order."""
+    missing = np.zeros(len(files), bool)
+    for name, metrics in zip(spec.column_names, now.metrics, strict=True):
+        if metrics.unbounded:
+            bounds = files.bounds[name]
+            present = pc.and_(bounds.lower.is_valid(), bounds.upper.is_valid())
+            missing |= ~present.to_numpy(zero_copy_only=False) & (bounds.null_count != files.rows)
+    return missing
+
+
+def _excluded(touched: Floats, files: Index) -> Floats:
+    """Return the share of files that a query for one value does not open, mean over the columns: float64[P]."""
+    share: Floats = 1.0 - (touched / np.maximum(files, 1)[:, None]).mean(axis=1)
+    return share
+
+
+def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfect: Floats, now: Measured) -> Bools:
+    """Return the files, bool[N], that add no more to touched than the tolerance allows the mean file of a rewrite.
+
+    Args:
+        spec: The declared layout.
+        files: The files.
+        fit: bool[N], the files that may be adopted.
+        part: bool[P], the partitions to judge.
+        perfect: float64[P], the share of files that a perfect layout excludes.
+        now: The present metrics.
+    """
+    found = np.zeros(len(files), bool)
+    index = np.flatnonzero(part[files.partition])
+    owner = files.partition[index]
+    best = best_touched(now.ideal)
+    relative, excluded = np.zeros(len(index)), np.zeros(len(index))
+    for column, measured in enumerate(_reaches(spec, files, index, now)):
+        share = now.targets[owner] * measured.share
+        # No layout narrows the interval of a file that has a single value.
+        share = np.where(measured.lo == measured.hi, np.minimum(share, best[owner, column]), share)
+        relative += np.divide(share, best[owner, column], out=np.zeros(len(index)), where=best[owner, column] > 0)
+        excluded += 1.0 - measured.share
+    keys = len(spec.column_names)
+    inside = fit[index] & (relative <= keys * (spec.tolerance.touched + _ROUNDING))
+    inside &= excluded >= keys * (MIN_SHARE_EXCLUDED * perfect[owner] - _ROUNDING)
+    found[index[inside]] = True
+    found[too_few(files, found, len(part))[files.partition] & found] = False
+    return found
+
+
+def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
+    """Return the partitions, bool[P], whose adopted files (bool[N]) have too few rows to be adopted."""
+    index = np.flatnonzero(adopted)
+    rows = sums(files.partition[index], partitions, files.rows[index])
+    few: Bools = rows < MIN_SHARE_ADOPTED * sums(files.partition, partitions, files.rows)
+    return few
+
+
+def _reaches(spec: LayoutSpec, files: FileTable, index: Index, now: Measured) -> list[Reach]:
+    """Return the reach of the files at `index`, one per z-order column."""
+    if now.reaches:
+        return [replace(r, lo=r.lo[index], hi=r.hi[index], share=r.share[index]) for r in now.reaches]
+    part = files.take(index)
+
+    def of(column: str) -> Reach:
+        return reach(part, column, rows_with_value(part, column), part.partition, len(now.files))
+
+    return side_by_side(of, spec.column_names, len(part))
+
+
+def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adopted: Bools) -> Adopted:
+    """Count adopted files as laid out, those of each partition as one more laid-out group."""
+    index = np.flatnonzero(adopted)
+    owner, count = files.partition[index].astype(np.int64), len(facts.files)
+    number = counts(owner, count)
+    some = number > 0
+    group, small = each_file.group.copy(), each_file.small.copy()
+    group[index] = int(group.max(initial=-1)) + np.cumsum(some)[owner]
+    small[index] &= number[owner] == 1
+    enlarged = counts(files.partition[each_file.small & ~small], count)
+    rows = sums(files.partition, count, files.rows)
+    clustered = np.divide(sums(owner, count, files.rows[index]), rows, out=np.zeros(count), where=rows > 0)
+    return Adopted(
+        adopted,
+        FileFacts(each_file.laid | adopted, each_file.outdated, group, small),
+        replace(
+            facts,
+            laid=facts.laid + number,
+            groups=facts.groups + some,
+            unclustered=np.where(some, np.maximum(facts.unclustered - clustered, 0.0), facts.unclustered),
+            small=np.where(some, facts.small - enlarged / np.maximum(facts.files, 1), facts.small),
+        ),
+    )

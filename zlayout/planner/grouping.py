@@ -1,0 +1,62 @@
+"""Group the files to rewrite: by partition, and in parts of a limited size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.classes import classes_of
+from zlayout.planner.partitions import Bools, Index, PartitionFacts
+from zlayout.planner.selection import SelectedFiles
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import FileTable
+
+
+def moved(files: FileTable, index: Index) -> SelectedFiles:
+    """Select files for a partitioning change."""
+    return SelectedFiles(
+        index, Reason.PARTITIONING_CHANGED if (files.layout[index] >= 0).any() else Reason.NOT_LAID_OUT
+    )
+
+
+def by_partition(
+    files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
+) -> list[SelectedFiles]:
+    """Make one group of the chosen files (bool[N]) of each partition. See `zlayout.planner.select` for the others."""
+    index = np.flatnonzero(chosen)
+    if not len(index):
+        return []
+    chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
+    parts = np.split(chosen_of.files, chosen_of.start[1:])
+    return [
+        SelectedFiles(p, _reason(k, facts, spec, truncated))
+        for k, p in zip(chosen_of.present.tolist(), parts, strict=True)
+    ]
+
+
+def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
+    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column."""
+    size = files.bytes[group.files]
+    if int(size.sum()) <= max_bytes or spec.layout.engine != "zlayout":
+        return [group]
+    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(group.files))
+    order = pc.array_sort_indices(lower).to_numpy()
+    index, before = group.files[order], np.concatenate(([0], np.cumsum(size[order])))
+    parts, start = [], 0
+    while start < len(index):
+        stop = max(int(np.searchsorted(before, before[start] + max_bytes, side="right")) - 1, start + 1)
+        parts.append(SelectedFiles(np.sort(index[start:stop]), group.reason))
+        start = stop
+    return parts
+
+
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools) -> Reason:
+    if facts.outdated[partition]:
+        return Reason.LAYOUT_CHANGED
+    if facts.laid[partition] == 0:
+        return Reason.NOT_LAID_OUT
+    if truncated[partition]:
+        return Reason.BOUNDS_TRUNCATED
+    return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED
