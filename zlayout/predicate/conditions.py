@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import InvalidOperation
 from enum import StrEnum
 
 from sqlglot import exp
 
 from zlayout.predicate.constants import constant
-from zlayout.predicate.model import Compare, Predicate, Value, starts_with
+from zlayout.predicate.inverse import Inverse, inverse_of
+from zlayout.predicate.model import MIRRORED, Compare, Operator, Or, Predicate, Value, conjunction, starts_with
 from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, convert, is_column
 
 MAX_IN_VALUES = 10_000  # values of one IN
@@ -31,6 +33,17 @@ class Reason(StrEnum):
     SEVERAL_TABLES = "an OR over several tables"
     OUTER_JOIN = "a condition that does not limit the table, because of an outer join"
     AFTER_GROUPING = "a condition on groups or windows"
+    COMPUTED = "a condition on a computed column"
+    JOIN_FILTER = "a filter through a join, which limits the table only at run time"
+    LIMIT = "a LIMIT, after which engines stop reading"
+    TABLE_FUNCTION = "a condition on the rows of a table function"
+    NO_BOUNDS = "a column without min and max"
+    NOT_COMPARABLE = "a value that cannot be compared with the type of the column"
+    UNKNOWN_COLUMN = "a column that the table does not have"
+
+
+# Nodes whose predicate is equivalent to their condition, so that the negations are equivalent too.
+NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
 
 
 @dataclass
@@ -40,7 +53,22 @@ class UnusableError(Exception):
     reason: Reason
 
 
-def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A condition as a predicate.
+
+    Attributes:
+        predicate: True for every row for which the condition is true.
+        exact: Whether the predicate is equivalent to the condition, so that it may be negated.
+        inverted: Whether the condition is on a function of the column.
+    """
+
+    predicate: Predicate
+    exact: bool = True
+    inverted: bool = False
+
+
+def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Converted:
     """Convert one condition to a predicate.
 
     Args:
@@ -55,6 +83,14 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
     if (node.this if isinstance(node, exp.Escape) else node).args.get("negate"):  # how sqlglot represents NOT LIKE
         raise UnusableError(Reason.NEGATED)
     rules = _WorkloadRules(node, name)
+    exact = isinstance(node, NEGATABLE)
+    if found := _inverted(node, rules):
+        predicate, equivalent = found
+        return Converted(predicate, exact and equivalent, inverted=True)
+    return Converted(_plain(node, rules), exact)
+
+
+def _plain(node: exp.Expr, rules: _WorkloadRules) -> Predicate:
     match node:
         case exp.In() if len(node.expressions) > MAX_IN_VALUES:
             raise rules.rejection(node)
@@ -67,6 +103,46 @@ def condition(node: exp.Expr, name: Callable[[exp.Expr], str]) -> Predicate:
         case exp.Column() | exp.Dot():
             return Compare(rules.column(node), "=", True)
     return convert(node, rules, _COMPARISONS)
+
+
+def _inverted(node: exp.Expr, rules: _WorkloadRules) -> tuple[Predicate, bool] | None:
+    """The predicate of a comparison of a function of a column with constants, and whether it is exact."""
+    found: list[Predicate | None] = []
+    inverse: Inverse | None = None
+    try:
+        if type(node) in COMPARISONS:
+            inverse, operator, other = _function_side(node)
+            if inverse:
+                found = _solved(inverse, [(operator, other)], rules)
+        elif type(node) is exp.Between and not node.args.get("symmetric") and (inverse := inverse_of(node.this)):
+            found = _solved(inverse, [(">=", node.args["low"]), ("<=", node.args["high"])], rules)
+        elif type(node) is exp.In and 0 < len(node.expressions) <= MAX_IN_VALUES and (inverse := inverse_of(node.this)):
+            found = _solved(inverse, [("=", value) for value in node.expressions], rules)
+    except (ValueError, OverflowError, InvalidOperation):
+        return None
+    parts = [part for part in found if part is not None]
+    if inverse is None or not parts or len(parts) < len(found):
+        return None
+    whole = Or(tuple(parts)) if type(node) is exp.In and len(parts) > 1 else conjunction(parts)
+    return None if whole is None else (whole, inverse.exact)
+
+
+def _function_side(node: exp.Expr) -> tuple[Inverse | None, Operator, exp.Expr]:
+    """How the side of a comparison with the function is inverted, the operator after it, and the other side."""
+    operator = COMPARISONS[type(node)]
+    if inverse := inverse_of(node.this):
+        return inverse, operator, node.expression
+    return inverse_of(node.expression), MIRRORED[operator], node.this
+
+
+def _solved(
+    inverse: Inverse, sides: Sequence[tuple[Operator, exp.Expr]], rules: _WorkloadRules
+) -> list[Predicate | None]:
+    values = [(operator, constant(side)) for operator, side in sides]
+    if any(value is None for _, value in values):
+        return []
+    name = rules.column(inverse.column)
+    return [None if value is None else inverse.solve(name, operator, value) for operator, value in values]
 
 
 @dataclass(frozen=True)

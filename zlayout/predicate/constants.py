@@ -1,25 +1,26 @@
-"""Evaluate constant expressions: literals, casts of literals, dates plus intervals, arithmetic on numbers."""
+"""Evaluate constant expressions: literals, casts of literals, dates plus intervals, arithmetic on numbers.
+
+The current date and time are constants too: `fix_current_time` replaces them in a tree by those of the workload.
+"""
 
 from __future__ import annotations
 
-import calendar
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
 
 from sqlglot import exp
 
-from zlayout.predicate.literals import RejectedError, instant_or_none
+from zlayout.predicate.literals import RejectedError, instant_or_none, utc
 from zlayout.predicate.model import Value
+from zlayout.predicate.periods import as_datetime, begin, shift, unit_named
 from zlayout.predicate.sql_tree import literal_value
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 FLOAT_TYPES = ("FLOAT", "DOUBLE")
 STRING_TYPES = ("TEXT", "VARCHAR", "CHAR")
 TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
-MONTHS_PER_UNIT = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-DAYS_PER_UNIT = {"DAY": 1, "WEEK": 7}
-SECONDS_PER_UNIT = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+NOW_FUNCTIONS = ("now", "getdate")
 MAX_DIGITS = 40  # decimal digits of operands and results
 
 
@@ -44,6 +45,22 @@ def _constant(node: exp.Expr) -> Value | None:
         case exp.TsOrDsAdd():
             unit = str(node.args.get("unit") or "DAY").upper()
             return _shift(_day(_constant(node.this)), _constant(node.expression), unit)
+        case exp.TimestampAdd() if unit_named(str(node.args.get("unit") or "")):
+            instant = as_instant(_constant(node.this))
+            return _shift(instant, _constant(node.expression), unit_named(str(node.args["unit"])) or "")
+        case exp.DateTrunc():
+            return _truncated(_day(_constant(node.this)), truncation_unit(node))
+        case exp.TimestampTrunc():
+            value = as_instant(_constant(node.this))
+            return None if value is None else _truncated(as_datetime(value), truncation_unit(node))
+        case exp.LastDay():
+            month = _day(_constant(node.this))
+            return None if month is None else _shift(_shift(begin(month, "MONTH"), 1, "MONTH"), -1, "DAY")
+        case exp.Anonymous() if str(node.this).lower() == "make_date" and len(node.expressions) == 3:
+            match [_constant(part) for part in node.expressions]:
+                case [int(year), int(number), int(day)]:
+                    return date(year, number, day)
+            return None
         case exp.AddMonths():
             return _shift(_day(_constant(node.this)), _constant(node.expression), "MONTH")
         case exp.Mul():
@@ -101,6 +118,17 @@ def _cast(value: Value | None, to: exp.Expr) -> Value | None:
     return Decimal(str(value)) if type_ == "DECIMAL" and not to.expressions else None
 
 
+def as_instant(value: Value | None) -> date | None:
+    """A date, a timestamp in UTC, or what a string means as a timestamp; None for another value."""
+    found = instant_or_none(value.strip()) if isinstance(value, str) else value
+    return utc(found) if isinstance(found, datetime) else found if isinstance(found, date) else None
+
+
+def as_day(value: Value | None) -> date | None:
+    """The day of a date, a timestamp or a string; None for another value."""
+    return _day(value)
+
+
 def _day(value: Value | None) -> date | None:
     if isinstance(value, datetime):
         return value.date()
@@ -111,23 +139,44 @@ def _day(value: Value | None) -> date | None:
 
 
 def _add_interval(value: Value | None, interval: exp.Interval, sign: int) -> date | None:
-    amount = interval.this.name if isinstance(interval.this, exp.Literal) else ""
-    if not isinstance(value, date) or not amount.lstrip("+-").isdigit() or len(amount) > MAX_DIGITS:
-        return None
-    return _shift(value, sign * int(amount), str(interval.args.get("unit") or "").upper().removesuffix("S"))
+    found = interval_of(interval)
+    return None if found is None else _shift(value, sign * found[0], found[1])
 
 
-def _shift(value: date | None, amount: object, unit: str) -> date | None:
-    if value is None or not isinstance(amount, int):
+def interval_of(node: exp.Interval) -> tuple[int, str] | None:
+    """Amount and unit of an interval literal; None for another interval."""
+    amount = node.this.name if isinstance(node.this, exp.Literal) else ""
+    unit = unit_named(str(node.args.get("unit") or ""))
+    if unit is None or not amount.lstrip("+-").isdigit() or len(amount) > MAX_DIGITS:
         return None
-    if unit in MONTHS_PER_UNIT:
-        months = value.year * 12 + value.month - 1 + amount * MONTHS_PER_UNIT[unit]
-        year, month = divmod(months, 12)
-        # as in Spark, the last day of a shorter month
-        last = calendar.monthrange(year, month + 1)[1]
-        return value.replace(year=year, month=month + 1, day=min(value.day, last))
-    if unit in DAYS_PER_UNIT:
-        return value + timedelta(days=amount * DAYS_PER_UNIT[unit])
-    if unit in SECONDS_PER_UNIT and isinstance(value, datetime):
-        return value + timedelta(seconds=amount * SECONDS_PER_UNIT[unit])
-    return None
+    return int(amount), unit
+
+
+def _shift(value: Value | None, amount: object, unit: str) -> date | None:
+    if not isinstance(value, date) or not isinstance(amount, int):
+        return None
+    return shift(value, amount, unit)
+
+
+def truncation_unit(node: exp.Expr) -> str | None:
+    """The unit of `trunc(x, unit)` or `date_trunc(unit, x)`; None if it is not a constant, or unknown."""
+    unit = node.args.get("unit")
+    name = unit.name if isinstance(unit, exp.Literal | exp.Var) else ""
+    return unit_named("WEEK" if name.upper().startswith("WEEK") else name)
+
+
+def _truncated(value: Value | None, unit: str | None) -> date | None:
+    return begin(value, unit) if isinstance(value, date) and unit else None
+
+
+def fix_current_time(tree: exp.Expr, now: datetime) -> int:
+    """Replace the current date and time in a tree by those of `now` (UTC, naive). Returns the number of places."""
+    found = 0
+    for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.Anonymous)):
+        if isinstance(node, exp.Anonymous) and (str(node.this).lower() not in NOW_FUNCTIONS or node.expressions):
+            continue
+        day = isinstance(node, exp.CurrentDate)
+        text = now.date().isoformat() if day else now.isoformat(sep=" ")
+        node.replace(exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("DATE" if day else "TIMESTAMP")))
+        found += 1
+    return found

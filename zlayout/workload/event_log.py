@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -21,8 +22,8 @@ from urllib.parse import unquote
 from zlayout.errors import Location, SpecError
 from zlayout.predicate.model import And, IsNull, Not, Predicate, conjunction
 from zlayout.reading import open_file
-from zlayout.workload.event_log_filters import partition_filters, pushed_filters, sql_filters
-from zlayout.workload.model import Query, Scan, Unused
+from zlayout.workload.event_log_filters import not_pushed, partition_filters, pushed_filters, sql_filters
+from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are ignored; a plan with its description usually has some kilobytes
 MAX_NODES = 10_000
@@ -33,6 +34,10 @@ _LOCATION = re.compile(r"(?:PreparedDelta|Tahoe|CdcAdd|DeltaParquet)\w{0,40}File
 _TABLE = re.compile(r"IcebergScan\(table=([^\s,]+),|^BatchScan ([^\s\[]+)\[")
 _FILTERS = re.compile(r"\bfilters=")
 _END = re.compile(r", (?:runtimeFilters|RuntimeFilters|groupedBy)")
+
+_SQL = re.compile(r"\s*(?:--[^\n]*\n\s*)*(?:SELECT|WITH|INSERT|CREATE|MERGE|UPDATE|DELETE|TABLE|FROM)\b", re.IGNORECASE)
+_TRANSPARENT = ("WholeStageCodegen", "InputAdapter", "ColumnarToRow", "Project", "AdaptiveSparkPlan", "Photon")
+MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
 Found = tuple[str, Predicate | None, tuple[tuple[str, str], ...]]
 
@@ -56,19 +61,35 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
     Raises:
         SpecError: ZL002 if the log cannot be read.
     """
-    runs: dict[tuple[Found, ...], list[str]] = {}
+    runs: dict[tuple[Found, ...], list[tuple[str, dict[str, Any]]]] = {}
     for number, event in _events(path):
-        scans = [found for node in _nodes(event.get("sparkPlanInfo")) if (found := _scan(node)) is not None]
+        nodes = _nodes(event.get("sparkPlanInfo"))
+        scans = [found for node, above in nodes if (found := _scan(node, above)) is not None]
         if scans:
-            runs.setdefault(tuple(scans), []).append(f"{path}:{number}")
+            runs.setdefault(tuple(scans), []).append((f"{path}:{number}", event))
     used: list[Scan] = []
     unused: list[Unused] = []
-    for run, locations in runs.items():
-        query = Query("", locations[0], float(len(locations)))
+    for run, executions in runs.items():
+        location, event = executions[0]
+        query = Query(_statement(event), location, float(len(executions)), _time(event))
         for table, predicate, left in run:
             used.append(Scan(query, table, predicate))
-            unused += [Unused(query, text[:200], reason) for text, reason in left]
+            unused += [Unused(query, text[:MAX_TEXT], reason, frozenset((table,))) for text, reason in left]
     return used, unused, len(runs)
+
+
+def _statement(event: dict[str, Any]) -> str:
+    """The SQL of an execution, if the application set it as the description; else empty."""
+    text = event.get("description")
+    return text if isinstance(text, str) and _SQL.match(text) else ""
+
+
+def _time(event: dict[str, Any]) -> datetime | None:
+    """The time of an execution (UTC, naive)."""
+    milliseconds = event.get("time")
+    if type(milliseconds) is not int or not 0 <= milliseconds <= MAX_MILLISECONDS:
+        return None
+    return datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
 
 
 def _parts(path: Path) -> list[Path]:
@@ -112,26 +133,35 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise SpecError.of("ZL002", f"cannot read the event log: {reason}", location=Location(str(path))) from None
 
 
-def _nodes(root: Any) -> Iterator[dict[str, Any]]:
-    stack = [root]
+def _nodes(root: Any) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Yield each node with the descriptions of the filters above it that apply to its rows alone."""
+    stack: list[tuple[Any, tuple[str, ...]]] = [(root, ())]
     for _ in range(MAX_NODES):
         if not stack:
             return
-        node = stack.pop()
+        node, above = stack.pop()
         if isinstance(node, dict):
-            yield node
+            yield node, above
+            if node.get("nodeName") == "Filter":
+                above = (*above, str(node.get("simpleString") or ""))
+            elif not str(node.get("nodeName")).startswith(_TRANSPARENT):
+                above = ()
             children = node.get("children")
-            stack += reversed(children) if isinstance(children, list) else []
+            stack += [(child, above) for child in reversed(children)] if isinstance(children, list) else []
 
 
-def _scan(node: dict[str, Any]) -> Found | None:
-    """Table, predicate and unused filters of a scan of a Delta or Iceberg table; None for any other node."""
+def _scan(node: dict[str, Any], above: tuple[str, ...]) -> Found | None:
+    """Table, predicate and unused filters of a scan of a Delta or Iceberg table; None for any other node.
+
+    above: the descriptions of the filters above the scan.
+    """
+    rest = tuple(part for text in above for part in not_pushed(text))
     metadata, description = node.get("metadata"), str(node.get("simpleString") or "")
     location = _LOCATION.search(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None
     if location and isinstance(metadata, dict):
         pushed, left = pushed_filters(str(metadata.get("PushedFilters", "[]")))
         partition, more = partition_filters(str(metadata.get("PartitionFilters", "[]")))
-        return unquote(location[1]), _all_of([*pushed, *partition]), (*left, *more)
+        return unquote(location[1]), _all_of([*pushed, *partition]), (*left, *more, *rest)
     if "BatchScan" not in str(node.get("nodeName")):
         return None
     table = _TABLE.search(description)
@@ -140,7 +170,7 @@ def _scan(node: dict[str, Any]) -> Found | None:
     if table is None or begin is None or end is None:
         return None
     predicates, left = sql_filters(description[begin.end() : end.start()])
-    return (table[1] or table[2]).lower(), _all_of(predicates), left
+    return (table[1] or table[2]).lower(), _all_of(predicates), (*left, *rest)
 
 
 def _all_of(predicates: list[Predicate]) -> Predicate | None:

@@ -15,6 +15,8 @@ from zlayout.workload.model import Query
 
 NOT_READ = "a pushed filter that cannot be parsed"
 NO_BOUNDS = "a pushed filter that min and max cannot decide"
+NOT_PUSHED = "a function or arithmetic on a column"
+JOIN_FILTER = "a filter through a join, which limits the table only at run time"
 MAX_DEPTH = 60
 _OPERATORS: dict[str, Operator] = {
     "EqualTo": "=",
@@ -32,7 +34,11 @@ _ATTRIBUTE = r"([^\s()#]+)#\d+L?"
 _PARTITION_LEAF = re.compile(rf"\(?{_ATTRIBUTE} (=|<=>|<=|>=|<|>) ([^()]*)\)?")
 _PARTITION_NULL = re.compile(rf"(isnull|isnotnull)\({_ATTRIBUTE}\)")
 _PARTITION_IN = re.compile(rf"\(?{_ATTRIBUTE} IN \(((?:[^(),]|,(?! ))*)\)+")
-_ID = re.compile(r"#\d+")
+_ID = re.compile(r"#\d+L?")
+# A function of a column, except for null tests and the operators of SQL, or arithmetic on one.
+_COMPUTED = re.compile(
+    r"\b(?!(?:isnull|isnotnull|in|inset|and|or|not)\b)[A-Za-z_]\w*\([^()]*#\d|#\d+L? [-+*/%] ", re.IGNORECASE
+)
 
 Unread = tuple[tuple[str, str], ...]
 
@@ -67,6 +73,8 @@ def partition_filters(text: str) -> tuple[list[Predicate], Unread]:
         if null := _PARTITION_NULL.fullmatch(item):
             test = IsNull(null[2])
             found.append(test if null[1] == "isnull" else Not(test))
+        elif item.startswith("dynamicpruning"):
+            left.append((_ID.sub("", item), JOIN_FILTER))
         elif len(_ID.findall(item)) > 1:  # another column, or a subquery whose result is not in the log
             left.append((item, NOT_READ))
         elif listed := _PARTITION_IN.fullmatch(item):
@@ -100,9 +108,41 @@ def sql_filters(text: str) -> tuple[list[Predicate], Unread]:
     if not isinstance(parsed, exp.Select):
         return [], ((text, NOT_READ),)
     where = " AND ".join(f"({part.sql('spark')})" for part in parsed.selects)
-    scans, unused = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
-    found = [s.predicate for s in scans if s.predicate is not None]
-    return found, tuple((u.text, u.reason) for u in unused)
+    # the filters of a plan do not refer to the current time, because Spark replaces it before
+    read = read_query(Query(f"SELECT 1 FROM t WHERE {where}", ""), {})
+    found = [s.predicate for s in read.scans if s.predicate is not None]
+    return found, tuple((u.text, u.reason) for u in read.unused)
+
+
+def not_pushed(text: str) -> Unread:
+    """The conditions of a Filter node that Spark does not push to the scan: functions of and arithmetic on columns.
+
+    Args:
+        text: The description of the node, such as `Filter (isnotnull(a#1) AND (length(a#1) = 3))`.
+    """
+    parts, depth, begin = [], 0, 0
+    inner = text.removeprefix("Filter").strip()
+    while inner.startswith("(") and inner.endswith(")") and _closes_at_end(inner):
+        inner = inner[1:-1]
+    for at, character in enumerate(inner):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and inner.startswith(" AND ", at):
+            parts.append(inner[begin:at])
+            begin = at + len(" AND ")
+    parts.append(inner[begin:])
+    if len(parts) > 1 and len(parts) <= MAX_DEPTH:
+        return tuple(found for part in parts for found in not_pushed(part))
+    return tuple((_ID.sub("", part).strip("()"), NOT_PUSHED) for part in parts if _COMPUTED.search(part))
+
+
+def _closes_at_end(text: str) -> bool:
+    """Whether the first bracket is closed by the last character."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
 
 
 def _pushed(text: str, depth: int) -> Predicate:

@@ -5,47 +5,66 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from zlayout.errors import Location, SpecError
 from zlayout.reading import read_at_most
 from zlayout.workload.event_log import is_event_log, read_event_log
-from zlayout.workload.model import Query, Scan, Unused, Workload
+from zlayout.workload.model import Inverted, Query, Scan, Unused, Workload
 from zlayout.workload.statements import MAX_STATEMENT, read_query, split, weight_of
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_QUERIES = 10_000
 
 
-def read_workload(paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | None = None) -> Workload:
+def read_workload(
+    paths: Iterable[Path], columns: Mapping[str, Sequence[str]] | None = None, now: datetime | None = None
+) -> Workload:
     """The scans of all queries in the files.
 
     Args:
         paths: `.sql` and `.csv` files and Spark event logs.
         columns: the column names of tables, by the table name that the queries use or by its last part. They are
             needed to find the table of an unqualified column in a query of several tables.
+        now: what `current_timestamp()` means in SQL and CSV files (UTC, naive). Default: the current time. In an event
+            log it is the time of each query.
 
     Raises:
         SpecError: ZL002 for a file that cannot be read, ZL003 for text that is not UTF-8, ZL070 for a file that is too
             large or too many queries in SQL and CSV files, ZL071 for an invalid weight, ZL072 for an invalid CSV file.
     """
     known = {name.lower(): names for name, names in (columns or {}).items()}
+    now = now or datetime.now(UTC).replace(tzinfo=None, microsecond=0)
     scans: list[Scan] = []
     unused: list[Unused] = []
+    inverted: list[Inverted] = []
+    unread: list[Query] = []
+    uses_time = False
     in_files = in_logs = 0  # queries in SQL and CSV files; distinct queries in logs, whose number is not limited
     for path in paths:
         if is_event_log(path):
-            logged, unread, different = read_event_log(path)
-            scans, unused, in_logs = [*scans, *logged], [*unused, *unread], in_logs + different
+            logged, left, different = read_event_log(path)
+            scans, unused, in_logs = [*scans, *logged], [*unused, *left], in_logs + different
             continue
         for query in read_queries(path):
             in_files += 1
             if in_files > MAX_QUERIES:
                 raise SpecError.of("ZL070", f"expected at most {MAX_QUERIES} queries", location=Location(str(path)))
-            found, left = read_query(query, known)
-            scans += found
-            unused += left
-    return Workload(tuple(scans), tuple(unused), in_files + in_logs)
+            read = read_query(query, known, now)
+            scans += read.scans
+            unused += read.unused
+            inverted += read.inverted
+            unread += () if read.readable else (query,)
+            uses_time |= read.uses_time
+    return Workload(
+        scans=tuple(scans),
+        unused=tuple(unused),
+        queries=in_files + in_logs,
+        inverted=tuple(inverted),
+        unread=tuple(unread),
+        assumed_time=now if uses_time else None,
+    )
 
 
 def read_queries(path: Path) -> Iterator[Query]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 
 from zlayout.predicate.model import Predicate
 
@@ -15,12 +16,14 @@ class Query:
     """One statement of a workload. Two queries are equal only if they are the same object.
 
     text: the statement as written, empty if only its scans are known. location: `file:line`, which is not unique.
-    weight: how often it runs, relative to the other queries; above 0.
+    weight: how often it runs, relative to the other queries; above 0. time: when it ran (UTC, naive), which is what
+    `current_date()` means in it; None if the workload has no time.
     """
 
     text: str
     location: str
     weight: float = 1.0
+    time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +42,43 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A condition, or a whole statement, that cannot be used for pruning. text: SQL, at most MAX_TEXT characters."""
+    """A condition, or a whole statement, that cannot be used for pruning.
+
+    text: SQL, at most MAX_TEXT characters. tables: the names of the tables whose rows it limits, as in `Scan`; None if
+    they are unknown, so that it may limit each table of the query.
+    """
 
     query: Query
     text: str
     reason: str
+    tables: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inverted:
+    """A condition on a function of a column that is used as a condition on the column. text: SQL. as_text: its form."""
+
+    query: Query
+    text: str
+    as_text: str
+    table: str
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The content of workload files. scans, unused: in the order of the queries. queries: the number of queries."""
+    """The content of workload files.
+
+    scans, unused, inverted: in the order of the queries. queries: the number of queries. unread: the statements that
+    cannot be parsed, which have no scans. assumed_time: the time (UTC, naive) that `current_date()` means in queries
+    without a time; None if no query refers to it.
+    """
 
     scans: tuple[Scan, ...]
     unused: tuple[Unused, ...]
     queries: int
+    inverted: tuple[Inverted, ...] = ()
+    unread: tuple[Query, ...] = ()
+    assumed_time: datetime | None = None
 
     def reasons(self) -> dict[str, int]:
         """The number of unused conditions and statements for each reason, the most frequent first."""

@@ -11,29 +11,33 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from zlayout.predicate.conditions import Reason, UnusableError, condition
+from zlayout.predicate.conditions import NEGATABLE, Converted, Reason, UnusableError, condition
 from zlayout.predicate.model import Not, Or, Predicate, columns, conjunction, rejects_null, renamed
+from zlayout.predicate.parse import to_sql
 from zlayout.predicate.sql_tree import operands
-from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused
+from zlayout.workload.joins import Clauses, filters, join_key, limited_sources, spread, using_keys
+from zlayout.workload.model import MAX_TEXT, Inverted, Query, Scan, Unused
 from zlayout.workload.sources import (
     Ctes,
     Source,
     dotted_name,
+    ends_early,
     from_items,
     has_subtotals,
     is_star,
+    is_true,
     own_nodes,
     owner,
     source,
     subqueries,
+    tables_in,
+    tables_of,
     view_source,
     with_ctes,
 )
 
 MAX_SCANS = 1_000
-# Nodes whose predicate is equivalent to their condition, so that the negations are equivalent too.
-NEGATABLE = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is)
-Leaves = dict[int, tuple[Source, Predicate]]  # owner and predicate of each comparison, by id() of its node
+Leaves = dict[int, tuple[Source, Converted]]  # owner and predicate of each comparison, by id() of its node
 
 
 class TooManyScansError(Exception):
@@ -48,6 +52,7 @@ class Reader:
         self.known = known
         self.scans: list[Scan] = []
         self.unused: dict[tuple[str, str], Unused] = {}
+        self.inverted: list[Inverted] = []
         self.visits = 0
 
     def read(self, node: exp.Query, ctes: Ctes, given: Sequence[Predicate] = ()) -> None:
@@ -63,6 +68,7 @@ class Reader:
             raise TooManyScansError
         ctes = with_ctes(node, ctes)
         if node.args.get("limit") or node.args.get("offset"):
+            self._lost(given, Reason.LIMIT)
             given = ()
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Query):
@@ -71,14 +77,16 @@ class Reader:
             left, right = node.this.named_selects, node.expression.named_selects
             self.read(node.this, ctes, given)
             counterparts = {a.lower(): b for a, b in zip(left, right, strict=False)}
-            self.read(node.expression, ctes, list(_on_outputs(given, counterparts)))
+            pushed = list(_on_outputs(given, counterparts))
+            if len(pushed) < len(given):
+                self._lost(given, Reason.COMPUTED)
+            self.read(node.expression, ctes, pushed)
         elif isinstance(node, exp.Select):
             self._select(node, ctes, given)
 
     def _select(self, node: exp.Select, ctes: Ctes, given: Sequence[Predicate]) -> None:
-        sources: list[Source] = []
-        nullable: set[Source] = set()
-        found: dict[Source, list[Predicate]] = {}
+        clauses = Clauses()
+        sources, nullable = clauses.sources, clauses.nullable
         clause = node.args.get("from_") or node.args.get("from")
         for item, join, optional in from_items(clause.this if clause else None, node.args.get("joins") or []):
             one = source(item, ctes, self.known)
@@ -86,45 +94,63 @@ class Reader:
             sources.append(one)
             if len(sources) > MAX_SCANS:
                 raise TooManyScansError
+            limited = limited_sources(before, one, side, kind)
+            outer = one if side == "LEFT" and not kind else None
             if join and join.args.get("on"):
-                limited = _limited(before, one, side, kind)
-                self._conditions(join.args["on"], sources, limited, nullable, found)
+                self._conditions(join.args["on"], clauses, limited, outer)
+            if join and join.args.get("using"):
+                clauses.keys += using_keys(join, before, one, limited, outer)
             if kind not in ("SEMI", "ANTI"):
                 nullable |= {one} if optional else set()
                 nullable |= set(before) if side in ("RIGHT", "FULL") else set()
         sources += [view_source(lateral) for lateral in node.args.get("laterals") or []]
         if where := node.args.get("where"):
-            self._conditions(where.this, sources, sources, nullable, found)
+            self._conditions(where.this, clauses, sources, None, in_where=True)
         for clause_name in ("having", "qualify"):
             if late := node.args.get(clause_name):
-                self._note(late.this, Reason.AFTER_GROUPING)
+                computed = late.find(exp.AggFunc, exp.Window) is not None
+                self._note(late.this, Reason.AFTER_GROUPING, frozenset() if computed else None)
         if not node.args.get("qualify") and not any(own_nodes(node, exp.Window)):
-            self._push_given(node, sources, nullable, given, found)
+            self._push_given(node, clauses, given)
+        else:
+            self._lost(given, Reason.AFTER_GROUPING)
+        spread(clauses.keys, clauses.found, clauses.rejecting)
+        self._join_notes(clauses)
+        if ends_early(node):
+            self._note(node.args["limit"], Reason.LIMIT, tables_of(sources))
         for one in sources:
-            self._scan(one, found.get(one, []))
+            self._scan(one, clauses.found.get(one, []))
         for inner in subqueries(node):
             self.read(inner, ctes)
 
+    def _join_notes(self, clauses: Clauses) -> None:
+        noted = set()
+        for key, one, text in filters(clauses.keys, clauses.found, clauses.rejecting):
+            noted.add(key)
+            self._add(f"{key.text}, with {text}", Reason.JOIN_FILTER, tables_of([one]))
+        for key in clauses.keys:
+            if key not in noted:
+                self._add(key.text, Reason.TWO_COLUMNS, frozenset())
+
     def _scan(self, one: Source, predicates: list[Predicate]) -> None:
         if one.query is not None:
+            if one.renamed:
+                self._lost(predicates, Reason.COMPUTED)
             self.read(one.query, one.visible or {}, [] if one.renamed else predicates)
         elif one.table:
             if len(self.scans) >= MAX_SCANS:
                 raise TooManyScansError
             self.scans.append(Scan(self.query, one.table, conjunction(predicates)))
+        else:
+            self._lost(predicates, Reason.TABLE_FUNCTION, frozenset())
 
-    def _push_given(
-        self,
-        node: exp.Select,
-        sources: list[Source],
-        nullable: set[Source],
-        given: Iterable[Predicate],
-        found: dict[Source, list[Predicate]],
-    ) -> None:
+    def _push_given(self, node: exp.Select, clauses: Clauses, given: Iterable[Predicate]) -> None:
         """Push down the predicates on output columns that are columns of a source, also through `SELECT *`."""
+        sources = clauses.sources
         inner = {e.alias_or_name.lower(): e.unalias() for e in node.selects if not is_star(e)}
         for predicate in given:
             owners = {}
+            reason = Reason.COMPUTED
             for name in columns(predicate):
                 first, *rest = name.split(".")
                 at = inner.get(first.lower())
@@ -132,46 +158,59 @@ class Reader:
                     owners[name] = (sources[0], name)
                 elif isinstance(at, exp.Column | exp.Dot) and (mine := owner([*dotted_name(at), *rest], sources)):
                     owners[name] = mine
+                elif at is not None and at.find(exp.AggFunc):
+                    reason = Reason.AFTER_GROUPING
             whose = {one for one, _ in owners.values()}
             if len(whose) == 1 and len(owners) == len(columns(predicate)):
                 one = whose.pop()
-                if (one not in nullable and not has_subtotals(node)) or rejects_null(predicate):
-                    found.setdefault(one, []).append(
-                        renamed(predicate, {name: own for name, (_, own) in owners.items()})
-                    )
+                if (one not in clauses.nullable and not has_subtotals(node)) or rejects_null(predicate):
+                    own = renamed(predicate, {name: column for name, (_, column) in owners.items()})
+                    clauses.found.setdefault(one, []).append(own)
+                    continue
+                reason = Reason.OUTER_JOIN
+            self._lost([predicate], reason, frozenset() if reason is Reason.AFTER_GROUPING else None)
 
     def _conditions(
         self,
         node: exp.Expr,
-        sources: list[Source],
+        clauses: Clauses,
         limited: list[Source],
-        nullable: set[Source],
-        found: dict[Source, list[Predicate]],
+        optional: Source | None,
+        *,
+        in_where: bool = False,
     ) -> None:
         for part in operands(node, exp.And):
+            if key := join_key(part, clauses.sources, limited, optional):
+                clauses.keys.append(key)
+                continue
+            if is_true(part):
+                continue
             leaves: Leaves = {}
-            noted = self._leaves(part, sources, leaves)
-            used = False
+            noted = self._leaves(part, clauses.sources, leaves)
             owners = {one for one, _ in leaves.values()}
-            for one in owners & set(limited):
-                predicate = _implied(part, one, leaves)
-                if predicate is not None and (one not in nullable or rejects_null(predicate)):
-                    found.setdefault(one, []).append(predicate)
-                    used = True
-            if not used and not noted:
-                self._note(part, Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN)
+            for one in clauses.sources:
+                if one not in owners:
+                    continue
+                predicate = _implied(part, one, leaves) if one in limited else None
+                if predicate is not None and (one not in clauses.nullable or rejects_null(predicate)):
+                    clauses.found.setdefault(one, []).append(predicate)
+                    if in_where and rejects_null(predicate):
+                        clauses.rejecting.add(one)
+                elif not noted:
+                    reason = Reason.SEVERAL_TABLES if len(owners) > 1 else Reason.OUTER_JOIN
+                    self._note(part, reason, tables_of([one]))
 
-    def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves) -> bool:
+    def _leaves(self, node: exp.Expr, sources: list[Source], leaves: Leaves, *, negated: bool = False) -> bool:
         """Convert each comparison once and add it to `leaves`. Returns whether some were noted as unused."""
         node = node.unnest()
         if isinstance(node, exp.And | exp.Or):
             # `sum` converts all operands, while `any` would stop at the first
-            return sum(self._leaves(p, sources, leaves) for p in operands(node, type(node))) > 0
+            return sum(self._leaves(p, sources, leaves, negated=negated) for p in operands(node, type(node))) > 0
         if isinstance(node, exp.Not):
             inner = node.this.unnest()
             if isinstance(inner, (*NEGATABLE, exp.And, exp.Or, exp.Not)):
-                return self._leaves(inner, sources, leaves)
-            self._note(node, _why_not_negated(inner))
+                return self._leaves(inner, sources, leaves, negated=not negated)
+            self._note(node, _why_not_negated(inner), tables_in(node, sources))
             return True
         owners: list[Source] = []
 
@@ -183,17 +222,37 @@ class Reader:
             return found[1]
 
         try:
-            predicate = condition(node, name)
+            converted = condition(node, name)
+            if negated and not converted.exact:
+                raise UnusableError(Reason.NEGATED)
         except UnusableError as error:
-            self._note(node, error.reason)
+            self._note(node, error.reason, tables_in(node, sources))
             return True
-        leaves[id(node)] = (owners[0], predicate)
+        leaves[id(node)] = (owners[0], converted)
+        if converted.inverted:
+            self.inverted.append(
+                Inverted(self.query, shortened(node.sql("spark")), to_sql(converted.predicate), owners[0].table)
+            )
         return False
 
-    def _note(self, node: exp.Expr, reason: Reason) -> None:
-        text = node.sql("spark")
-        text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
-        self.unused.setdefault((text, reason), Unused(self.query, text, reason))
+    def _lost(self, given: Iterable[Predicate], reason: Reason, tables: frozenset[str] | None = None) -> None:
+        """Note conditions on the result of a query that do not reach its tables."""
+        for predicate in given:
+            self._add(to_sql(predicate), reason, tables)
+
+    def _note(self, node: exp.Expr, reason: Reason, tables: frozenset[str] | None) -> None:
+        self._add(node.sql("spark"), reason, tables)
+
+    def _add(self, text: str, reason: Reason, tables: frozenset[str] | None) -> None:
+        text = shortened(text)
+        known = self.unused.get((text, reason))
+        if known is not None:
+            tables = None if tables is None or known.tables is None else tables | known.tables
+        self.unused[text, reason] = Unused(self.query, text, reason, tables)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
 
 
 def _why_not_negated(node: exp.Expr) -> Reason:
@@ -202,15 +261,6 @@ def _why_not_negated(node: exp.Expr) -> Reason:
     except UnusableError as error:
         return error.reason
     return Reason.NEGATED
-
-
-def _limited(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:
-    """The sources whose rows an ON condition limits. A join keeps all rows of the others."""
-    if kind == "SEMI" or (not side and kind != "ANTI"):
-        return [*before, one]
-    if kind == "ANTI" or side == "LEFT":
-        return [one]
-    return before if side == "RIGHT" else []
 
 
 def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False) -> Predicate | None:
@@ -227,10 +277,10 @@ def _implied(node: exp.Expr, one: Source, leaves: Leaves, negated: bool = False)
         if isinstance(node, exp.And) != negated:
             return conjunction(implied)
         return Or(tuple(implied)) if len(implied) == len(parts) else None
-    owned, predicate = leaves.get(id(node), (None, None))
-    if owned is not one or predicate is None:
+    owned, converted = leaves.get(id(node), (None, None))
+    if owned is not one or converted is None:
         return None
-    return predicate if not negated else Not(predicate) if isinstance(node, NEGATABLE) else None
+    return converted.predicate if not negated else Not(converted.predicate) if converted.exact else None
 
 
 def _on_outputs(given: Iterable[Predicate], names: Mapping[str, str]) -> Iterator[Predicate]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
-from zlayout.predicate.sql_tree import column_parts
+from zlayout.predicate.sql_tree import column_parts, is_column
 
 OPTIONAL_SIDES = ("LEFT", "FULL")  # of joins that may leave the item on their right without a row
 Ctes = Mapping[str, "Cte"]
@@ -154,3 +155,41 @@ def subqueries(node: exp.Select) -> Iterator[exp.Query]:
             yield at
         else:
             stack += list(at.iter_expressions())
+
+
+def tables_of(sources: Iterable[Source]) -> frozenset[str] | None:
+    """The names of the tables of sources; None if one of them is a query."""
+    sources = tuple(sources)
+    return None if any(s.query is not None for s in sources) else frozenset(s.table for s in sources if s.table)
+
+
+def tables_in(node: exp.Expr, sources: Sequence[Source]) -> frozenset[str] | None:
+    """The names of the tables whose columns a condition has; None if some are unknown. Its subqueries do not count."""
+    found = []
+    stack = [node]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, exp.Query):
+            continue
+        if is_column(at):
+            found.append(owner(dotted_name(at), sources))
+        else:
+            stack += list(at.iter_expressions())
+    owners = [one[0] for one in found if one is not None]
+    return tables_of(owners) if found and len(owners) == len(found) else None
+
+
+def is_true(node: exp.Expr) -> bool:
+    """Whether a condition is true for every row because it has no columns, such as `1 = 1`."""
+    if node.find(exp.Column, exp.Query, exp.Anonymous):
+        return False
+    found = simplify(node.copy())
+    return isinstance(found, exp.Boolean) and bool(found.this)
+
+
+def ends_early(node: exp.Select) -> bool:
+    """Whether engines stop reading at the LIMIT of a SELECT: nothing else needs all rows."""
+    needing = ("where", "joins", "group", "having", "qualify", "order", "sort", "distinct", "cluster", "distribute")
+    if not node.args.get("limit") or any(node.args.get(name) for name in needing):
+        return False
+    return not any(own_nodes(node, exp.AggFunc)) and not any(own_nodes(node, exp.Window))

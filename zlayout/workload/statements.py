@@ -7,11 +7,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 
 from zlayout.errors import Location, SpecError
-from zlayout.workload.model import Query, Scan, Unused
+from zlayout.workload.model import Inverted, Query, Scan, Unused
 
+EPOCH = datetime(1970, 1, 1)
 MAX_STATEMENT = 100_000  # characters
 MAX_WEIGHT = 1e12
 MAX_DEPTH = 60
@@ -68,21 +71,39 @@ def weight_of(text: str, location: Location) -> float:
     return weight
 
 
-def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[Scan], list[Unused]]:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one statement reads. `Workload` describes the fields.
+
+    uses_time: whether the statement refers to the current date or time.
+    """
+
+    scans: tuple[Scan, ...] = ()
+    unused: tuple[Unused, ...] = ()
+    inverted: tuple[Inverted, ...] = ()
+    readable: bool = True
+    uses_time: bool = False
+
+
+def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime = EPOCH) -> Read:
     """The scans and unused conditions of one statement. A statement that cannot be parsed is an unused condition.
 
-    known: the column names of tables, by table name in lower case.
+    Args:
+        query: the statement.
+        known: the column names of tables, by table name in lower case.
+        now: the current time (UTC, naive) of a query without a time.
     """
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
+    from zlayout.predicate.constants import fix_current_time
     from zlayout.predicate.sql_tree import PARSER_DEFECTS
     from zlayout.workload.queries import Reader, TooManyScansError
 
-    def unusable(reason: str) -> tuple[list[Scan], list[Unused]]:
+    def unusable(reason: str) -> Read:
         text = " ".join(query.text[:400].split())[:200]
-        return [], [Unused(query, text, reason)]
+        return Read(unused=(Unused(query, text, reason),), readable=False)
 
     if len(query.text) > MAX_STATEMENT:
         return unusable(f"a statement of more than {MAX_STATEMENT} characters")
@@ -99,6 +120,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
                 return unusable("not a query")
             if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
                 return unusable("a recursive query")
+            uses_time = fix_current_time(tree, query.time or now) > 0
             reader = Reader(query, known)
             reader.read(tree, {})
     except TooManyScansError:
@@ -107,7 +129,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]]) -> tuple[list[S
         return unusable(f"nested deeper than {MAX_DEPTH} levels")
     except (SqlglotError, *PARSER_DEFECTS):
         return unusable("not Spark SQL that can be parsed")
-    return reader.scans, list(reader.unused.values())
+    return Read(tuple(reader.scans), tuple(reader.unused.values()), tuple(reader.inverted), uses_time=uses_time)
 
 
 def _too_deep(tokens: Sequence[object]) -> bool:

@@ -15,7 +15,7 @@ ONE, TWO, THREE = (Compare("a", "=", n) for n in (1, 2, 3))
 
 
 def read(sql: str) -> Predicate:
-    return condition(parse_one(sql, read="spark", into=exp.Condition), lambda column: str(column.sql()))
+    return condition(parse_one(sql, read="spark", into=exp.Condition), lambda column: str(column.sql())).predicate
 
 
 def why(sql: str) -> Reason:

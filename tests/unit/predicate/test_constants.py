@@ -37,6 +37,14 @@ DAY = "DATE '2024-02-29'"
         (f"{DAY} - INTERVAL 1 YEAR", date(2023, 2, 28)),
         (f"{DAY} + 1", date(2024, 3, 1)),
         ("TIMESTAMP_NTZ '2024-02-29 10:00:00' - INTERVAL 90 MINUTES", datetime(2024, 2, 29, 8, 30)),
+        (f"{DAY} + INTERVAL 1 HOUR", datetime(2024, 2, 29, 1)),  # Spark makes a timestamp of it
+        (f"trunc({DAY}, 'MM')", date(2024, 2, 1)),
+        (f"trunc({DAY}, 'week')", date(2024, 2, 26)),
+        ("date_trunc('QUARTER', TIMESTAMP '2024-02-29 10:00:00')", datetime(2024, 1, 1)),
+        ("date_trunc('HOUR', '2024-02-29 10:30:00')", datetime(2024, 2, 29, 10)),
+        (f"dateadd(DAY, -7, {DAY})", date(2024, 2, 22)),
+        (f"last_day({DAY})", date(2024, 2, 29)),
+        ("make_date(2024, 2, 29)", date(2024, 2, 29)),
     ],
 )
 def test_a_constant_expression_is_computed(sql: str, value: Any) -> None:
@@ -50,7 +58,7 @@ def test_a_constant_expression_is_computed(sql: str, value: Any) -> None:
         "a", "a + 1", "2 * 'x'", "CAST(NULL AS DATE)", "CAST('x' AS INT)", "CAST('7.5' AS INT)", "CAST(TRUE AS INT)",
         "CAST('1e999' AS DOUBLE)", "CAST(1.26 AS DECIMAL(2, 1))", "CAST(1 AS TIMESTAMP)",
         "CAST('soon' AS DATE)", "to_date('29.02.2024', 'dd.MM.yyyy')", f"{DAY} + INTERVAL '1-2' YEAR TO MONTH",
-        f"{DAY} + INTERVAL 1 HOUR", f"{DAY} + 1.5", f"{DAY} + INTERVAL {'9' * (MAX_DIGITS + 1)} DAY",
+        f"{DAY} + 1.5", f"{DAY} + INTERVAL {'9' * (MAX_DIGITS + 1)} DAY",
         f"date_add({DAY}, 99999999)", f"CAST('{'9' * (MAX_DIGITS + 1)}' AS DECIMAL)", "1 + INTERVAL 1 DAY",
     ],
 )  # fmt: skip

@@ -1,0 +1,264 @@
+"""Convert a comparison of a function of a column to one of the column: `date(ts) = '2026-01-31'` is a range of ts.
+
+Only functions that keep the order of their argument are inverted: truncation to calendar periods, dates plus days,
+casts, and prefixes. Every result is true for each row for which the comparison is true. It is *exact* if it is also
+false, and null, for the same rows, so that it may be negated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from sqlglot import exp
+
+from zlayout.predicate.constants import (
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    STRING_TYPES,
+    TIMESTAMP_TYPES,
+    as_day,
+    as_instant,
+    constant,
+    interval_of,
+    truncation_unit,
+)
+from zlayout.predicate.model import MIRRORED, And, Compare, Not, Operator, Predicate, Value, starts_with
+from zlayout.predicate.periods import MONTHS_PER_UNIT, as_datetime, begin, end, shift, unit_named
+from zlayout.predicate.sql_tree import is_column
+
+# The formats of date_format (as sqlglot writes them) whose results sort as their dates do, with the period of each.
+_SORTED_FORMATS = {"%Y-%m-%d": "DAY", "%Y%m%d": "DAY", "%Y-%m": "MONTH", "%Y%m": "MONTH", "%Y": "YEAR"}
+Solve = Callable[[str, Operator, Value], Predicate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """How comparisons of one expression become comparisons of its column.
+
+    Attributes:
+        column: The column in the expression.
+        solve: From the name of the column, the operator and the constant, the predicate on the column; None if there is
+            none. It may raise ValueError or OverflowError.
+        exact: Whether the predicate is equivalent to the comparison.
+    """
+
+    column: exp.Expr
+    solve: Solve
+    exact: bool = True
+
+
+def inverse_of(node: exp.Expr) -> Inverse | None:
+    """How comparisons of an expression are inverted; None if it is not a known function of one column."""
+    node = node.unnest()
+    column = node.args.get("this")
+    argument = column.unnest() if isinstance(column, exp.Expr) else None
+    match node:
+        case exp.DateDiff():
+            return _date_difference(node)
+        case exp.Year(this=exp.TsOrDsToDate(this=inner)) if is_column(inner.unnest()):
+            return Inverse(inner.unnest(), _year)
+        case exp.TimeToStr(this=exp.TimeStrToTime(this=inner)) if is_column(inner.unnest()):
+            return _formatted(inner.unnest(), node)
+        case exp.Extract() if node.name.upper() == "YEAR" and is_column(node.expression.unnest()):
+            return Inverse(node.expression.unnest(), _year)
+        case exp.Anonymous() if str(node.this).lower() == "date_part" and len(node.expressions) == 2:
+            part, inner = node.expressions
+            known = part.name.upper() == "YEAR" and is_column(inner.unnest())
+            return Inverse(inner.unnest(), _year) if known else None
+    if argument is None or not is_column(argument):
+        return None
+    match node:
+        case exp.Cast():
+            return _cast(argument, node.args["to"])
+        case exp.TsOrDsToDate() if not node.args.get("format"):
+            return Inverse(argument, _period("DAY", as_day))
+        case exp.DateTrunc() | exp.TimestampTrunc() if unit := truncation_unit(node):
+            return Inverse(argument, _period(unit, as_instant))
+        case exp.TsOrDsAdd() if type(days := constant(node.expression)) is int:
+            return Inverse(argument, _days_later(days))
+        case exp.TimestampAdd() if type(amount := constant(node.expression)) is int:
+            return _later(argument, amount, unit_named(str(node.args.get("unit") or "")))
+        case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
+            amount, unit = interval_of(node.expression) or (0, None)
+            return _later(argument, amount if isinstance(node, exp.Add) else -amount, unit)
+        case exp.Substring() | exp.Left():
+            return _prefix(argument, node)
+    return None
+
+
+def _period(unit: str, read: Callable[[Value], date | None]) -> Solve:
+    """Comparisons of the begin of the period that contains the column. read: converts the constant."""
+
+    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
+        # a timestamp is not rounded to the day of a date
+        at = (as_instant if isinstance(value, datetime) else read)(value)
+        if at is None:
+            return None
+        low, high = begin(at, unit), end(at, unit)
+        return _between(column, operator, low, high, begins=_same(low, at))
+
+    return solve
+
+
+def _between(column: str, operator: Operator, low: Value, high: Value, *, begins: bool) -> Predicate:
+    """A comparison with a value of the period [low, high). begins: whether the value is its begin."""
+    match operator:
+        case "=" if begins:
+            return And((Compare(column, ">=", low), Compare(column, "<", high)))
+        case "=":  # no period begins there
+            return And((Compare(column, ">=", high), Compare(column, "<", low)))
+        case "!=":
+            return Not(_between(column, "=", low, high, begins=begins))
+        case ">=" if begins:
+            return Compare(column, ">=", low)
+        case "<" if begins:
+            return Compare(column, "<", low)
+        case ">" | ">=":
+            return Compare(column, ">=", high)
+        case _:
+            return Compare(column, "<", high)
+
+
+def _same(left: date, right: date) -> bool:
+    return as_datetime(left) == as_datetime(right)
+
+
+def _year(column: str, operator: Operator, value: Value) -> Predicate | None:
+    year = int(value) if isinstance(value, int | str) else None
+    return None if year is None else _period("YEAR", as_day)(column, operator, date(year, 1, 1))
+
+
+def _days_later(days: int) -> Solve:
+    """Comparisons of the day of the column plus days."""
+
+    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
+        day = as_day(value)
+        return None if day is None else _period("DAY", as_day)(column, operator, shift(day, -days, "DAY"))
+
+    return solve
+
+
+def _later(column: exp.Expr, amount: int, unit: str | None) -> Inverse | None:
+    """The column plus an interval. Months are not inverted, because two days may have one day a month later."""
+    if unit is None or unit in MONTHS_PER_UNIT:
+        return None
+
+    def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
+        instant = as_instant(value)
+        return None if instant is None else Compare(name, operator, shift(instant, -amount, unit))
+
+    return Inverse(column, solve)
+
+
+def _date_difference(node: exp.Expr) -> Inverse | None:
+    """`datediff(end, start)`, of which one is a constant and the other a column."""
+    ends = [side.this if isinstance(side, exp.TsOrDsToDate) else side for side in (node.this, node.expression)]
+    last, first = (side.unnest() for side in ends)
+    if str(node.args.get("unit") or "DAY").upper() != "DAY":
+        return None
+    if is_column(first) and (day := as_day(constant(last))):
+        return Inverse(first, _days_from(day, -1))
+    if is_column(last) and (day := as_day(constant(first))):
+        return Inverse(last, _days_from(day, 1))
+    return None
+
+
+def _days_from(day: date, sign: int) -> Solve:
+    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
+        if type(value) is not int:
+            return None
+        compared = operator if sign > 0 else MIRRORED[operator]
+        return _period("DAY", as_day)(column, compared, shift(day, sign * value, "DAY"))
+
+    return solve
+
+
+def _formatted(column: exp.Expr, node: exp.Expr) -> Inverse | None:
+    form = node.args["format"].name.replace("strict", "")
+    if (unit := _SORTED_FORMATS.get(form)) is None:
+        return None
+
+    def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
+        if not isinstance(value, str):
+            return None
+        day = datetime.strptime(value, form).date()
+        # strptime accepts more forms, which do not sort as dates do
+        return _period(unit, as_day)(name, operator, day) if day.strftime(form) == value else None
+
+    return Inverse(column, solve)
+
+
+def _prefix(column: exp.Expr, node: exp.Expr) -> Inverse | None:
+    """`substr(s, 1, n)` and `left(s, n)`, of which only equality is inverted."""
+    left = isinstance(node, exp.Left)
+    start = 1 if left else constant(node.args.get("start") or exp.Null())
+    length = constant((node.expression if left else node.args.get("length")) or exp.Null())
+    if start not in (0, 1) or type(length) is not int or length < 1:
+        return None
+
+    def solve(name: str, operator: Operator, value: Value) -> Predicate | None:
+        if operator != "=" or not isinstance(value, str) or not value or len(value) > length:
+            return None
+        return starts_with(name, value) if len(value) == length else Compare(name, "=", value)
+
+    return Inverse(column, solve)
+
+
+def _cast(column: exp.Expr, to: exp.Expr) -> Inverse | None:
+    """A cast. The type of the column is unknown here, so that the result must hold for every type."""
+    type_ = to.this.name if isinstance(to, exp.DataType) else ""
+    if type_ == "DATE":
+        return Inverse(column, _period("DAY", as_day))
+    if type_ in TIMESTAMP_TYPES:
+        return Inverse(column, _as_timestamp)
+    if type_ in STRING_TYPES and not to.expressions:
+        return Inverse(column, _as_string, exact=False)
+    if type_ in INTEGER_TYPES:
+        return Inverse(column, _rounded(Decimal(1), open_=True), exact=False)
+    if type_ in FLOAT_TYPES and type_ != "FLOAT":
+        return Inverse(column, _as_double, exact=False)
+    if type_ == "DECIMAL":
+        scale = to.expressions[1].name if len(to.expressions) > 1 else "0"
+        return Inverse(column, _rounded(Decimal(1).scaleb(-int(scale)), open_=False), exact=False)
+    return None
+
+
+def _as_timestamp(column: str, operator: Operator, value: Value) -> Predicate | None:
+    instant = as_instant(value)
+    return None if instant is None else Compare(column, operator, as_datetime(instant))
+
+
+def _as_string(column: str, operator: Operator, value: Value) -> Predicate | None:
+    # numbers do not sort as their texts do
+    return Compare(column, "=", value) if operator == "=" and isinstance(value, str) else None
+
+
+def _as_double(column: str, operator: Operator, value: Value) -> Predicate | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or operator == "!=":
+        return None
+    return Compare(column, operator, float(value))
+
+
+def _rounded(step: Decimal, *, open_: bool) -> Solve:
+    """Comparisons of a number that a cast changes by less than `step` (by at most `step` if not `open_`)."""
+
+    def solve(column: str, operator: Operator, value: Value) -> Predicate | None:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            return None
+        low, high = Decimal(value) - step, Decimal(value) + step
+        above = Compare(column, ">" if open_ else ">=", low)
+        below = Compare(column, "<" if open_ else "<=", high)
+        match operator:
+            case "=":
+                return And((above, below))
+            case ">" | ">=":
+                return above
+            case "<" | "<=":
+                return below
+            case _:
+                return None
+
+    return solve

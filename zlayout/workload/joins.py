@@ -1,0 +1,128 @@
+"""Join keys: what a condition on one table says about another table that is joined to it.
+
+With `a.x = b.x AND b.x = 5`, `a.x = 5` holds too. With `a.x = b.x AND b.y = 5`, rows of `a` are limited only at run
+time, which no simulation of bounds can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from zlayout.predicate.model import Predicate, columns, renamed
+from zlayout.predicate.parse import to_sql
+from zlayout.predicate.sql_tree import is_column
+from zlayout.workload.sources import Source, dotted_name, owner
+
+Found = Mapping[Source, list[Predicate]]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """An equality of two columns of different sources that must hold for each row of a join.
+
+    Attributes:
+        text: The condition as SQL.
+        sides: The two sources with the name of the column in each.
+        limited: The sources whose rows the equality limits.
+        optional: The source that has no row if nothing matches, as on the right of a LEFT JOIN; None for other joins.
+            If another condition rejects null for it, the equality limits the other source too.
+    """
+
+    text: str
+    sides: tuple[tuple[Source, str], tuple[Source, str]]
+    limited: frozenset[Source]
+    optional: Source | None = None
+
+    def directions(self, rejecting: Collection[Source]) -> Iterator[tuple[Source, str, Source, str]]:
+        """Yield the source that limits and the one that is limited, each with its column."""
+        (one, left), (other, right) = self.sides
+        inner = self.optional is not None and self.optional in rejecting
+        for a, x, b, y in ((one, left, other, right), (other, right, one, left)):
+            if b in self.limited or inner:
+                yield a, x, b, y
+
+
+@dataclass
+class Clauses:
+    """The conditions of one SELECT.
+
+    Attributes:
+        sources: The items of FROM and JOIN.
+        nullable: The sources that an outer join may leave without a row.
+        found: The predicates of each source.
+        rejecting: The sources with a predicate in WHERE for which the row of an outer join without a match is null.
+        keys: The join keys.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    nullable: set[Source] = field(default_factory=set)
+    found: dict[Source, list[Predicate]] = field(default_factory=dict)
+    rejecting: set[Source] = field(default_factory=set)
+    keys: list[JoinKey] = field(default_factory=list)
+
+
+def join_key(
+    node: exp.Expr, sources: Sequence[Source], limited: Collection[Source], optional: Source | None
+) -> JoinKey | None:
+    """The join key that a condition is; None for another condition. limited, optional: as in `JoinKey`."""
+    left, right = (node.this.unnest(), node.expression.unnest()) if type(node) is exp.EQ else (node, node)
+    if not (is_column(left) and is_column(right)):
+        return None
+    one, other = owner(dotted_name(left), sources), owner(dotted_name(right), sources)
+    if one is None or other is None or one[0] is other[0]:
+        return None
+    return JoinKey(node.sql("spark"), (one, other), frozenset(limited), optional)
+
+
+def using_keys(
+    join: exp.Join, before: Sequence[Source], one: Source, limited: Collection[Source], optional: Source | None
+) -> Iterator[JoinKey]:
+    """The join keys of `JOIN ... USING (a, b)`."""
+    for column in join.args["using"]:
+        if found := owner([column.name], before):
+            yield JoinKey(f"USING ({column.name})", (found, (one, column.name)), frozenset(limited), optional)
+
+
+def limited_sources(before: list[Source], one: Source, side: str, kind: str) -> list[Source]:
+    """The sources whose rows an ON condition limits. A join keeps all rows of the others."""
+    if kind == "SEMI" or (not side and kind != "ANTI"):
+        return [*before, one]
+    if kind == "ANTI" or side == "LEFT":
+        return [one]
+    return before if side == "RIGHT" else []
+
+
+def spread(keys: Collection[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
+    """Add to each source the predicates on its join keys that the sources joined to it have."""
+    for _ in keys:
+        changed = False
+        for key in keys:
+            for one, left, other, right in key.directions(rejecting):
+                for predicate in found.get(one, []):
+                    if columns(predicate) == {left}:
+                        own = renamed(predicate, {left: right})
+                        known = found.setdefault(other, [])
+                        changed |= own not in known
+                        known += [] if own in known else [own]
+        if not changed:
+            return
+
+
+def filters(
+    keys: Collection[JoinKey], found: Found, rejecting: Collection[Source]
+) -> Iterator[tuple[JoinKey, Source, str]]:
+    """Yield each join key through which conditions on one source limit another only at run time.
+
+    Yields:
+        The key, the limited source, and the conditions on the other one as SQL.
+    """
+    for key in keys:
+        for one, left, other, _ in key.directions(rejecting):
+            kept = [to_sql(p) for p in found.get(one, []) if columns(p) != {left}]
+            if one.query is not None and one.query.find(exp.Where):
+                kept.append(f"the conditions of {'.'.join(one.aliases[0]) or 'a subquery'}")
+            if kept:
+                yield key, other, " AND ".join(kept)
