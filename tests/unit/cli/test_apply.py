@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from support.memory_format.store import MemoryTable
 from support.projects import LAYOUT, Cli, Scripted
 
 from zlayout.app.interrupts import Interrupts, cancel_jobs
@@ -126,6 +128,13 @@ class TestViews:
         assert "113/1230" in line
 
 
+def another(table: MemoryTable) -> MemoryTable:
+    """A table with the same files. Two names of one table would be refused."""
+    found = copy.copy(table)
+    found.table_id = "another"
+    return found
+
+
 class TestInterrupts:
     def press(self) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -142,7 +151,7 @@ class TestInterrupts:
 
     def test_tables_after_it_are_left_alone(self, memory: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
         Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
-        memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
+        memory._catalog._tables["db.zlast"] = another(memory._catalog._tables["db.orders"])
         memory.meanwhile = self.press
         assert run(["apply", "--auto-approve", "--output", "json"]) == 130
         started = [e["table"] for e in events(capsys.readouterr().out) if e["type"] == "apply_start"]
@@ -150,7 +159,7 @@ class TestInterrupts:
 
     def test_a_rewrite_that_was_cancelled_is_interrupted_and_not_failed(self, memory: Scripted, cli: Cli) -> None:
         Path("layouts/other.yaml").write_text(LAYOUT.replace("orders", "zlast"))
-        memory._catalog._tables["db.zlast"] = memory._catalog._tables["db.orders"]
+        memory._catalog._tables["db.zlast"] = another(memory._catalog._tables["db.orders"])
         memory.meanwhile, memory.breaks = self.press, RuntimeError("Job 3 cancelled")
         out, err = cli("apply", "--auto-approve", "--output", "json", code=130)
         reported = events(out)
