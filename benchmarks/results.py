@@ -85,6 +85,6 @@ def _touched(results: list[dict[str, Any]], keys: Sequence[str]) -> Iterator[str
     for key in keys:
         yield row(f"{key} =", [r["touched"][key] for r in laid_out])
     yield row("mean", [r["touched_mean"] for r in laid_out], 2)
-    yield row("floor", [r["floor_mean"] for r in laid_out], 2)
+    yield row("joint optimum", [r["floor_mean"] for r in laid_out], 2)
     for name in laid_out[0]["ranges"]:
         yield row(name, [r["ranges"][name] for r in laid_out])

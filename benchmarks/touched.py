@@ -1,4 +1,4 @@
-"""Files that fixed-seed queries touch, from the bounds in the log or the manifests, beside the floor."""
+"""Files that fixed-seed queries touch, from the bounds in the log or the manifests, beside the joint optimum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from zlayout.predicate.model import And, Compare, Predicate
 from zlayout.predicate.prune import may_match
-from zlayout.table.floor import floor
+from zlayout.table.joint_optimum import joint_optimum
 from zlayout.table.state import FileTable
 
 QUERIES = 200
@@ -50,11 +50,11 @@ def mean_touched(files: FileTable, data: pa.Table, keys: tuple[str, ...]) -> tup
 
 
 def lowest(data: pa.Table, keys: tuple[str, ...], files: int) -> dict[str, float]:
-    """The floor of each column, its distinct values and heavy values known from the data."""
+    """The joint optimum of each column, its distinct values and heavy values known from the data."""
     counts = [np.asarray(pc.value_counts(data[key].combine_chunks()).field("counts")) for key in keys]
     distinct = np.array([len(c) for c in counts], dtype=np.float64)
     heavy = [(c[c > len(data) / files] / len(data)).tolist() for c in counts]
-    return dict(zip(keys, floor(files, (1.0,) * len(keys), distinct, heavy).tolist(), strict=True))
+    return dict(zip(keys, joint_optimum(files, (1.0,) * len(keys), distinct, heavy).tolist(), strict=True))
 
 
 def _range(ordered: pa.Array, key: str, share: float, rng: np.random.Generator) -> Predicate:

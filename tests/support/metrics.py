@@ -38,8 +38,8 @@ def distinct_estimate(ranked: Ranked, partition: Int32 | None = None, partitions
 
 
 def column_metrics(files: FileTable, column: str) -> metrics.ColumnMetrics:
-    """The metrics of one column, with the floor of a layout by it alone."""
-    (found,) = metrics.layout_metrics(files, {column: 1.0})
+    """The metrics of one column."""
+    (found,) = metrics.layout_metrics(files, [column])
     return found
 
 

@@ -80,7 +80,7 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         spec,
         target,
         size_histogram(state.files.bytes, target),
-        layout_metrics(state.files, declared.layout.weights if declared else dict.fromkeys(wanted, 1.0)),
+        layout_metrics(state.files, wanted),
         *predictions,
         backend.orphans(name) if orphans else None,
     )

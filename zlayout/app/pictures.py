@@ -31,7 +31,8 @@ def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None 
 
 def _drawn(table: TablePlan, planned: Planned) -> Picture:
     assert planned.state is not None
-    predictable = any(c.predicted is not None for c in table.columns) and table.partitioning is None
+    known = any(c.predicted is not None or c.high is not None for c in table.columns)
+    predictable = known and table.partitioning is None
     return draw(planned.spec, planned.state, planned.decision.groups, predictable=predictable)
 
 

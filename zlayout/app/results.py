@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zlayout.app.pictures import drawn_again
@@ -36,6 +36,7 @@ class Applied:
         interrupted: Whether a person ended the run at this table.
         forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
             that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
+        predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
     """
 
     table: str
@@ -49,6 +50,7 @@ class Applied:
     within_budget: bool = False
     interrupted: bool = False
     forgotten: bool = False
+    predicted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -89,7 +91,7 @@ def result_of(applied: Applied) -> TableResult:
         bytes_added=sum(c.bytes_added for c in rewrites),
         problems=_problems(applied),
         columns=tuple(
-            MeasuredColumn(c.column, c.touched, c.depth, c.overlaps, c.depth_histogram)
+            MeasuredColumn(c.column, c.touched, c.depth, c.overlaps, c.depth_histogram, applied.predicted.get(c.column))
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),
@@ -135,4 +137,5 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 
 def new_run(planned: Planned) -> Applied:
-    return Applied(str(planned.spec.table), uuid.uuid4().hex)
+    forecast = {c.column: c.predicted for c in planned.decision.plan.columns if c.predicted is not None}
+    return Applied(str(planned.spec.table), uuid.uuid4().hex, predicted=forecast)

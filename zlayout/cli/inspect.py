@@ -84,7 +84,8 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
     width = max(6, *(len(printable(m.column)) for m in metrics))
     yield f"  {'column':<{width}} {'touched':>10} {'floor':>10} {'depth':>10} {'overlaps':>10} {'no bounds':>10}"
     for m in metrics:
-        cells = "".join(f" {number(v):>10}" for v in (m.touched, m.floor, m.depth, m.overlaps, m.unbounded))
+        values = (m.touched, m.floor, m.depth, m.overlaps, m.unbounded)
+        cells = "".join(f" {'?' if v is None else number(v):>10}" for v in values)
         yield f"  {printable(m.column):<{width}}{cells}"
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:

@@ -11,9 +11,11 @@ from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, 
 from zlayout.planner.budget import rest
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
-from zlayout.planner.model import ColumnForecast, DeferredGroups, Status, TablePlan
+from zlayout.planner.forecasts import ColumnForecast, FilesAfter
+from zlayout.planner.model import DeferredGroups, Status, TablePlan
 from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
+from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.requirements import (
     FilesAre,
     LayoutIs,
@@ -26,7 +28,6 @@ from zlayout.planner.requirements import (
 )
 from zlayout.planner.settings import compare_layout, longer
 from zlayout.spec.model import LayoutSpec
-from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import TableState
 
@@ -41,6 +42,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     deferred = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
     properties = tuple(change for change in proposal.properties if change.name not in deferred)
     status = Status.REFUSED if choice.refusal else proposal.status
+    columns, files = _forecast(proposal, choice)
     plan = describe(
         spec,
         state,
@@ -51,7 +53,8 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         left_over=left_over,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
-        columns=_columns(proposal, choice, left_over),
+        columns=columns,
+        files_after=files,
         diagnostics=_diagnostics(proposal, choice, lengthens=lengthens),
     )
     return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {})
@@ -122,23 +125,17 @@ def _requirements(
     )
 
 
-def _columns(proposal: Proposal, choice: Choice, left_over: DeferredGroups | None) -> tuple[ColumnForecast, ...]:
-    """Return the present metrics, and the forecast for the time after the chosen candidates are rewritten."""
-    spec, state, selection = proposal.spec, proposal.state, proposal.selection
-    found = (state.column(name) for name in spec.column_names)
-    boundless = [c.name for c in found if c is not None and lacks_bounds(c, state) and not c.enable_stats]
-    predicted = proposal.predictable and bool(proposal.candidates)
-    columns = forecast.columns(
-        proposal.now, selection.touched, selection.files, spec, predicted=predicted, boundless=boundless
-    )
-    if left_over is None or proposal.savings is None:
-        return columns
-    saved = proposal.savings[list(choice.candidates)].sum(axis=0)
-    known = predicted and bool(choice.candidates)
-    return tuple(
-        replace(column, predicted=column.touched - float(saved[n]) if known else None)
-        for n, column in enumerate(columns)
-    )
+def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast, ...], FilesAfter | None]:
+    """Return the metrics of the columns, and the number of files, after the chosen candidates are rewritten."""
+    spec, state = proposal.spec, proposal.state
+    if not choice.candidates:
+        return forecast.columns(proposal.now), None
+    if not proposal.provable:
+        return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
+    chosen = [proposal.selection.groups[n].files for n in choice.candidates]
+    rewrites = rewrites_of(state.files, chosen, [proposal.candidates[n].action.target_files for n in choice.candidates])
+    after = touched_ranges(spec, state, proposal.now, rewrites)
+    return forecast.columns(proposal.now, after), files_after(state.files, rewrites)
 
 
 def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tuple[Diagnostic, ...]:

@@ -13,6 +13,7 @@ from zlayout.planner.forecast import Measured
 from zlayout.planner.grouping import moved
 from zlayout.planner.model import DeferredGroups
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
+from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import savings
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.settings import partitioning
@@ -54,12 +55,12 @@ def select_files(
     """
     if change is not None and change.full_rewrite:
         selection = _everything(state, now)
-        return selection, None if budget is None else _whole(spec, state, selection, budget)
+        return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
     selection = ordered.select(spec, state, fields, now, indistinct, spec.max_group_size)
     if budget is None:
         return selection, None
-    whole = _whole(spec, state, selection, budget)
+    whole = _whole(spec, state, selection, now, budget)
     if whole.bytes > budget:
         selection = ordered.select(spec, state, fields, now, indistinct, min(budget, spec.max_group_size or budget))
     return selection, whole
@@ -72,11 +73,15 @@ def _everything(state: TableState, now: Measured) -> FileSelection:
     return FileSelection(groups, now.ideal, now.targets, (), 0, 0, moves=True)
 
 
-def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, budget: int) -> DeferredGroups:
+def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: Measured, budget: int) -> DeferredGroups:
     size = sum(int(state.files.bytes[s.files].sum()) for s in selection.groups)
     files = sum(len(s.files) for s in selection.groups)
-    touched = zip(spec.column_names, selection.touched.sum(axis=0).tolist(), strict=True)
-    return DeferredGroups(budget, len(selection.groups), files, size, tuple(touched))
+    columns = unknown_ranges(spec)
+    if spec.layout.engine == "zlayout" and not selection.moves:
+        groups = [s.files for s in selection.groups]
+        targets = [target_files(part, spec.layout.target_size) for part in state.files.split(groups)]
+        columns = touched_ranges(spec, state, now, rewrites_of(state.files, groups, targets))
+    return DeferredGroups(budget, len(selection.groups), files, size, columns)
 
 
 def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.planner.model import ColumnForecast
+from zlayout.planner.forecasts import ColumnForecast, TouchedRange
 from zlayout.planner.partitions import laid_out
 from zlayout.spec.model import Layout, LayoutSpec
-from zlayout.table.floor import floor
+from zlayout.table.joint_optimum import joint_optimum
 from zlayout.table.metrics import ColumnMetrics, layout_metrics
 from zlayout.table.reach import Reach
 from zlayout.table.state import FileTable
@@ -20,8 +20,8 @@ from zlayout.table.sums import counts, sums
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# touched / floor directly after a rewrite, by curve and number of columns, simulated on uniform keys (docs/curves.md).
-_TOUCHED_PER_FLOOR = {
+# touched / joint optimum after a rewrite, by curve and number of columns, simulated on uniform keys (docs/curves.md).
+_TOUCHED_PER_OPTIMUM = {
     "kd": (1.0, 1.03, 1.04, 1.05),
     "hilbert": (1.0, 1.23, 1.25, 1.22),
     "zorder": (1.0, 1.7, 1.55, 1.44),
@@ -62,7 +62,7 @@ class Measured:
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     """Measure the z-order columns of the spec in each partition."""
-    metrics = layout_metrics(files, spec.layout.weights, with_reach=bool(laid_out(spec, files).any()))
+    metrics = layout_metrics(files, spec.column_names, with_reach=bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
     partition = files.partition.astype(np.int64)  # converted once for all sums
     number = counts(partition, count)
@@ -88,34 +88,22 @@ def mean_ratio(touched: Floats, reference: Floats) -> Floats:
     return mean
 
 
-def columns(
-    now: Measured, touched: Floats, files: Index, spec: LayoutSpec, *, predicted: bool, boundless: Collection[str] = ()
-) -> tuple[ColumnForecast, ...]:
-    """Combine present metrics, the forecast, and the floor of the forecast number of files.
+def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnForecast, ...]:
+    """Combine the present metrics of each z-order column with its forecast, if there is one.
 
-    Args:
-        now: The present metrics.
-        touched: float64[P, d], predicted for each partition.
-        files: int64[P], predicted for each partition.
-        spec: The declared layout.
-        predicted: Whether to include the forecast: files are rewritten, and the result can be predicted.
-        boundless: Columns that have no bounds even in rewritten files, so that every query opens all files.
-
-    Returns:
-        One entry per z-order column.
+    The floor is that of the present files; a forecast has one only if a sample shows how often values occur.
     """
-    lowest = floor(files, tuple(spec.layout.weights.values()), now.distinct).sum(axis=0)
-    after = touched.sum(axis=0)
-    without = [c.name in boundless for c in spec.layout.columns]
-    lowest[without] = after[without] = files.sum()
     forecasts = []
-    for column, metrics in enumerate(now.metrics):
+    for number, metrics in enumerate(now.metrics):
+        then = after[number] if after else None
         forecasts.append(
             ColumnForecast(
                 column=metrics.column,
                 touched=metrics.touched,
-                predicted=float(after[column]) if predicted else None,
-                floor=float(lowest[column]),
+                predicted=then.predicted if then else None,
+                low=then.low if then else None,
+                high=then.high if then else None,
+                floor=then.floor if then else metrics.floor,
                 depth=metrics.depth,
                 overlaps=metrics.overlaps,
                 unbounded=metrics.unbounded,
@@ -166,7 +154,9 @@ def best_touched(ideal: Floats) -> Floats:
 
 
 def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
-    """Predict touched after a rewrite of each partition by the curve of the layout.
+    """Estimate touched of independent columns after a rewrite of each partition by the curve of the layout.
+
+    The result decides what is rewritten. It is not shown, because correlated and frequent values change it.
 
     Args:
         targets: int64[P], the number of files that the rewrite writes.
@@ -179,9 +169,9 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
     d = len(layout.columns)
     if layout.curve == "linear":
         # Files are ranges of the first column. Values of the other columns are in all files.
-        first = floor(targets, (1.0,), distinct[:, :1])
+        first = joint_optimum(targets, (1.0,), distinct[:, :1])
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)
-    loss = _TOUCHED_PER_FLOOR[layout.curve][min(d, 4) - 1]
-    lowest = floor(targets, tuple(layout.weights.values()), distinct)
+    loss = _TOUCHED_PER_OPTIMUM[layout.curve][min(d, 4) - 1]
+    lowest = joint_optimum(targets, tuple(layout.weights.values()), distinct)
     return np.minimum(lowest * loss, targets[:, None])

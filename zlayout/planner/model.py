@@ -13,6 +13,8 @@ from typing import Any, Literal
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
 from zlayout.planner.fields import Count, Histogram
+from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
+from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange
 from zlayout.planner.requirements import Requirement, VersionIs
 
 FORMAT_VERSION: Literal[2] = 2
@@ -80,32 +82,8 @@ class DeferredGroups:
     """The number of files in these groups."""
     bytes: Count
     """The size of these files."""
-    columns: tuple[tuple[str, float], ...]
-    """Each z-order column with the predicted touched after these groups are rewritten too."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnForecast:
-    """The present metrics of one z-order column, and its forecast."""
-
-    column: str
-    """The column."""
-    touched: float
-    """The expected number of files that a query for one value opens."""
-    predicted: float | None
-    """The forecast of `touched` for the time after apply; null if there is none."""
-    floor: float
-    """Files that such a query opens in a perfect layout by all z-order columns."""
-    depth: float
-    """For each file, the largest number of files that share one value of its interval; mean over files."""
-    overlaps: float
-    """For each file, the number of other files whose interval intersects its own; mean over files."""
-    unbounded: Count
-    """The number of files without bounds."""
-    truncated: Count
-    """The number of files with truncated bounds."""
-    depth_histogram: Histogram
-    """Number of files per class of depth."""
+    columns: tuple[TouchedRange, ...]
+    """The touched of each z-order column after these groups are rewritten too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +124,10 @@ class TablePlan:
     """Whether `where` matches no partition, and the layout spec does not declare that this is intended."""
     size_histogram: Histogram = ()
     """Number of files per class of size."""
+    sample: SampleFacts | None = None
+    """The sample that the forecast was made from; null if it was made from metadata alone."""
+    files_after: FilesAfter | None = None
+    """The number of files after apply; null if nothing is rewritten."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors, refusals, warnings and notes."""
 

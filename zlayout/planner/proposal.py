@@ -29,7 +29,7 @@ class Proposal:
         now: The present metrics.
         selection: The files to rewrite.
         candidates: The groups of the selection with pinned files.
-        predictable: Whether the result of a rewrite can be predicted from metadata.
+        predictable: Whether the result of a rewrite can be predicted from a sample of the rows.
         checked: Diagnostics of the spec.
         refusals: Diagnostics because of which nothing may be written.
         notes: Other diagnostics of the backend.
@@ -52,6 +52,11 @@ class Proposal:
     notes: tuple[Diagnostic, ...]
     whole: DeferredGroups | None = None
     savings: Floats | None = None
+
+    @property
+    def provable(self) -> bool:
+        """Whether metadata limits the result of a rewrite: zlayout writes the files, and the partitioning stays."""
+        return self.spec.layout.engine == "zlayout" and not self.selection.moves
 
     @property
     def exceeds_budget(self) -> bool:

@@ -39,6 +39,8 @@ class MeasuredColumn:
     """For each file, the number of other files whose interval intersects its own; mean over files."""
     depth_histogram: Histogram
     """Number of files per class of depth."""
+    predicted: float | None = None
+    """The forecast of `touched` from the sample of the run; null without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report import charts, text, words
+from zlayout.report.forecast_text import left_over_text
 from zlayout.report.pages import environment, source_hash
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "first": text.layout_text(table) if table.is_first else "",
         "rewrite": text.rewrite_text(table) if groups else "",
         "reasons": text.reasons_text(groups) if groups else "",
-        "left_over": text.left_over_text(table.left_over) if table.left_over else "",
+        "left_over": left_over_text(table.left_over) if table.left_over else "",
         "result": text.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
         "worst": max((c.touched for c in table.columns), default=None),
@@ -130,22 +131,35 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str | None]:
-    """Return files and touched (of the worst column) after the rewrite, None if unknown; sign `~` if predicted."""
+def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
+    """Return files and touched (of the worst column) after the rewrite as text, each with a number to sort by."""
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
-        return {"files": files, "touched": max(c.touched for c in result.columns), "sign": ""}
-    groups = table.groups
-    if not groups:
-        return {"files": None, "touched": None, "sign": ""}
-    files = table.files + sum(g.target_files - g.files for g in groups)
-    touched = max((c.predicted for c in table.columns if c.predicted is not None), default=None)
-    return {"files": files, "touched": touched, "sign": "~"}
+        worst = max(c.touched for c in result.columns)
+        return {"files": words.number(files), "most_files": files, "touched": words.number(worst), "worst": worst}
+    then = table.files_after
+    files = max(then.predicted or 0, then.high or 0) if then else 0
+    last = max(table.columns, key=_last, default=None)
+    return {
+        "files": words.known(then.predicted, then.low, then.high) if then else "",
+        "most_files": files,
+        "touched": _then(last) if last else "",
+        "worst": _last(last) if last else 0,
+    }
+
+
+def _then(column: ColumnForecast) -> str:
+    return words.known(column.predicted, column.low, column.high)
+
+
+def _last(column: ColumnForecast) -> float:
+    """Return the number by which forecasts are sorted: the prediction, or the high end of the range."""
+    return next((v for v in (column.predicted, column.high, column.low) if v is not None), 0.0)
 
 
 def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any]:
     measured = {c.column: c for c in result.columns} if result else {}
-    return {"now": column, "after": measured.get(column.column)}
+    return {"now": column, "after": measured.get(column.column), "then": _then(column), "last": _last(column)}
 
 
 def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:

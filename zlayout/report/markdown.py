@@ -7,8 +7,9 @@ import re
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.report.forecast_text import written_text
 from zlayout.report.text import TextOptions, last_line, render_table
-from zlayout.report.words import RESULT_STATUSES, number, plural, printable, size, state
+from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
 
 # The first line of every comment, by which the next run finds the comment.
 MARKER = "<!-- zlayout-report -->"
@@ -63,17 +64,16 @@ def _worst_first(table: TablePlan) -> tuple[int, int, str]:
 def _row(table: TablePlan, result: TableResult | None) -> str:
     groups = table.groups
     files = sum(g.files for g in groups)
-    after = sum(g.target_files for g in groups)
     touched = ", ".join(
-        f"{_code(c.column)} {number(c.touched)} → ~{number(c.predicted)}"
+        f"{_code(c.column)} {number(c.touched)} → {after}"
         for c in table.columns
-        if c.predicted is not None
+        if (after := known(c.predicted, c.low, c.high))
     )
     cells = [
         _code(table.table),
         RESULT_STATUSES[result.outcome] if result else state(table),
         size(table.rewrite_bytes) if groups else "",
-        f"{files:,} → ~{after:,}" if groups else "",
+        f"{files:,} → {written_text(table)}" if groups else "",
         touched,
         _code(str(table.location)),
     ]

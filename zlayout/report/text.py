@@ -12,7 +12,6 @@ from zlayout.planner.actions import ChangePartitioning, RewriteGroup, SetPropert
 from zlayout.planner.model import (
     ColumnForecast,
     Decay,
-    DeferredGroups,
     Measure,
     Plan,
     SettingDrift,
@@ -23,9 +22,18 @@ from zlayout.planner.model import (
 )
 from zlayout.planner.result import ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.report.forecast_text import (
+    NARROW,
+    is_vague,
+    left_over_text,
+    measured_text,
+    sample_text,
+    written_text,
+)
 from zlayout.report.words import (
     REASONS,
     RESULT_STATUSES,
+    known,
     number,
     plural,
     printable,
@@ -183,8 +191,14 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
             yield "", _labelled("", "decay", decay_text(decay))
     for line in _touched(table.columns, options.width):
         yield "", line
+    if table.sample:
+        yield "dim", _labelled("", "", sample_text(table.sample))
+    elif groups and not result and is_vague(table):
+        yield "dim", _labelled("", "", NARROW)
     if result:
         yield "", _labelled("", "result", result_text(result))
+        if result.columns and groups:
+            yield "", _labelled("", "measured", measured_text(result))
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:
@@ -220,10 +234,10 @@ def layout_text(table: TablePlan) -> str:
 def rewrite_text(table: TablePlan) -> str:
     """Write how much the plan rewrites: partitions, bytes, and files before and after."""
     groups = table.groups
-    files, targets = sum(g.files for g in groups), sum(g.target_files for g in groups)
+    files = sum(g.files for g in groups)
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
-    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> ~{targets:,} files"
+    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files"
 
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
@@ -232,12 +246,6 @@ def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
     if len(counts) == 1:
         return REASONS[next(iter(counts))]
     return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
-
-
-def left_over_text(left: DeferredGroups) -> str:
-    """Write what the budget defers, and the predicted touched after it is rewritten too."""
-    touched = "   ".join(f"{printable(name)} ~{number(value)}" for name, value in left.columns)
-    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}; then touched {touched}"
 
 
 def decay_text(decay: Decay) -> str:
@@ -258,10 +266,20 @@ def result_text(result: TableResult) -> str:
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
     """Yield one line if it fits, else one line per column with aligned numbers."""
-    cells = [(printable(c.column), number(c.touched), _predicted(c), f"(floor {number(c.floor)})") for c in columns]
+    cells = [
+        (
+            printable(c.column),
+            number(c.touched),
+            known(c.predicted, c.low, c.high),
+            "" if c.floor is None else f"(floor {number(c.floor)})",
+        )
+        for c in columns
+    ]
     if not cells:
         return
-    line = "   ".join(f"{name} {now}{after and ' -> '}{after} {floor}" for name, now, after, floor in cells)
+    line = "   ".join(
+        f"{name} {now}{after and ' -> '}{after}{floor and ' '}{floor}" for name, now, after, floor in cells
+    )
     if len(line) + _TEXT_INDENT <= width:
         yield _labelled("", "touched", line)
         return
@@ -269,8 +287,4 @@ def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
     arrow = " -> " if wide[2] else ""
     for at, (name, now, after, floor) in enumerate(cells):
         text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{arrow}{after:>{wide[2]}} {floor:>{wide[3]}}"
-        yield _labelled("", "" if at else "touched", text)
-
-
-def _predicted(column: ColumnForecast) -> str:
-    return f"~{number(column.predicted)}" if column.predicted is not None else ""
+        yield _labelled("", "" if at else "touched", text.rstrip())

@@ -57,6 +57,16 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
+def known(predicted: float | None, low: float | None, high: float | None) -> str:
+    """Write a forecast: the prediction if there is one, else the range, for example `1..28`; '' if nothing is known."""
+    if predicted is not None:
+        return number(predicted)
+    if low is None or high is None:
+        return "" if low is None else f"{number(low)} or more"
+    ends = number(low), number(high)
+    return ends[0] if ends[0] == ends[1] else "..".join(ends)
+
+
 def share(value: float) -> str:
     """Write a share as a percentage, with one decimal below 10%."""
     return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"

@@ -1,64 +1,38 @@
-"""The floor: the number of files that an equality query touches in a perfect layout by all z-order columns."""
+"""The floor of one column: touched that no layout of as many files can go below.
+
+A query for a value with the share s of the rows opens at least max(1, s / r) files, where r is the share of the rows
+in the largest file. Drawn by row, the values touch at least `sum s * max(1, s / r)` files. Nothing else about the
+layout is used: neither other columns nor correlation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from zlayout.table.water_filling import fill
+from numpy.typing import NDArray
 
 Float64 = NDArray[np.float64]
 
 
-def floor(
-    n_files: ArrayLike,
-    weights: Sequence[float],
-    distinct: ArrayLike | None = None,
-    heavy: Sequence[Sequence[float]] | None = None,
-) -> Float64:
-    """touched(c) of an optimal layout for each column.
-
-    N files with disjoint boxes form 2^b_i slices along column i, with sum b_i = log2 N. An equality query on column i
-    opens N / 2^b_i files, and the product of these numbers is N^(d-1). For weights p the optimum is
-    b_i = log2(N)/d + log2(p_i) - mean log2(p_j), limited to 0..log2(distinct_i). Bits that a column cannot use are
-    given to the others (water filling).
+def floor_of_shares(shares: Float64, largest: float) -> float:
+    """The floor of a column.
 
     Args:
-        n_files: number of files, of any shape [...].
-        weights: of the d columns.
-        distinct: number of distinct values, [d] or [..., d]. It is infinity if it is unknown, and 0 if all rows are
-            null: then no file is touched.
-        heavy: for each column the shares (0..1) of its most frequent values. A value with share s fills s * N files,
-            so that touched is at least N * sum(s^2). The other values are assumed to be equally frequent.
-
-    Returns:
-        float64[..., d].
-
-    Raises:
-        ValueError: for a weight that is not positive.
+        shares: float64[k], the share of each value among the rows with a value; they sum to 1 or less. Rows that are
+            left out count as rare values.
+        largest: the rows of the largest file, as a share of the rows with a value; above 0.
     """
-    importance = np.asarray(weights, np.float64)
-    if not (importance > 0).all():
-        raise ValueError(f"expected positive weights, found {list(weights)}")
-    count = np.asarray(n_files, np.float64)
-    total = np.log2(np.maximum(count, 1.0))
-    shape = (*count.shape, len(importance))
-    known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
-    usable = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
-    caps = np.minimum(usable, total[..., None]).reshape(-1, len(importance))
-    bits = fill(total.reshape(-1), np.log2(importance), caps)
-    per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
-    return np.where(known > 0, per_column, 0.0)
+    return float(1.0 + (shares * np.maximum(shares / largest - 1.0, 0.0)).sum())
 
 
-def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
-    """1 / sum of squared shares: the number of equally frequent values that would have the same floor."""
-    shares = [np.asarray(column, np.float64) for column in heavy]
-    squares = np.array([float((s**2).sum()) for s in shares])
-    rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])
-    others = np.maximum(distinct - np.array([len(s) for s in shares]), 1.0)
+def min_floor(distinct: Float64, largest: Float64) -> Float64:
+    """The lowest floor that a column of at most `distinct` values can have, of any shape.
+
+    `s * max(1, s / r)` is convex in s, so that equal shares give the minimum: `max(1, 1 / (distinct * r))`.
+
+    Args:
+        distinct: an upper limit of the number of values; infinity if unknown, 0 for a column without a value.
+        largest: the rows of the largest file, as a share of the rows with a value; above 0.
+    """
     with np.errstate(divide="ignore"):
-        effective: Float64 = 1.0 / (squares + rest**2 / others)
-    return effective
+        lowest: Float64 = np.maximum(1.0 / (np.maximum(distinct, 1.0) * largest), 1.0)
+    return np.where(distinct > 0, lowest, 0.0)

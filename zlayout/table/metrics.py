@@ -5,12 +5,13 @@ All metrics take O(N log N). All partitions are measured together: `zlayout.tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zlayout.table.floor import floor
+from zlayout.table.floor import min_floor
 from zlayout.table.histogram import DepthBucket, depth_histogram
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
@@ -19,32 +20,41 @@ from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.state import FileTable, Int64
 from zlayout.table.sums import counts
 
+Bools = NDArray[np.bool_]
 MIN_FILES_PER_BOUND = 4  # files per distinct bound; with fewer, bounds do not show the number of distinct values
 
 
 @dataclass(frozen=True, slots=True)
 class ByPartition:
-    """float64[P] each: files touched in each partition, and its estimated distinct values (infinity if unknown)."""
+    """Metrics of each partition, float64[P] each.
+
+    touched: files touched. distinct: estimated distinct values, infinity if unknown. max_distinct: an upper limit of
+    the distinct values that the bounds prove, infinity if they prove none. floor: NaN if unknown.
+    """
 
     touched: Float64
     distinct: Float64
+    max_distinct: Float64
+    floor: Float64
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMetrics:
     """The metrics of one column of one set of files.
 
-    touched, floor: files opened by an equality query on this column, summed over partitions. depth, overlaps: mean
-    over the files that have a value. distinct: estimated distinct values, the maximum over partitions (infinity if
-    unknown). unbounded: number of files with an open bound. all_null: number of files without any value. truncated:
-    number of files with a truncated bound. reach: the share of rows in each file's interval, if it was requested.
+    touched: files opened by an equality query on this column, summed over partitions. floor: touched that no layout of
+    files of this number and these sizes can go below; None where bounds do not show how often the values occur. depth,
+    overlaps: mean over the files that have a value. distinct: estimated distinct values, the maximum over partitions
+    (infinity if unknown). unbounded: number of files with an open bound. all_null: number of files without any value.
+    truncated: number of files with a truncated bound. reach: the share of rows in each file's interval, if it was
+    requested.
     """
 
     column: str
     files: int
     partitions: int
     touched: float
-    floor: float
+    floor: float | None
     depth: float
     overlaps: float
     depth_histogram: tuple[DepthBucket, ...]
@@ -56,39 +66,21 @@ class ColumnMetrics:
     reach: Reach | None = None
 
 
-def layout_metrics(
-    files: FileTable,
-    weights: Mapping[str, float],
-    distinct: Mapping[str, float] | None = None,
-    heavy: Mapping[str, Sequence[float]] | None = None,
-    with_reach: bool = False,
-) -> tuple[ColumnMetrics, ...]:
-    """The metrics of all z-order columns, each with its floor in a layout by all of them.
+def layout_metrics(files: FileTable, columns: Collection[str], with_reach: bool = False) -> tuple[ColumnMetrics, ...]:
+    """The metrics of each column.
 
     Args:
         files: the files, of all partitions.
-        weights: the weight of each z-order column by name.
-        distinct: the number of distinct values by column, where it is known from more than the bounds.
-        heavy: the shares (0..1) of the most frequent values by column, where they are known.
+        columns: the names of columns whose bounds were read.
         with_reach: keep the `Reach` of each column, which needs memory for every file.
     """
-    known, shares = distinct or {}, heavy or {}
-    if not weights:
-        return ()
-    alone = len(weights) == 1
-    measured = side_by_side(lambda column: _measure(files, column, with_reach, alone), tuple(weights), len(files))
-    limits = np.stack([np.minimum(d, known.get(c, np.inf)) for c, (_, d) in zip(weights, measured, strict=True)], 1)
-    shares_by_column = [shares.get(c, ()) for c in weights]
-    floors = floor(_files_by_partition(files), tuple(weights.values()), limits, shares_by_column).sum(axis=0)
-    return tuple(replace(m, floor=float(lowest)) for (m, _), lowest in zip(measured, floors, strict=True))
+    alone = len(columns) == 1
+    return tuple(side_by_side(lambda column: _measure(files, column, with_reach, alone), tuple(columns), len(files)))
 
 
-def _measure(
-    files: FileTable, column: str, with_reach: bool = False, alone: bool = True
-) -> tuple[ColumnMetrics, Float64]:
-    """The column's metrics without the floor, and its estimated distinct values by partition.
-
-    alone: whether no other column is measured at the same time, so that two threads can be used.
+def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> ColumnMetrics:
+    """The column's metrics. alone: whether no other column is measured at the same time, so that two threads can be
+    used.
     """
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
@@ -96,23 +88,27 @@ def _measure(
     segments = segments_of(ranked, files.partition, len(number))
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
     del ranked  # it would add an eighth to the peak memory
+    single = _single_values(segments, bounds.truncated)
 
-    def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64]:
+    def from_bounds() -> tuple[float, tuple[DepthBucket, ...], float, Float64, Float64]:
         depths = depth(segments)
-        return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct_estimate(segments, countable)
+        distinct = distinct_estimate(segments, countable)
+        limit = max_distinct(segments, countable, single)
+        return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct, limit
 
     def from_rows() -> tuple[PerSegment, Float64]:
         estimate = estimate_in_partitions(segments, rows_with_value(files, column))
         return estimate, touched_in_partitions(segments, estimate)
 
     found = both(from_bounds, from_rows, len(files) if alone else 0)
-    (mean_depth, depths, others, distinct), (estimate, touched_inside) = found
-    measured = ColumnMetrics(
+    (mean_depth, depths, others, distinct, limit), (estimate, touched_inside) = found
+    lowest = known_floor(segments, estimate, touched_inside, limit, files, single)
+    return ColumnMetrics(
         column=column,
         files=len(files),
         partitions=int((number > 0).sum()),
         touched=float(touched_inside.sum()),
-        floor=float("nan"),
+        floor=None if np.isnan(lowest).any() else float(lowest.sum()),
         depth=mean_depth,
         overlaps=others,
         depth_histogram=depths,
@@ -120,10 +116,9 @@ def _measure(
         unbounded=unbounded,
         all_null=all_null,
         truncated=int(bounds.truncated.sum()),
-        by_partition=ByPartition(touched_inside, distinct),
+        by_partition=ByPartition(touched_inside, distinct, limit, lowest),
         reach=reach_of(segments, estimate, len(files)) if with_reach else None,
     )
-    return measured, distinct
 
 
 def rows_with_value(files: FileTable, column: str) -> Float64:
@@ -196,3 +191,59 @@ def distinct_estimate(segments: Segments, countable: bool) -> Float64:
     estimate = np.where(bounds_are_values, np.minimum(estimate, points), estimate)
     estimate[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
     return estimate
+
+
+def max_distinct(segments: Segments, countable: bool, single: Bools) -> Float64:
+    """float64[P]: an upper limit of the distinct values that the bounds prove; infinity if they prove none.
+
+    Args:
+        segments: of M files.
+        countable: whether the values of the type can be counted.
+        single: bool[M], the files of one value.
+    """
+    points = np.diff(segments.start)
+    files = counts(segments.partition, len(points))
+    limit = np.where(files > 0, np.inf, 0.0)
+    filled = np.flatnonzero(files)
+    if countable and len(filled):
+        limit[filled] = segments.per_partition(segments.gap + segments.point)[filled] / segments.point
+    limit = np.where((counts(segments.partition[single], len(points)) == files) & (files > 0), points, limit)
+    limit[segments.partition[~segments.bounded.all(axis=0)]] = np.inf
+    return limit
+
+
+def known_floor(
+    segments: Segments, estimate: PerSegment, touched: Float64, limit: Float64, files: FileTable, single: Bools
+) -> Float64:
+    """float64[P]: the floor of each partition; NaN where bounds do not show how often the values occur.
+
+    They show it if every file has a single value. Where touched is the lowest floor that the partition can have, the
+    present layout proves that it is reached.
+
+    Args:
+        segments: of M files, of which `single` (bool[M]) have one value.
+        estimate: rows in each segment.
+        touched, limit: float64[P], touched and `max_distinct`.
+        files: the N files.
+    """
+    partitions = len(touched)
+    rows = segments.per_partition(estimate[0] + estimate[1])
+    largest = np.zeros(partitions)
+    np.maximum.at(largest, files.partition, files.live_rows)
+    largest = np.divide(largest, rows, out=np.ones(partitions), where=rows > 0)
+    lowest = min_floor(limit, np.where(largest > 0, largest, 1.0))
+    reached = touched <= lowest * (1 + 1e-9)
+    shown = counts(segments.partition[single], partitions) == counts(segments.partition, partitions)
+    floor = np.where(reached, lowest, np.nan)
+    if not (shown & ~reached).any():
+        return floor
+    owner = np.repeat(np.arange(partitions), np.diff(segments.start))
+    share = estimate[0] / np.where(rows > 0, rows, 1.0)[owner]
+    exact = segments.per_partition(share * np.maximum(share / np.where(largest > 0, largest, 1.0)[owner], 1.0))
+    return np.where(shown & ~reached, exact, floor)
+
+
+def _single_values(segments: Segments, truncated: Bools) -> Bools:
+    """bool[M]: the files whose rows all have the same value. truncated: bool[N]."""
+    single: Bools = (segments.lo == segments.hi) & segments.bounded.all(axis=0) & ~truncated[segments.file]
+    return single

@@ -109,7 +109,10 @@ def test_any_state_is_planned_saved_drawn_and_reported(data: st.DataObject) -> N
     assert set(paths) <= set(observed.files.path.to_pylist())
     for column in decision.plan.columns:
         assert 0 <= column.touched <= len(observed.files) + 1e-6
-        assert math.isfinite(column.floor)
+        assert column.floor is None or 0 <= column.floor <= column.touched + 1e-6
+        assert column.predicted is None
+        if column.low is not None and column.high is not None:
+            assert 0 <= column.low <= column.high < math.inf
     planned = (Planned(spec, observed, decision),)
     plan = with_pictures(as_plan(planned), planned)
     assert document.from_json(document.to_json(plan), "plan.json") == plan

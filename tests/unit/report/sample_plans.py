@@ -11,6 +11,7 @@ from zlayout.planner.actions import (
     RewriteGroup,
     SetProperties,
 )
+from zlayout.planner.forecasts import FilesAfter, SampleFacts
 from zlayout.planner.model import ColumnForecast, Decay, Measure, Plan, SettingDrift, Status, TablePlan
 from zlayout.planner.requirements import TableIs, VersionIs
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
@@ -20,7 +21,7 @@ PLACE = Location("layouts/orders.yaml", 3, 1)
 
 
 def column(name: str, touched: float, predicted: float | None) -> ColumnForecast:
-    return ColumnForecast(name, touched, predicted, 35.07, 1.0, 0.0, 0, 0, ())
+    return ColumnForecast(name, touched, predicted, 1.0, 615.0, 1.0, 1.0, 0.0, 0, 0, ())
 
 
 def group(partition: str, reason: Reason = Reason.LAYOUT_CHANGED) -> RewriteGroup:
@@ -39,6 +40,8 @@ ORDERS = TablePlan(
     columns=(column("customer_id", 9610.0, 35.4), column("order_date", 9610.0, 35.4)),
     files=9610,
     partitions=412,
+    sample=SampleFacts(120_000, 48, 40, 6 * 2**20, 7),
+    files_after=FilesAfter(1230, 2, 1230, 2**30, 0),
 )
 EVENTS = TablePlan(
     table="bronze.events",
@@ -105,7 +108,7 @@ DONE = TableResult(
     files_removed=9610,
     files_added=1228,
     bytes_added=2**40,
-    columns=(MeasuredColumn("customer_id", 35.2, 36.0, 35.0, (("33-64", 1228),)),),
+    columns=(MeasuredColumn("customer_id", 35.2, 36.0, 35.0, (("33-64", 1228),), 35.4),),
     size_histogram=(("<= 1", 1228),),
 )
 FAILED = TableResult(

@@ -8,6 +8,7 @@ from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, U
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
+from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
 from zlayout.report.text import TextOptions, drift_line, last_line, render
@@ -20,9 +21,10 @@ zlayout 0.1.0  2 layouts
 bronze.orders (delta, version 1843)                                                              layouts/orders.yaml:3:1
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
       # (3 unchanged settings hidden)
-  -/+ rewrite         2 of 412 partitions, 1.17 TiB, 9,610 -> ~1,230 files
+  -/+ rewrite         2 of 412 partitions, 1.17 TiB, 9,610 -> 1,230 files
       because         layout changed
-      touched         customer_id 9,610 -> ~35.4 (floor 35.1)   order_date 9,610 -> ~35.4 (floor 35.1)
+      touched         customer_id 9,610 -> 35.4 (floor 1)   order_date 9,610 -> 35.4 (floor 1)
+                      forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
 
 Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 """
@@ -55,10 +57,28 @@ def test_settings_partitioning_and_decay() -> None:
 def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
     lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
     assert lines[7:9] == [
-        "      touched         customer_id  9,610 -> ~35.4 (floor 35.1)",
-        "                      order_date   9,610 -> ~35.4 (floor 35.1)",
+        "      touched         customer_id  9,610 -> 35.4 (floor 1)",
+        "                      order_date   9,610 -> 35.4 (floor 1)",
     ]
     assert max(map(len, lines)) <= 80
+
+
+def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
+    ranges = tuple(replace(c, predicted=None, floor=None) for c in ORDERS.columns)
+    vague = replace(ORDERS, columns=ranges, sample=None, files_after=FilesAfter(None, 2, 1230))
+    lines = render(Plan("0.1.0", (vague,)), TextOptions(width=100)).splitlines()
+    assert lines[5].endswith("9,610 -> 2..1,230 files")
+    assert lines[7:9] == [
+        "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
+        "                      run with --sample to narrow the forecast",
+    ]
+    certain = replace(vague, columns=(replace(ranges[0], high=1.0),))
+    lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
+    assert lines[7:9] == ["      touched         customer_id 9,610 -> 1", ""]
+
+
+def test_what_was_measured_stands_beside_the_prediction() -> None:
+    assert "      measured        customer_id 35.2 (predicted 35.4)" in render(APPLIED)
 
 
 def test_long_messages_are_wrapped_below_their_own_beginning_and_keep_their_words() -> None:

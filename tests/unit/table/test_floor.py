@@ -1,79 +1,41 @@
-"""The floor: powers worked by hand, weights, exhausted columns, heavy values, and boxes that reach it."""
+"""The floor of a column: values worked by hand, and no layout of any shape below it."""
 
 from __future__ import annotations
 
-from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zlayout.table.floor import floor
+from zlayout.table.floor import floor_of_shares, min_floor
 
 
-@pytest.mark.parametrize(("files", "columns", "each"), [(100, 1, 1), (100, 2, 10), (1000, 3, 100), (10**4, 4, 1000)])
-def test_equal_weights(files: int, columns: int, each: float) -> None:
-    assert floor(files, [1.0] * columns) == pytest.approx([each] * columns)
+def test_a_unique_column_can_reach_one_file() -> None:
+    assert floor_of_shares(np.full(1000, 0.001), 1 / 64) == pytest.approx(1.0)
 
 
-def test_no_file_and_one_file() -> None:
-    assert floor(0, [1, 1]).tolist() == [0.0, 0.0]
-    assert floor(1, [1, 3]).tolist() == [1.0, 1.0]
+def test_equally_frequent_values_fill_their_share_of_the_files() -> None:
+    assert floor_of_shares(np.full(3, 1 / 3), 1 / 64) == pytest.approx(64 / 3)
+    assert min_floor(np.array([3.0, np.inf, 0.0]), np.full(3, 1 / 64)).tolist() == pytest.approx([64 / 3, 1.0, 0.0])
 
 
-def test_weights_move_bits() -> None:
-    # log2(256)/2 = 4 bits each; log2(4) = 2 less the mean 1 moves one bit: 5 and 3.
-    assert floor(256, [4, 1]) == pytest.approx([8.0, 32.0])
-    # Far apart: the second column is held at 0 bits, the first takes all 4.
-    assert floor(16, [2.0**20, 1]) == pytest.approx([1.0, 16.0])
-
-
-def test_used_up_column_gives_its_bits_away() -> None:
-    assert floor(64, [1, 1], [4, np.inf]) == pytest.approx([16.0, 4.0])
-    assert floor(64, [1, 1, 1], [2, np.inf, 2]) == pytest.approx([32.0, 4.0, 32.0])
-    assert floor(64, [1, 1], [2, 4]) == pytest.approx([32.0, 16.0])  # eight segments for 64 files
-    assert floor(64, [1, 1], [1, 1]) == pytest.approx([64.0, 64.0])
-
-
-def test_heavy_values() -> None:
-    # Half of the rows have one value: 1/2 of the queries open 32 of 64 files, the others hardly any.
-    assert floor(64, [1], heavy=[[0.5]]) == pytest.approx([16.0])
-    # Two values with 1/2 each are an NDV of 2; evenly spread values change nothing.
-    assert floor(64, [1], [2], [[0.5, 0.5]]) == pytest.approx([32.0])
-    assert floor(64, [1], [4], [[0.25]]) == pytest.approx(floor(64, [1], [4]))
-
-
-def test_many_partitions_at_once() -> None:
-    got = floor(np.array([16, 4, 64]), [1, 1], [[np.inf, np.inf], [np.inf, np.inf], [4, np.inf]])
-    assert got == pytest.approx(np.array([[4, 4], [2, 2], [16, 4]]))
-
-
-def test_weight_that_is_not_positive() -> None:
-    with pytest.raises(ValueError, match="expected positive weights"):
-        floor(4, [1, 0])
+def test_a_heavy_value_counts_by_its_share() -> None:
+    # half of the rows are one value: half of the queries open 32 of 64 files, the others one
+    assert floor_of_shares(np.array([0.5]), 1 / 64) == pytest.approx(0.5 * 32 + 0.5)
+    # unless one file may be that large
+    assert floor_of_shares(np.array([0.5]), 0.5) == pytest.approx(1.0)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.data(), st.integers(1, 4), st.integers(1, 10**6))
-def test_product_of_touched_and_bits_by_bisection(data: st.DataObject, columns: int, files: int) -> None:
-    weights = data.draw(st.lists(st.floats(0.05, 20), min_size=columns, max_size=columns))
-    distinct = data.draw(st.lists(st.integers(1, 10**7), min_size=columns, max_size=columns))
-    got = floor(files, weights, distinct)
-    total, most = np.log2(files), np.minimum(np.log2(distinct), np.log2(files))
-    low, high = -100.0, 100.0
-    for _ in range(200):
-        level = (low + high) / 2
-        too_few = np.clip(level + np.log2(weights), 0, most).sum() < min(total, most.sum())
-        low, high = (level, high) if too_few else (low, level)
-    assert got == pytest.approx(files / np.exp2(np.clip(high + np.log2(weights), 0, most)), rel=1e-6)
-    assert np.log2(got).sum() >= (columns - 1) * total - 1e-6
-    assert (got >= files / np.array(distinct) - 1e-6).all()
-
-
-def test_a_grid_of_boxes_reaches_it() -> None:
-    slices = (8, 4, 2)
-    boxes = list(product(*(range(n) for n in slices)))
-    touched = [sum(1 for b in boxes if b[axis] == 0) for axis in range(3)]
-    # weights 2^b with b = 3, 2, 1 bits wanted: mean 2, log2(64)/3 = 2.
-    assert floor(len(boxes), [8, 4, 2]) == pytest.approx(touched)
+@given(st.integers(2, 12), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_no_layout_of_as_many_files_touches_fewer(files: int, values: int, random: Random) -> None:
+    rows = np.array([random.randrange(values) for _ in range(12 * files)])
+    random.shuffle(place := list(np.arange(12 * files) % files))
+    share = np.bincount(rows, minlength=values) / len(rows)
+    lowest = floor_of_shares(share, 1 / files)
+    for where in (np.array(place), np.argsort(np.argsort(rows, kind="stable")) // 12):
+        opened = np.array([len(set(where[rows == value])) for value in range(values)])
+        assert (share * opened).sum() >= lowest - 1e-9
+    assert lowest >= min_floor(np.array([float(values)]), np.array([1 / files]))[0] - 1e-9

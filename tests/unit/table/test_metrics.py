@@ -226,15 +226,22 @@ def test_metrics_are_per_partition(make_files: MakeFiles) -> None:
     assert metrics.partitions == 2
 
 
-def test_layout_metrics_share_the_floor(make_files: MakeFiles) -> None:
+def test_a_floor_is_shown_only_where_bounds_prove_it(make_files: MakeFiles) -> None:
     low, high = [0] * 64, [10**6] * 64
-    files = make_files({"a": (low, high), "b": (low, high)})
-    assert [m.floor for m in layout_metrics(files, {"a": 1.0, "b": 1.0})] == pytest.approx([8.0, 8.0])
-    seven = layout_metrics(files, {"a": 1.0, "b": 1.0}, distinct={"a": 4})
-    assert [m.floor for m in seven] == pytest.approx([16.0, 4.0])
-    heavy = layout_metrics(files, {"a": 1.0, "b": 1.0}, heavy={"a": [0.5]})
-    assert [m.floor for m in heavy] == pytest.approx([16.0, 4.0], rel=1e-5)
-    assert layout_metrics(files, {}) == ()
+    files = make_files({"a": (low, high), "b": (list(range(64)), list(range(64))), "c": ([0] * 64, [1] * 64)})
+    # of `a` nothing is known but that touched is 64; `b` is 1 already; two values fill 32 files each or more
+    assert [m.floor for m in layout_metrics(files, ["a", "b"])] == [None, 1.0]
+    assert [m.floor for m in layout_metrics(files, ["c"])] == [None]
+    assert layout_metrics(files, []) == ()
+
+
+def test_files_of_one_value_show_how_often_values_occur(make_files: MakeFiles) -> None:
+    # eight files of ten rows: six of value 1 and two of value 2 touch 0.75 * 6 + 0.25 * 2 files in any layout
+    one = make_files({"c": ([1] * 6 + [2] * 2, [1] * 6 + [2] * 2)}, rows=[10] * 8)
+    assert column_metrics(one, "c").floor == pytest.approx(5.0)
+    # a file of 60 rows could hold all rows of value 1
+    uneven = make_files({"c": ([1, 1, 2, 2], [1, 1, 2, 2])}, rows=[60, 20, 10, 10])
+    assert column_metrics(uneven, "c").floor == pytest.approx(0.8 * 80 / 60 + 0.2)
 
 
 @pytest.mark.parametrize("columns", [("a",), ("a", "b")])
@@ -243,16 +250,14 @@ def test_threads_measure_what_one_would(
 ) -> None:
     low = np.random.default_rng(3).integers(0, 1000, 200)
     files = make_files({"a": (low.tolist(), (low + 50).tolist()), "b": (low.tolist(), [2000] * 200)})
-    weights = dict.fromkeys(columns, 1.0)
-    plain = repr(layout_metrics(files, weights))
+    plain = repr(layout_metrics(files, columns))
     monkeypatch.setattr(side_by_side, "MIN_FILES_FOR_THREADS", 0)
-    assert repr(layout_metrics(files, weights)) == plain
+    assert repr(layout_metrics(files, columns)) == plain
 
 
-def test_layout_floor_is_summed_over_partitions(make_files: MakeFiles) -> None:
-    low, high = [0] * 20, [10**6] * 20
-    files = make_files({"a": (low, high), "b": (low, high)}, partition=[0] * 16 + [2] * 4)
-    assert [m.floor for m in layout_metrics(files, {"a": 1.0, "b": 1.0})] == pytest.approx([6.0, 6.0])
+def test_the_floor_is_summed_over_partitions(make_files: MakeFiles) -> None:
+    files = make_files({"a": ([0, 1, 7, 7], [0, 1, 7, 7])}, partition=[0, 0, 2, 2], rows=[5] * 4)
+    assert column_metrics(files, "a").floor == pytest.approx(1.0 + 2.0)
 
 
 def test_distinct_estimate() -> None:

@@ -1,0 +1,86 @@
+"""What a plan states about the time after apply, as plain data.
+
+A point estimate exists only if a sample of the rows supports it. Without one, a range states what metadata guarantees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zlayout.planner.fields import Count, Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedRange:
+    """What is known of `touched` of one z-order column for the time after a rewrite."""
+
+    column: str
+    """The column."""
+    predicted: float | None
+    """The forecast from a sample; null without a sample."""
+    low: float | None
+    """The lowest possible value; null if it is unknown."""
+    high: float | None
+    """The highest possible value; null if it is unknown."""
+    floor: float | None
+    """The value that no layout of as many files can go below, from a sample; null without a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAfter:
+    """The number of live files of the table after apply, and the sizes of the new ones."""
+
+    predicted: Count | None
+    """The forecast from a sample; null without a sample."""
+    low: Count | None
+    """The lowest possible number; null if it is unknown."""
+    high: Count | None
+    """The highest possible number; null if it is unknown."""
+    median_bytes: Count | None = None
+    """The median size of a new file, predicted from a sample; null without a sample."""
+    small: Count | None = None
+    """The number of new files below half of the target size, predicted from a sample; null without a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFacts:
+    """The sample of key columns that a forecast was made from."""
+
+    rows: Count
+    """The number of sampled rows."""
+    row_groups: Count
+    """The number of row groups that they were read from."""
+    files: Count
+    """The number of files that they were read from."""
+    bytes_read: Count
+    """The bytes of the column chunks that were read."""
+    seed: Count
+    """The seed of the random choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnForecast:
+    """The present metrics of one z-order column, and its forecast."""
+
+    column: str
+    """The column."""
+    touched: float
+    """The expected number of files that a query for one value opens."""
+    predicted: float | None
+    """The forecast of `touched` for the time after apply, from a sample of the rows; null without a sample."""
+    low: float | None
+    """The lowest possible `touched` after apply; null if it is unknown or nothing is rewritten."""
+    high: float | None
+    """The highest possible `touched` after apply; null if it is unknown or nothing is rewritten."""
+    floor: float | None
+    """What no layout of as many files can go below; null if it is not known how often the values occur."""
+    depth: float
+    """For each file, the largest number of files that share one value of its interval; mean over files."""
+    overlaps: float
+    """For each file, the number of other files whose interval intersects its own; mean over files."""
+    unbounded: Count
+    """The number of files without bounds."""
+    truncated: Count
+    """The number of files with truncated bounds."""
+    depth_histogram: Histogram
+    """Number of files per class of depth."""

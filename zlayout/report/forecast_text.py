@@ -1,0 +1,48 @@
+"""Write forecasts and samples in the words that all reports share."""
+
+from __future__ import annotations
+
+from zlayout.planner.forecasts import SampleFacts
+from zlayout.planner.model import DeferredGroups, TablePlan
+from zlayout.planner.result import TableResult
+from zlayout.report.words import known, number, plural, printable, size
+
+NARROW = "run with --sample to narrow the forecast"
+
+
+def written_text(table: TablePlan) -> str:
+    """Write the number of files that replace the rewritten ones: a prediction, or a range."""
+    after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
+    if after is None or (after.predicted is None and after.high is None):
+        return f"~{sum(g.target_files for g in table.groups):,}"
+    return known(*(None if n is None else n - kept for n in (after.predicted, after.low, after.high)))
+
+
+def is_vague(table: TablePlan) -> bool:
+    """Return whether a forecast of the plan is a range that a sample narrows."""
+    return any(c.predicted is None and c.low is not None and c.low != c.high for c in table.columns)
+
+
+def sample_text(sample: SampleFacts) -> str:
+    """Write what the forecast was made from."""
+    return (
+        f"forecast from {plural(sample.rows, 'sampled row')}: {plural(sample.row_groups, 'row group')} of "
+        f"{plural(sample.files, 'file')}, {size(sample.bytes_read)} read, seed {sample.seed}"
+    )
+
+
+def measured_text(result: TableResult) -> str:
+    """Write the measured touched of each column beside the prediction."""
+    return "   ".join(
+        f"{printable(c.column)} {number(c.touched)}"
+        + ("" if c.predicted is None else f" (predicted {number(c.predicted)})")
+        for c in result.columns
+    )
+
+
+def left_over_text(left: DeferredGroups) -> str:
+    """Write what the budget defers, and what is known of touched after it is rewritten too."""
+    after = [(c.column, known(c.predicted, c.low, c.high)) for c in left.columns]
+    touched = "   ".join(f"{printable(name)} {text}" for name, text in after if text)
+    then = f"; then touched {touched}" if touched else ""
+    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{then}"

@@ -1,0 +1,67 @@
+"""The joint optimum: touched of independent columns in a perfect layout by all of them.
+
+It is a reference for decisions, not a floor: correlated columns reach less, and frequent values prevent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zlayout.table.water_filling import fill
+
+Float64 = NDArray[np.float64]
+
+
+def joint_optimum(
+    n_files: ArrayLike,
+    weights: Sequence[float],
+    distinct: ArrayLike | None = None,
+    heavy: Sequence[Sequence[float]] | None = None,
+) -> Float64:
+    """touched(c) of independent columns in an optimal layout by all of them.
+
+    N files with disjoint boxes form 2^b_i slices along column i, with sum b_i = log2 N. An equality query on column i
+    opens N / 2^b_i files, and the product of these numbers is N^(d-1). For weights p the optimum is
+    b_i = log2(N)/d + log2(p_i) - mean log2(p_j), limited to 0..log2(distinct_i). Bits that a column cannot use are
+    given to the others (water filling).
+
+    Args:
+        n_files: number of files, of any shape [...].
+        weights: of the d columns.
+        distinct: number of distinct values, [d] or [..., d]. It is infinity if it is unknown, and 0 if all rows are
+            null: then no file is touched.
+        heavy: for each column the shares (0..1) of its most frequent values. A value with share s fills s * N files,
+            so that touched is at least N * sum(s^2). The other values are assumed to be equally frequent.
+
+    Returns:
+        float64[..., d].
+
+    Raises:
+        ValueError: for a weight that is not positive.
+    """
+    importance = np.asarray(weights, np.float64)
+    if not (importance > 0).all():
+        raise ValueError(f"expected positive weights, found {list(weights)}")
+    count = np.asarray(n_files, np.float64)
+    total = np.log2(np.maximum(count, 1.0))
+    shape = (*count.shape, len(importance))
+    known = np.full(shape, np.inf) if distinct is None else np.broadcast_to(np.asarray(distinct, np.float64), shape)
+    usable = np.log2(np.maximum(known if heavy is None else _effective(known, heavy), 1.0))
+    caps = np.minimum(usable, total[..., None]).reshape(-1, len(importance))
+    bits = fill(total.reshape(-1), np.log2(importance), caps)
+    per_column: Float64 = count[..., None] * np.exp2(-bits.reshape(shape))
+    return np.where(known > 0, per_column, 0.0)
+
+
+def _effective(distinct: Float64, heavy: Sequence[Sequence[float]]) -> Float64:
+    """1 / sum of squared shares: the number of equally frequent values that would have the same optimum."""
+    shares = [np.asarray(column, np.float64) for column in heavy]
+    squares = np.array([float((s**2).sum()) for s in shares])
+    rest = np.array([max(1.0 - float(s.sum()), 0.0) for s in shares])
+    others = np.maximum(distinct - np.array([len(s) for s in shares]), 1.0)
+    with np.errstate(divide="ignore"):
+        effective: Float64 = 1.0 / (squares + rest**2 / others)
+    return effective
