@@ -22,10 +22,15 @@ T = TypeVar("T")
 
 
 class History:
-    """A table of random size, layout and tolerance, and what happens to it."""
+    """A table of random size, layout and tolerance, and what happens to it.
 
-    def __init__(self, seed: int) -> None:
+    keys: "uniform"; "correlated", b follows a; "skewed", a few values of a have most rows and b has three values;
+    "mixed", each append has keys of another kind.
+    """
+
+    def __init__(self, seed: int, keys: str) -> None:
         self._random = np.random.default_rng(seed)
+        self._keys = keys
         self._partitions = self._any(1, 2, 3)
         self._rows_a_file = self._any(20, 100, 400)
         first = self._rows(self._rows_a_file * self._any(*range(2, 40)), MOST)
@@ -54,6 +59,13 @@ class History:
     def _rows(self, count: int, width: int) -> pa.Table:
         low = [int(self._random.integers(0, MOST + 1 - width)) for _ in range(2)]
         columns = {name: self._random.integers(at, at + width, count) for name, at in zip("ab", low, strict=True)}
+        keys = self._any("uniform", "correlated", "skewed") if self._keys == "mixed" else self._keys
+        if keys == "correlated":
+            columns["b"] = columns["a"] + self._random.integers(0, MOST // 100, count)
+        elif keys == "skewed":
+            heavy = self._random.choice(4, count, p=(0.2, 0.1, 0.05, 0.65))
+            columns["a"] = np.where(heavy < 3, MOST // 2 + heavy, columns["a"])
+            columns["b"] = self._random.choice(3, count, p=(0.7, 0.2, 0.1))
         return pa.table({**columns, "part": self._random.integers(0, self._partitions, count)})
 
     def _declared(self) -> LayoutSpec:
@@ -73,8 +85,8 @@ class History:
         )
 
 
-def run(seed: int) -> None:
-    history = History(seed)
+def run(seed: int, keys: str = "uniform") -> None:
+    history = History(seed, keys)
     history.apply()
     for _ in range(7):
         history.change()
@@ -87,8 +99,15 @@ def test_one_apply_is_enough(seed: int) -> None:
     run(seed)
 
 
+@pytest.mark.parametrize("keys", ["correlated", "skewed", "mixed"])
+@pytest.mark.parametrize("seed", range(12))
+def test_one_apply_is_enough_for_keys_that_theory_does_not_know(seed: int, keys: str) -> None:
+    run(seed, keys)
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("keys", ["uniform", "correlated", "skewed", "mixed"])
 @pytest.mark.parametrize("part", range(10))
-def test_one_apply_is_enough_for_many(part: int) -> None:
+def test_one_apply_is_enough_for_many(part: int, keys: str) -> None:
     for seed in range(1000 + 200 * part, 1200 + 200 * part):
-        run(seed)
+        run(seed, keys)

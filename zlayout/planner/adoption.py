@@ -167,7 +167,13 @@ def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adop
     clustered = np.divide(sums(owner, count, files.rows[index]), rows, out=np.zeros(count), where=rows > 0)
     return Adopted(
         adopted,
-        FileFacts(each_file.laid | adopted, each_file.outdated, group, small),
+        replace(
+            each_file,
+            laid=each_file.laid | adopted,
+            group=group,
+            small=small,
+            baselines=each_file.baselines.and_without(int(some.sum())),
+        ),
         replace(
             facts,
             laid=facts.laid + number,

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from zlayout.planner.calibration import Calibration, calibrate
 from zlayout.planner.classes import classes_of
-from zlayout.planner.forecast import best_touched, ideal_touched, mean_ratio
-from zlayout.planner.partitions import FileFacts, Floats, Index
+from zlayout.planner.forecast import best_touched, ideal_touched, touched_ratio
+from zlayout.planner.partitions import Bools, FileFacts, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import Reach, reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
-from zlayout.table.sums import counts, sums
+from zlayout.table.sums import sums
 
-# Touched below this multiple of the theoretical value (mean over the columns) counts as equal to it.
-NEAR_THEORY = 1.1
+# What a rewrite can be expected to reach is at least this, unless theory is lower: where touched is 1, the smallest
+# group beside the others would exceed any tolerance, and every append would cause a rewrite of the whole partition.
+MIN_ACHIEVABLE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Decayed:
         reaches: One per z-order column.
         touched: float64[P, d], the present touched.
         achievable: float64[P, d], the lowest touched that a rewrite of the whole partition can be expected to reach.
-        calibration: float64[P, d], achievable divided by the theoretical touched; 1 if they are close.
+        theory: float64[P, d], the same by theory.
+        calibration: By what factors rewrites missed theory.
+        factor: float64[P, d], the factor by which the next one can be expected to miss it.
         targets: int64[P], the number of files after a rewrite of the whole partition.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
     """
@@ -45,14 +49,25 @@ class Decayed:
     reaches: tuple[Reach, ...]
     touched: Floats
     achievable: Floats
-    calibration: Floats
+    theory: Floats
+    calibration: Calibration
+    factor: Floats
     targets: Index
     distinct: Floats
 
     @property
     def ratio(self) -> Floats:
-        """The touched ratio of each partition, float64[P]: touched divided by achievable, mean over the columns."""
-        return mean_ratio(self.touched, self.achievable)
+        """The touched ratio of each partition, float64[P]: touched divided by achievable."""
+        return touched_ratio(self.touched, self.achievable)
+
+    def accepting(self, settled: Bools) -> Decayed:
+        """Return the same metrics, with less expected of the partitions in `settled` (bool[P]).
+
+        No file of these is pending, so that an earlier run accepted their touched. If a rewrite left more than its
+        prediction, the next rewrite must not be expected to leave less.
+        """
+        factor = np.where(settled[:, None], self.calibration.worst, self.factor)
+        return replace(self, factor=factor, achievable=_achievable(self.theory, factor, self.targets))
 
 
 def measure_decayed(
@@ -66,9 +81,9 @@ def measure_decayed(
 ) -> Decayed:
     """Measure the files and calibrate the prediction of a rewrite.
 
-    With correlated columns, few distinct values or frequent values, a rewrite cannot reach the theoretical touched. The
-    largest laid-out group of a partition shows by which factor it was missed. Without this calibration, each append
-    would cause a rewrite of the whole partition that gains nothing.
+    With few distinct values or frequent values, a rewrite cannot reach the theoretical touched, and each append would
+    cause a rewrite of the whole partition that gains nothing. With correlated columns, it reaches much less, and a
+    comparison with theory would not notice decay. The baselines of the laid-out groups show what rewrites did reach.
 
     Args:
         reaches: Known reaches of the z-order columns in these files; computed if empty. See `Decayed` for the others.
@@ -76,9 +91,28 @@ def measure_decayed(
     reaches = reaches or tuple(side_by_side(_reach(files, partition, len(targets)), spec.column_names, len(files)))
     touched = np.stack([sums(partition, len(targets), r.share) for r in reaches], axis=1)
     best = np.maximum(best_touched(ideal_touched(targets, spec.layout, distinct)), 1.0)
-    calibration = _calibration(files, facts, spec, partition, distinct, reaches)
-    live = _live_bytes(files)
-    return Decayed(files, partition, facts, live, reaches, touched, best * calibration, calibration, targets, distinct)
+    calibration = calibrate(files, facts, spec, partition, distinct, reaches)
+    factor = calibration.expected
+    return Decayed(
+        files=files,
+        partition=partition,
+        facts=facts,
+        live_bytes=_live_bytes(files),
+        reaches=reaches,
+        touched=touched,
+        achievable=_achievable(best, factor, targets),
+        theory=best,
+        calibration=calibration,
+        factor=factor,
+        targets=targets,
+        distinct=distinct,
+    )
+
+
+def _achievable(theory: Floats, factor: Floats, targets: Index) -> Floats:
+    """Scale theory by the factor, within its limits: float64[P, d]. targets: int64[P]."""
+    lowest = np.minimum(theory, MIN_ACHIEVABLE)
+    return np.clip(theory * factor, lowest, np.maximum(targets[:, None], theory))
 
 
 def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str], Reach]:
@@ -91,34 +125,6 @@ def _live_bytes(files: FileTable) -> Floats:
     some = np.flatnonzero((files.deleted > 0) & (files.rows > 0))
     live[some] *= files.live_rows[some] / files.rows[some]
     return np.rint(live, out=live)
-
-
-def _calibration(
-    files: FileTable, facts: FileFacts, spec: LayoutSpec, partition: Index, distinct: Floats, reaches: tuple[Reach, ...]
-) -> Floats:
-    """Divide touched among the largest laid-out group of each partition by its ideal: float64[P, d], 1 if close."""
-    groups = int(facts.group.max(initial=-1)) + 1
-    if not groups:
-        return np.ones_like(distinct)
-    size = np.bincount(facts.group + 1, files.bytes)[1:]
-    owner = np.empty(groups + 1, np.int64)  # the last element is for -1, no group
-    owner[facts.group] = partition
-    by_size = np.lexsort((size, owner[:-1]))
-    last = np.append(owner[by_size][1:] != owner[by_size][:-1], True)
-    largest = np.zeros(groups + 1, bool)
-    largest[by_size[last]] = True
-    base = largest[facts.group]
-    number = counts(partition[base], len(distinct))
-    ideal = np.maximum(ideal_touched(number, spec.layout, distinct), 1.0)
-
-    def alone(column: tuple[str, Reach]) -> Floats:
-        return column[1].touched_among(base, rows_with_value(files, column[0]))
-
-    columns = tuple(zip(spec.column_names, reaches, strict=True))
-    touched = np.stack(side_by_side(alone, columns, len(files)), axis=1)
-    # The mean is compared because a column may lose what another gains, as with 128 files in 8 by 16 slices.
-    short = mean_ratio(touched, ideal) > NEAR_THEORY
-    return np.where(short[:, None], np.maximum(touched / ideal, 1.0), 1.0)
 
 
 def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:
@@ -148,5 +154,5 @@ def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Float
 
 def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
     """Predict touched among `written` new files (int64[K]) of each `partition` (int64[K]): float64[K, d]."""
-    fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.calibration[partition]
+    fresh = ideal_touched(written, spec.layout, decayed.distinct[partition]) * decayed.factor[partition]
     return np.minimum(np.maximum(fresh, 1.0), written[:, None])

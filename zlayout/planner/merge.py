@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zlayout.planner.classes import Classes, classes_of
 from zlayout.planner.decayed import Decayed, touched_of_new
-from zlayout.planner.forecast import mean_ratio
+from zlayout.planner.forecast import touched_ratio
 from zlayout.planner.partitions import SMALL_BELOW, Bools, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.reach import Reach
@@ -233,7 +233,7 @@ def _candidates(
         inside = measured.between(owner, *_growing_hull(measured, added, owner))
         kept = decayed.touched[owner, column] - along(added.sums(measured.share))
         touched[:, column] = kept + fresh[:, column] * inside
-    ratio = mean_ratio(touched, decayed.achievable[owner])
+    ratio = touched_ratio(touched, decayed.achievable[owner])
     # Without pending files, rewriting one group alone changes nothing.
     waiting = counts(decayed.partition[pending], partitions) > 0
     useful = (number > 0) & ((step > 1) | waiting[owner])

@@ -58,6 +58,24 @@ class PartitionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupBaselines:
+    """The stored baselines of G laid-out groups.
+
+    Attributes:
+        files: int64[G], the number of files that the rewrite wrote; 0 if no baseline is stored.
+        touched: float64[G, d], touched among these files.
+    """
+
+    files: Index
+    touched: Floats
+
+    def and_without(self, count: int) -> GroupBaselines:
+        """Return these baselines, and those of `count` more groups of which none is stored."""
+        more = np.zeros((count, self.touched.shape[1]))
+        return GroupBaselines(np.append(self.files, np.zeros(count, np.int64)), np.concatenate((self.touched, more)))
+
+
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """Facts of each of N files relative to the spec.
 
@@ -66,12 +84,25 @@ class FileFacts:
         outdated: bool[N], has another layout id than the spec.
         group: int64[N], the laid-out group of the file; -1 for none.
         small: bool[N], small, and another rewrite could make it larger.
+        baselines: Of the laid-out groups.
     """
 
     laid: Bools
     outdated: Bools
     group: Index
     small: Bools
+    baselines: GroupBaselines
+
+    def take(self, index: Index) -> FileFacts:
+        """Return the facts of the files at `index`, with groups numbered from 0."""
+        group = self.group[index]
+        present = np.zeros(int(self.group.max(initial=-1)) + 2, bool)
+        present[group] = True  # -1, no group, is the last element
+        number = np.cumsum(present) - 1
+        number[-1] = -1
+        kept = np.flatnonzero(present[:-1])
+        baselines = GroupBaselines(self.baselines.files[kept], self.baselines.touched[kept])
+        return FileFacts(self.laid[index], self.outdated[index], number[group], self.small[index], baselines)
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
@@ -98,7 +129,21 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
         if small.any():
             several = np.bincount(group[in_layout]) > 1
             small[in_layout] &= ~several[group[in_layout]]
-    return FileFacts(laid, (files.layout >= 0) & ~laid, group, small)
+    return FileFacts(laid, (files.layout >= 0) & ~laid, group, small, _baselines(spec, files, group, in_layout))
+
+
+def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Index) -> GroupBaselines:
+    """Return the stored baselines by the number of the laid-out group; group: int64[N]."""
+    count, columns = int(group.max(initial=-1)) + 1, len(spec.layout.columns)
+    found = GroupBaselines(np.zeros(count, np.int64), np.zeros((count, columns)))
+    if files.baselines:
+        stored = np.empty(count, np.int64)
+        stored[group[in_layout]] = files.group[in_layout]
+        for at, number in enumerate(stored.tolist()):
+            baseline = files.baselines.get(number)
+            if baseline is not None and len(baseline.touched) == columns:
+                found.files[at], found.touched[at] = baseline.files, baseline.touched
+    return found
 
 
 def partition_facts(

@@ -121,20 +121,19 @@ def _choose(
         (several & ((facts.laid == 0) | truncated)) | (deleted & ((facts.laid == 0) | (facts.files == 1)))
     )
     beyond_tolerance = deleted | (several & (facts.outdated > 0)) | (facts.mixed & _past_tolerance(facts, spec))
-    to_measure = (
-        planned & ~whole & (facts.laid > 0) & (beyond_tolerance | (facts.mixed & (now.ratio > spec.tolerance.touched)))
-    )
+    to_measure = planned & ~whole & (facts.laid > 0) & (beyond_tolerance | facts.mixed)
     touched, after = _rewritten(now, whole)
     choice = _Chosen(whole[files.partition], touched, after, now.ratio.copy())
     if not to_measure.any():
         return choice
     index, decayed = _measured(spec, files, each_file, to_measure, now)
     partitions, partition = np.flatnonzero(to_measure), decayed.partition
-    choice.ratio[partitions] = decayed.ratio
     past = deleted[partitions][partition]
     pending = ~decayed.facts.laid | (past & _much_deleted(decayed.files, spec))
     pending |= past & _shared(decayed, pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
+    decayed = decayed.accepting(~waiting)
+    choice.ratio[partitions] = decayed.ratio
     decays = beyond_tolerance[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
@@ -190,7 +189,7 @@ def _measured(
         return index, measure_decayed(files, each_file, spec, now.targets, now.distinct, partition, now.reaches)
     index = np.flatnonzero(inside[files.partition])
     partition = (np.cumsum(inside) - 1)[files.partition[index]]
-    part, facts = files.take(index), _take(each_file, index)
+    part, facts = files.take(index), each_file.take(index)
     return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition)
 
 
@@ -225,16 +224,6 @@ def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
     again = left > spec.tolerance.deleted_rows * rows
     shared: Bools = files.shared_deletes & again[partition]
     return shared
-
-
-def _take(facts: FileFacts, index: Index) -> FileFacts:
-    """Return the facts of the files at `index`, with groups numbered from 0."""
-    group = facts.group[index]
-    present = np.zeros(int(facts.group.max(initial=-1)) + 2, bool)
-    present[group] = True  # -1, no group, is the last element
-    number = np.cumsum(present) - 1
-    number[-1] = -1
-    return FileFacts(facts.laid[index], facts.outdated[index], number[group], facts.small[index])
 
 
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:

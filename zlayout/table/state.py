@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zlayout.errors import Diagnostic
+from zlayout.table.baseline import Baseline
 from zlayout.table.partition import Partition as Partition
 from zlayout.table.partition import PartitionField as PartitionField
 
@@ -116,7 +117,7 @@ class FileTable:
     rewritten. bytes: int64, on disk.
     partition: int32, index into `partitions`. layout: int32, index into `layouts`, -1 for a file without a layout
     record. group: int32, equal for the files of one laid-out group, -1 for a file without a layout record.
-    bounds: by name, for each requested column.
+    bounds: by name, for each requested column. baselines: by number of the group, where the table stores one.
     """
 
     path: pa.Array
@@ -131,6 +132,7 @@ class FileTable:
     layouts: tuple[LayoutRecord, ...]
     group: Int32
     bounds: Mapping[str, ColumnBounds]
+    baselines: Mapping[int, Baseline] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.path)
@@ -177,6 +179,7 @@ class FileTable:
             layouts=self.layouts,
             group=from_numpy(self.group),
             bounds={name: b.gathered(from_arrow, from_numpy) for name, b in self.bounds.items()},
+            baselines=self.baselines,
         )
 
     def identity(self) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
 from zlayout.spec.model import Layout, TableName
+from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
 
 
@@ -90,6 +92,7 @@ def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) 
         for partition, inside in by_partition(rows, table.current)
         for part in _cut(inside, layout, group.target_files)
     ]
+    new = _with_baselines(new, layout, table.current)
     if sum(len(f.rows) for f in new) != len(rows):
         raise EngineError.of("ZL310", "rows written differ from rows read; nothing was committed")
     version = table.replace_files(read, new)
@@ -103,6 +106,15 @@ def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) 
         bytes_added=sum(f.rows.nbytes for f in new),
         rows=len(rows),
     )
+
+
+def _with_baselines(new: list[StoredFile], layout: Layout, version: Version) -> list[StoredFile]:
+    """The new files of one group, with what was left in each partition."""
+    columns = [column.name for column in layout.columns]
+    files = _file_table(replace(version, files={f.path: f for f in new}), columns)
+    left = measure_baselines(files, columns, files.partition, len(files.partitions))
+    owners = files.partition.tolist()
+    return [replace(f, baseline=left[at], group=f"{f.group}/{at}") for f, at in zip(new, owners, strict=True)]
 
 
 def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
@@ -133,6 +145,7 @@ def _file_table(version: Version, columns: list[str]) -> FileTable:
         layouts=tuple(records.values()),
         group=np.array([groups[f.group] if f.layout else -1 for f in files], dtype=np.int32),
         bounds={name: _bounds(files, name, version.schema.field(name).type) for name in columns},
+        baselines={groups[f.group]: f.baseline for f in files if f.layout and f.baseline},
     )
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, TableError
+from zlayout.table.baseline import Baseline
 from zlayout.table.state import LayoutRecord, Partition, PartitionField
 
 
@@ -30,6 +31,7 @@ class StoredFile:
     deleted: frozenset[int] = frozenset()
     layout: LayoutRecord | None = None
     group: str = ""
+    baseline: Baseline | None = None
 
     @property
     def live(self) -> pa.Table:
