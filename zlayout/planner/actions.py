@@ -14,6 +14,7 @@ class Reason(StrEnum):
     """Why a group of files is rewritten."""
 
     NOT_LAID_OUT = "not_laid_out"
+    PARTITION_NOT_LAID_OUT = "partition_not_laid_out"
     LAYOUT_CHANGED = "layout_changed"
     PARTITIONING_CHANGED = "partitioning_changed"
     BOUNDS_TRUNCATED = "bounds_cut"
@@ -114,6 +115,8 @@ class RewriteGroup:
     """The reason for the rewrite."""
     partitions: Count = 1
     """The number of partitions that contain the files; more than one only if the partitioning changes."""
+    partition_number: Count = 0
+    """The number of the partition, from 1 in the order of the names of all partitions; 0 for an unpartitioned table."""
     kind: Literal["rewrite_group"] = "rewrite_group"
     """The kind of action."""
 

@@ -12,6 +12,7 @@ from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup
 from zlayout.planner.forecast import Measured
 from zlayout.planner.grouping import moved
 from zlayout.planner.model import DeferredGroups
+from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.select import savings
@@ -87,9 +88,11 @@ def _whole(spec: LayoutSpec, state: TableState, selection: FileSelection, now: M
 def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[Candidate, ...]:
     """Pin the files of the selected groups and compute digests and ids. Equal files and layouts have equal ids."""
     pinned = state.files.split([chosen.files for chosen in selection.groups])
+    numbers = partition_names(state.files.partitions)[1].tolist() if pinned else []
+    size = spec.layout.target_size
     return tuple(
         Candidate(
-            rewrite_group(_id(spec, digest), files, target_files(files, spec.layout.target_size), chosen.reason),
+            rewrite_group(_id(spec, digest), files, target_files(files, size), chosen.reason, numbers),
             files,
             digest,
         )

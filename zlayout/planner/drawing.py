@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zlayout.curve.layout import build
 from zlayout.planner.forecast import measure
-from zlayout.planner.partition_text import partition_text
+from zlayout.planner.partition_text import partition_names
 from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
 from zlayout.spec.model import Layout, LayoutSpec
@@ -43,7 +43,8 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
     partition = _most_interesting(files, rewritten)
     before, after = _maps(spec, files, partition, rewritten, groups if predictable else ())
-    name = partition_text(files.partitions[partition]) if len(files.partitions) else ""
+    names, numbers = partition_names(files.partitions)
+    name = names[partition] if names else ""
     return Picture(
         columns=_columns(spec),
         partition=name,
@@ -51,12 +52,13 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
         after=after,
         strip=strip(spec, files, rewritten),
         sizes_after=_sizes_after(spec, files, rewritten, groups),
+        partition_number=int(numbers[partition]) if name else 0,
     )
 
 
 def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
     """Draw the present boxes of the partition `name`; of the partition with most files if `name` no longer exists."""
-    names = [partition_text(p) for p in files.partitions]
+    names, _ = partition_names(files.partitions)
     nothing = np.zeros(len(files), bool)
     partition = names.index(name) if name in names else _most_interesting(files, nothing)
     return _maps(spec, files, partition, nothing, ())[0]
@@ -67,8 +69,8 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
     count = len(files.partitions)
     if count < 2:
         return ()
-    names = [partition_text(p) for p in files.partitions]
-    order = np.array(sorted(range(count), key=names.__getitem__))
+    names, position = partition_names(files.partitions)
+    order = np.argsort(position)
     number = counts(files.partition, count)
     planned = counts(files.partition[rewritten], count)
     ratio = measure(files, spec).ratio

@@ -30,8 +30,9 @@ def by_partition(
         return []
     chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
     parts = np.split(chosen_of.files, chosen_of.start[1:])
+    has_layout = bool((files.layout >= 0).any())
     return [
-        SelectedFiles(p, _reason(k, facts, spec, truncated))
+        SelectedFiles(p, _reason(k, facts, spec, truncated, has_layout))
         for k, p in zip(chosen_of.present.tolist(), parts, strict=True)
     ]
 
@@ -52,11 +53,14 @@ def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes:
     return parts
 
 
-def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools) -> Reason:
+def _reason(
+    partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools, has_layout: bool
+) -> Reason:
     if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:
-        return Reason.NOT_LAID_OUT
+        # In a table with a layout, data that arrived in another partition is decay.
+        return Reason.PARTITION_NOT_LAID_OUT if has_layout else Reason.NOT_LAID_OUT
     if truncated[partition]:
         return Reason.BOUNDS_TRUNCATED
     return Reason.DELETED_ROWS if facts.deleted[partition] > spec.tolerance.deleted_rows else Reason.DECAYED

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zlayout.table.state import Partition, PartitionField
+
+Index = NDArray[np.int64]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -13,6 +19,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def partition_text(partition: Partition) -> str:
     """Return `field=value` for each partition field, joined by commas; empty for an unpartitioned table."""
     return ", ".join(_pair(f, v) for f, v in zip(partition.fields, partition.values, strict=True))
+
+
+def partition_names(partitions: Sequence[Partition]) -> tuple[list[str], Index]:
+    """Return the text of each of P partitions, and the number of each, int64[P], from 1 in the order of the texts.
+
+    Reports that show no values name a partition by this number.
+    """
+    names = [partition_text(partition) for partition in partitions]
+    number = np.empty(len(names), np.int64)
+    number[sorted(range(len(names)), key=names.__getitem__)] = np.arange(1, len(names) + 1)
+    return names, number
 
 
 def _pair(field: PartitionField, value: Any) -> str:

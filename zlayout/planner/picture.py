@@ -67,3 +67,5 @@ class Picture:
     """The partitions, sorted by name; empty for a table with one partition."""
     sizes_after: Histogram
     """The predicted number of files per class of size; empty if nothing is rewritten."""
+    partition_number: Count = 0
+    """The number of the partition, as in `RewriteGroup`; 0 for an unpartitioned table."""

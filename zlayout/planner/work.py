@@ -37,8 +37,10 @@ class Group:
     target_files: int
 
 
-def rewrite_group(id: str, files: FileTable, target_files: int, reason: Reason) -> RewriteGroup:
-    """Return the action that rewrites these files, at least one."""
+def rewrite_group(
+    id: str, files: FileTable, target_files: int, reason: Reason, numbers: Sequence[int] = ()
+) -> RewriteGroup:
+    """Return the action that rewrites these files, at least one. numbers: of all partitions, see `partition_names`."""
     owner = files.partition
     inside = owner[:1] if (owner == owner[0]).all() else np.unique(owner)
     more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
@@ -51,6 +53,7 @@ def rewrite_group(id: str, files: FileTable, target_files: int, reason: Reason) 
         target_files=target_files,
         reason=reason,
         partitions=len(inside),
+        partition_number=int(numbers[inside[0]]) if numbers and files.partitions[inside[0]].fields else 0,
     )
 
 

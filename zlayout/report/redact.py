@@ -15,29 +15,31 @@ from zlayout.planner.run_report import RunReport
 def without_values(shown: Plan | RunReport) -> RunReport:
     """Return the report with numbers instead of names of partitions. `apply` still accepts the plan in it."""
     report = RunReport.of(shown)
-    tables, pictures = [], {}
-    for table in report.plan.tables:
-        picture = report.pictures.get(table.table)
-        number = _numbers(table, picture)
-        tables.append(_table(table, number))
-        if picture is not None:
-            numbered = replace(picture, partition=number[picture.partition], strip=_numbered(picture.strip))
-            pictures[table.table] = numbered
+    tables = tuple(map(_table, report.plan.tables))
+    pictures = {name: _picture(picture) for name, picture in report.pictures.items()}
     results = {name: _result(result) for name, result in report.results.items()}
-    return RunReport(replace(report.plan, tables=tuple(tables)), results, pictures)
+    return RunReport(replace(report.plan, tables=tables), results, pictures)
 
 
-def _numbers(table: TablePlan, picture: Picture | None) -> dict[str, str]:
-    names = {g.partition for g in table.groups} | ({picture.partition} if picture else set())
-    return {name: f"partition {n}" for n, name in enumerate(sorted(names - {""}), 1)} | {"": ""}
-
-
-def _table(table: TablePlan, number: dict[str, str]) -> TablePlan:
+def _table(table: TablePlan) -> TablePlan:
     actions = tuple(
-        replace(action, partition=number[action.partition]) if isinstance(action, RewriteGroup) else action
-        for action in table.actions
+        replace(a, partition=_name(a.partition, a.partition_number, a.partitions)) if isinstance(a, RewriteGroup) else a
+        for a in table.actions
     )
     return replace(table, actions=actions, diagnostics=_without_details(table.diagnostics))
+
+
+def _picture(picture: Picture) -> Picture:
+    name = _name(picture.partition, picture.partition_number)
+    return replace(picture, partition=name, strip=_numbered(picture.strip))
+
+
+def _name(partition: str, number: int, partitions: int = 1) -> str:
+    """Return the number of a partition instead of its name; '' for an unpartitioned table."""
+    if not partition:
+        return ""
+    more = f" and {partitions - 1:,} more" if partitions > 1 else ""
+    return f"partition {number}{more}" if number else f"a partition{more}"
 
 
 def _result(result: TableResult) -> TableResult:
@@ -54,6 +56,6 @@ def _numbered(strip: tuple[StripBin, ...]) -> tuple[StripBin, ...]:
     bins = []
     for strip_bin in strip:
         first, last = last + 1, last + strip_bin.partitions
-        label = f"number {first}" if first == last else f"numbers {first} to {last}"
+        label = f"partition {first}" if first == last else f"partitions {first} to {last}"
         bins.append(replace(strip_bin, label=label))
     return tuple(bins)

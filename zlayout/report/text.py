@@ -46,6 +46,7 @@ from zlayout.report.words import (
 
 Style = Callable[[str, str], str]
 
+MAX_PARTITIONS = 6
 _FIRST = "+ first layout    "
 _LEGEND = "~ alter settings    -/+ rewrite files"
 _LABEL_WIDTH = 16
@@ -183,6 +184,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
     groups = table.groups
     if groups:
         yield "rewrite", _labelled("-/+", "rewrite", rewrite_text(table))
+        if any(group.partition for group in groups):
+            yield "", _labelled("", "partitions", partitions_text(groups, None if options.verbose else MAX_PARTITIONS))
         yield "", _labelled("", "because", reasons_text(groups))
     if table.left_over:
         yield "", _labelled("", "left over", left_over_text(table.left_over))
@@ -238,6 +241,14 @@ def rewrite_text(table: TablePlan) -> str:
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
     return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files"
+
+
+def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
+    """List the partitions that the plan rewrites, in the order of their numbers, at most `limit` of them."""
+    ordered = sorted(groups, key=lambda group: group.partition_number)
+    names = list(dict.fromkeys(printable(group.partition) for group in ordered if group.partition))
+    more = f" and {len(names) - limit:,} more" if limit is not None and len(names) > limit else ""
+    return "; ".join(names[:limit]) + more
 
 
 def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:

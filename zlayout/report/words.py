@@ -19,6 +19,7 @@ STATUSES = {
 }
 REASONS = {
     Reason.NOT_LAID_OUT: "not laid out yet",
+    Reason.PARTITION_NOT_LAID_OUT: "partition not laid out yet",
     Reason.LAYOUT_CHANGED: "layout changed",
     Reason.PARTITIONING_CHANGED: "partitioning changed",
     Reason.BOUNDS_TRUNCATED: "bounds truncated",

@@ -22,7 +22,7 @@ from zlayout.planner.actions import (
     SetProperties,
 )
 from zlayout.planner.diff import Decision, PlanOptions, decide
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.requirements import (
     FilesAre,
     LayoutIs,
@@ -34,7 +34,8 @@ from zlayout.planner.requirements import (
 )
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
-from zlayout.report.text import rewrite_text
+from zlayout.report.findings import findings
+from zlayout.report.text import render, rewrite_text
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
@@ -101,9 +102,22 @@ def test_all_laid_out_by_one_rewrite_is_done_however_it_overlaps() -> None:
 
 def test_partitions_are_chosen_apart() -> None:
     decision = decide(SPEC, state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west")), DELTA)
-    assert reasons(decision) == {"region=west": Reason.NOT_LAID_OUT}
+    assert reasons(decision) == {"region=west": Reason.PARTITION_NOT_LAID_OUT}
     assert decision.groups[0].files.path.to_pylist() == ["f2", "f3"]
     assert decision.plan.groups[0].bytes == 2 * TARGET
+
+
+def test_a_new_partition_of_a_table_with_a_layout_is_decay_and_no_first_layout() -> None:
+    observed = state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west"))
+    plan = decide(SPEC, observed, DELTA).plan
+    assert not plan.is_first
+    assert [(d.measure, d.value, d.exceeded) for d in plan.decay][0] == ("unclustered", 1.0, True)
+    shown = render(Plan("0", (plan,)))
+    assert "first layout" not in shown
+    assert "because         partition not laid out yet" in shown
+    assert [f.rule for f in findings(Plan("0", (plan,)))] == ["layout-decay"]
+    east = state(*(File(0, 9, "east", layout=1, group=0) for _ in range(2)), File(0, 9, "west"), File(0, 9, "west"))
+    assert reasons(decide(SPEC, east, DELTA))["region=west"] is Reason.PARTITION_NOT_LAID_OUT
 
 
 def test_another_layout_takes_every_file_that_has_it() -> None:

@@ -19,6 +19,7 @@ from zlayout.planner.drawing import MAX_BOXES, MAX_STRIP_BINS, boxes_of, draw
 from zlayout.planner.model import Plan
 from zlayout.planner.picture import SCALE, Boxes
 from zlayout.planner.work import Group
+from zlayout.report.redact import without_values
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, TableState
 
@@ -155,6 +156,17 @@ def test_a_table_that_the_spec_does_not_fit_any_more_is_not_drawn_again() -> Non
     again = Planned(SPEC, column_gone, decide(SPEC, column_gone, DELTA))
     assert again.decision.plan.status == "error"
     assert drawn_again(before, again) == (None, ())
+
+
+def test_a_partition_has_one_number_in_groups_pictures_and_strips() -> None:
+    names = ["p10", "p2", "p1", "p3"]  # the order of the metadata; in the order of names p2 is the third
+    observed = state(*(File(0, 9, name) for name in names), *(File(0, 9, "p2") for _ in range(3)), File(0, 9, "p3"))
+    planned = Planned(SPEC, observed, decide(SPEC, observed, DELTA))
+    shown = without_values(with_pictures(as_plan([planned]), [planned]))
+    groups, picture = shown.plan.tables[0].groups, shown.pictures[shown.plan.tables[0].table]
+    assert {g.partition: g.files for g in groups} == {"partition 3": 4, "partition 4": 2}
+    assert picture.partition == "partition 3"
+    assert {b.label: b.files for b in picture.strip if b.rewritten} == {"partition 3": 4, "partition 4": 2}
 
 
 def test_an_empty_table_has_no_picture() -> None:

@@ -223,7 +223,7 @@ def test_partitions_with_more_files_do_not_outvote_one_whose_bounds_are_cut_shor
     observed = replace(observed, files=replace(observed.files, layout=layout, group=layout))
     status, properties, reasons, _ = outcome(decide(SPEC, observed, DELTA))
     assert (status, properties) == ("changes", [("prefix", "256")])
-    assert reasons == {Reason.BOUNDS_TRUNCATED, Reason.NOT_LAID_OUT}
+    assert reasons == {Reason.BOUNDS_TRUNCATED, Reason.PARTITION_NOT_LAID_OUT}
 
 
 def test_binary_keys() -> None:

@@ -93,7 +93,7 @@ def test_partitions_are_numbered_unless_values_are_shown() -> None:
     assert "day=2 to day=9" in render(plan)
     hidden = render(without_values(plan))
     assert "day=" not in hidden
-    assert "numbers 2 to 9" in hidden
+    assert "partitions 2 to 9" in hidden
 
 
 def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED
+from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED, group
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
+from zlayout.report.redact import without_values
 from zlayout.report.text import TextOptions, drift_line, last_line, render
 
 ORDERS_AT_120 = """\
@@ -22,6 +23,7 @@ bronze.orders (delta, version 1843)                                             
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
       # (3 unchanged settings hidden)
   -/+ rewrite         2 of 412 partitions, 1.17 TiB, 9,610 -> 1,230 files
+      partitions      day=1; day=2
       because         layout changed
       touched         customer_id 9,610 -> 35.4 (floor 1)   order_date 9,610 -> 35.4 (floor 1)
                       forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
@@ -37,6 +39,7 @@ bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:
                       url)
   ~   partition_by    [day(at)] -> [month(at)]
   -/+ rewrite         2 of 2 partitions, 1.17 TiB, 9,610 -> ~1,230 files
+      partitions      west
       because         not laid out yet (1 partition), decayed (1 partition)
       decay           unclustered 23%, tolerance 10%
       decay           touched 1.90x, tolerance 1.50x
@@ -56,7 +59,7 @@ def test_settings_partitioning_and_decay() -> None:
 
 def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
     lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
-    assert lines[7:9] == [
+    assert lines[8:10] == [
         "      touched         customer_id  9,610 -> 35.4 (floor 1)",
         "                      order_date   9,610 -> 35.4 (floor 1)",
     ]
@@ -88,6 +91,14 @@ def test_long_messages_are_wrapped_below_their_own_beginning_and_keep_their_word
     assert lines[0] == "      error: ZL110 expected a table at"
     assert lines[1].strip() == "/a/very/long/path/" + "x" * 90
     assert lines[2] == "             and found none, as one can see"
+
+
+def test_partitions_are_named_in_the_order_of_their_numbers_and_counted_above_six() -> None:
+    groups = [replace(group(f"day={n}"), partition_number=n) for n in (9, 1, 2, 3, 4, 5, 6, 7, 7)]
+    many = Plan("0.1.0", (replace(ORDERS, actions=tuple(groups)),))
+    assert "      partitions      day=1; day=2; day=3; day=4; day=5; day=6 and 2 more\n" in render(many)
+    assert "day=6; day=7; day=9\n" in render(many, TextOptions(verbose=True))
+    assert "partitions      partition 1; partition 2; partition 3;" in render(without_values(many))
 
 
 def test_nothing_to_do_is_one_line() -> None:
