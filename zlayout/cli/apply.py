@@ -23,7 +23,7 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.stale import Staleness
 from zlayout.report import text
-from zlayout.report.text import result_text
+from zlayout.report.phrases import result_text
 from zlayout.report.words import plural, printable
 from zlayout.spark.session import SparkRuntime
 

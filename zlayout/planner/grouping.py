@@ -53,9 +53,7 @@ def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes:
     return parts
 
 
-def _reason(
-    partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools, has_layout: bool
-) -> Reason:
+def _reason(partition: int, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools, has_layout: bool) -> Reason:
     if facts.outdated[partition]:
         return Reason.LAYOUT_CHANGED
     if facts.laid[partition] == 0:

@@ -11,7 +11,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
-from zlayout.report.text import decay_text, drift_text, reasons_text, rewrite_text
+from zlayout.report.phrases import decay_text, drift_text, reasons_text, rewrite_text
 from zlayout.report.words import RESULT_STATUSES, printable, property_reason, setting
 
 Level = Literal["error", "warning", "note"]

@@ -12,7 +12,7 @@ from zlayout.planner.model import ColumnForecast, Plan, TablePlan, summary
 from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report import charts, text, words
+from zlayout.report import charts, phrases, text, words
 from zlayout.report.forecast_text import left_over_text
 from zlayout.report.pages import environment, source_hash
 
@@ -26,7 +26,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "number": words.number,
     "plural": words.plural,
     "version_word": words.version_word,
-    "decay": text.decay_text,
+    "decay": phrases.decay_text,
     "reason": words.REASONS.__getitem__,
 }
 
@@ -93,11 +93,11 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "state": words.RESULT_STATUSES[result.outcome] if result else words.state(table),
         "kind": _kind(table, report),
         "settings": _settings(table),
-        "first": text.layout_text(table) if table.is_first else "",
-        "rewrite": text.rewrite_text(table) if groups else "",
-        "reasons": text.reasons_text(groups) if groups else "",
+        "first": phrases.layout_text(table) if table.is_first else "",
+        "rewrite": phrases.rewrite_text(table) if groups else "",
+        "reasons": phrases.reasons_text(groups) if groups else "",
         "left_over": left_over_text(table.left_over) if table.left_over else "",
-        "result": text.result_text(result) if result else "",
+        "result": phrases.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
         "worst": max((c.touched for c in table.columns), default=None),
         "after": _after(table, result),
@@ -118,7 +118,9 @@ def _kind(table: TablePlan, report: RunReport) -> str:
 
 def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
     """Return (name, present value, declared value, reason) of the settings that change."""
-    rows = [(d.key, text.declared(d.before, d.key), text.declared(d.after, d.key), "declared") for d in table.drift]
+    rows = [
+        (d.key, phrases.declared(d.before, d.key), phrases.declared(d.after, d.key), "declared") for d in table.drift
+    ]
     for action in table.actions:
         match action:
             case SetProperties(changes):

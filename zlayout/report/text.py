@@ -1,20 +1,15 @@
-"""Write the report as text for a terminal, and the phrases that other reports share."""
+"""Write the report as text for a terminal."""
 
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from zlayout.planner.actions import ChangePartitioning, RewriteGroup, SetProperties
+from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import (
     ColumnForecast,
-    Decay,
-    Measure,
     Plan,
-    SettingDrift,
     Status,
     Summary,
     TablePlan,
@@ -28,10 +23,18 @@ from zlayout.report.forecast_text import (
     left_over_text,
     measured_text,
     sample_text,
-    written_text,
+)
+from zlayout.report.phrases import (
+    MAX_PARTITIONS,
+    decay_text,
+    drift_text,
+    layout_text,
+    partitions_text,
+    reasons_text,
+    result_text,
+    rewrite_text,
 )
 from zlayout.report.words import (
-    REASONS,
     RESULT_STATUSES,
     known,
     number,
@@ -39,19 +42,16 @@ from zlayout.report.words import (
     printable,
     property_reason,
     setting,
-    share,
     size,
     version_word,
 )
 
 Style = Callable[[str, str], str]
 
-MAX_PARTITIONS = 6
 _FIRST = "+ first layout    "
 _LEGEND = "~ alter settings    -/+ rewrite files"
 _LABEL_WIDTH = 16
 _TEXT_INDENT = 6 + _LABEL_WIDTH
-_SIZES = ("files.target_size",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,63 +216,6 @@ def wrapped(line: str, width: int, indent: int) -> list[str]:
 def _labelled(sign: str, label: str, text: str) -> str:
     gap = 1 if len(label) < _LABEL_WIDTH else 2
     return f"  {sign:<3} {label:<{_LABEL_WIDTH - 1}}{' ' * gap}{text}"
-
-
-def drift_text(drift: SettingDrift) -> str:
-    """Write `setting of the table -> declared setting`."""
-    return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
-
-
-def declared(value: Any, key: str) -> str:
-    """Write the value of the setting `key` as in a layout spec, with the unit of sizes."""
-    return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
-
-
-def layout_text(table: TablePlan) -> str:
-    """Write the declared curve and its columns."""
-    settings = dict(table.settings)
-    return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
-
-
-def rewrite_text(table: TablePlan) -> str:
-    """Write how much the plan rewrites: partitions, bytes, and files before and after."""
-    groups = table.groups
-    files = sum(g.files for g in groups)
-    parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
-    of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
-    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files"
-
-
-def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
-    """List the partitions that the plan rewrites, in the order of their numbers, at most `limit` of them."""
-    ordered = sorted(groups, key=lambda group: group.partition_number)
-    names = list(dict.fromkeys(printable(group.partition) for group in ordered if group.partition))
-    more = f" and {len(names) - limit:,} more" if limit is not None and len(names) > limit else ""
-    return "; ".join(names[:limit]) + more
-
-
-def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
-    """Write why groups are rewritten, with the number of groups per reason if reasons differ."""
-    counts = Counter(group.reason for group in groups)
-    if len(counts) == 1:
-        return REASONS[next(iter(counts))]
-    return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
-
-
-def decay_text(decay: Decay) -> str:
-    """Write one decay measure and its tolerance."""
-    times = decay.measure is Measure.TOUCHED
-    value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
-    where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
-    return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
-
-
-def result_text(result: TableResult) -> str:
-    """Write the result of one table: status, commits, files, bytes and run id."""
-    made = plural(result.commits, "commit")
-    if result.files_removed or result.files_added:
-        made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
-    return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:

@@ -35,7 +35,8 @@ from zlayout.planner.requirements import (
 from zlayout.planner.work import Capabilities
 from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
-from zlayout.report.text import render, rewrite_text
+from zlayout.report.phrases import rewrite_text
+from zlayout.report.text import render
 from zlayout.spec.model import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
@@ -111,7 +112,7 @@ def test_a_new_partition_of_a_table_with_a_layout_is_decay_and_no_first_layout()
     observed = state(done(0, 4), done(5, 9), File(0, 9, "west"), File(0, 9, "west"))
     plan = decide(SPEC, observed, DELTA).plan
     assert not plan.is_first
-    assert [(d.measure, d.value, d.exceeded) for d in plan.decay][0] == ("unclustered", 1.0, True)
+    assert next((d.measure, d.value, d.exceeded) for d in plan.decay) == ("unclustered", 1.0, True)
     shown = render(Plan("0", (plan,)))
     assert "first layout" not in shown
     assert "because         partition not laid out yet" in shown

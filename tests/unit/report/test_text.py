@@ -71,13 +71,13 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     vague = replace(ORDERS, columns=ranges, sample=None, files_after=FilesAfter(None, 2, 1230))
     lines = render(Plan("0.1.0", (vague,)), TextOptions(width=100)).splitlines()
     assert lines[5].endswith("9,610 -> 2..1,230 files")
-    assert lines[7:9] == [
+    assert lines[8:10] == [
         "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
         "                      run with --sample to narrow the forecast",
     ]
     certain = replace(vague, columns=(replace(ranges[0], high=1.0),))
     lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
-    assert lines[7:9] == ["      touched         customer_id 9,610 -> 1", ""]
+    assert lines[8:10] == ["      touched         customer_id 9,610 -> 1", ""]
 
 
 def test_what_was_measured_stands_beside_the_prediction() -> None:

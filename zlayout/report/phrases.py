@@ -1,0 +1,73 @@
+"""The phrases of one table that several reports use: drift, decay, layout, rewrite, partitions, reasons, result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from zlayout.planner.actions import RewriteGroup
+from zlayout.planner.model import Decay, Measure, SettingDrift, TablePlan
+from zlayout.planner.result import TableResult
+from zlayout.report.forecast_text import written_text
+from zlayout.report.words import REASONS, RESULT_STATUSES, plural, printable, setting, share, size
+
+# The number of partitions that the screen names without -v.
+MAX_PARTITIONS = 6
+_SIZES = ("files.target_size",)
+
+
+def drift_text(drift: SettingDrift) -> str:
+    """Write `setting of the table -> declared setting`."""
+    return f"{declared(drift.before, drift.key)} -> {declared(drift.after, drift.key)}"
+
+
+def declared(value: Any, key: str) -> str:
+    """Write the value of the setting `key` as in a layout spec, with the unit of sizes."""
+    return size(value) if key in _SIZES and isinstance(value, int) else setting(value)
+
+
+def layout_text(table: TablePlan) -> str:
+    """Write the declared curve and its columns."""
+    settings = dict(table.settings)
+    return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
+
+
+def rewrite_text(table: TablePlan) -> str:
+    """Write how much the plan rewrites: partitions, bytes, and files before and after."""
+    groups = table.groups
+    files = sum(g.files for g in groups)
+    parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
+    of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
+    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files"
+
+
+def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:
+    """List the partitions that the plan rewrites, in the order of their numbers, at most `limit` of them."""
+    ordered = sorted(groups, key=lambda group: group.partition_number)
+    names = list(dict.fromkeys(printable(group.partition) for group in ordered if group.partition))
+    more = f" and {len(names) - limit:,} more" if limit is not None and len(names) > limit else ""
+    return "; ".join(names[:limit]) + more
+
+
+def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
+    """Write why groups are rewritten, with the number of groups per reason if reasons differ."""
+    counts = Counter(group.reason for group in groups)
+    if len(counts) == 1:
+        return REASONS[next(iter(counts))]
+    return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
+
+
+def decay_text(decay: Decay) -> str:
+    """Write one decay measure and its tolerance."""
+    times = decay.measure is Measure.TOUCHED
+    value, limit = (f"{v:.2f}x" if times else share(v) for v in (decay.value, decay.tolerance))
+    where = f" ({plural(decay.partitions, 'partition')})" if decay.partitions > 1 else ""
+    return f"{decay.measure} {value}, tolerance {limit}" + (where if decay.exceeded else " (within)")
+
+
+def result_text(result: TableResult) -> str:
+    """Write the result of one table: status, commits, files, bytes and run id."""
+    made = plural(result.commits, "commit")
+    if result.files_removed or result.files_added:
+        made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
+    return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
