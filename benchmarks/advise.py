@@ -22,10 +22,10 @@ from typing import Any
 from arms import target_size
 from lineitem import DELTA, ICEBERG, Bench, open_bench
 
+from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.costs import costs
-from zlayout.advisor.cut import cuts
 from zlayout.advisor.model import Choice, KeySample, Study, TableQuery
-from zlayout.advisor.queries import column_shares, table_queries
+from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.app.apply import apply_table
@@ -133,11 +133,11 @@ def open_case(bench: Bench, format: str) -> Case:
     # the benchmark's Delta table goes by another name than the queries' lineitem
     called = TableName(name.catalog, name.namespace, "lineitem")
     workload = read_workload([WORKLOAD], {"lineitem": [c.name for c in schema.columns]})
-    used = column_shares(table_queries(workload, called, schema)[0])
+    used = column_shares(queries_on(workload, called, schema).queries)
     by_hand = [c.name for _, text in BY_HAND for c in parse_columns(text)]
     columns = tuple(dict.fromkeys([*used, *by_hand]))
     state = backend.observe(name, columns)
-    queries, _ = table_queries(workload, called, state)
+    queries = in_partitions(queries_on(workload, called, state).queries, state)
     catalog = bench.project.catalogs[name.catalog]
     sample = draw_sample(bench.runtime, catalog, name, state, columns, 2_000 * bench.files, 0)
     return Case(format, bench, workload, state, queries, sample)
@@ -149,8 +149,10 @@ def recommended(case: Case) -> Study:
     given = tuple(replace(base, curve=curve, columns=parse_columns(text)) for curve, text in BY_HAND)
     spec = LayoutSpec(case.name, base, Location("benchmark"))
     target = rewrite_target(case.state, base.target_size, case.bench.files)
-    cut = cuts(spec, case.state, list(case.sample.keys))
-    return study(case.state, case.queries, case.sample, target, cut, Question(given, None, base, True, seconds=300.0))
+    lengths = bound_lengths(spec, case.state, list(case.sample.keys))
+    return study(
+        case.state, case.queries, case.sample, target, lengths, Question(given, None, base, True, seconds=300.0)
+    )
 
 
 def measured(case: Case, choice: Choice, is_recommended: bool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from zlayout.advisor.columns import correlated_pairs
 from zlayout.advisor.costs import costs, lowest
 from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
-from zlayout.advisor.queries import column_shares, table_queries
+from zlayout.advisor.queries import column_shares, queries_on
 from zlayout.advisor.search import Search, all_curves
 from zlayout.advisor.simulate import rank_sample, simulate
 from zlayout.predicate.model import And, Compare
@@ -103,7 +103,9 @@ def tpch() -> None:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.string()))
     data = drawn({name: table[name].combine_chunks() for name in TPCH})
     workload = read_workload([ROOT / "benchmarks" / "workloads" / "tpch.sql"], {"lineitem": list(TPCH)})
-    bench = Bench(data, table_queries(workload, TableName("lake", ("tpch",), "lineitem"), bare(data))[0])
+    queries = queries_on(workload, TableName("lake", ("tpch",), "lineitem"), bare(data)).queries
+    every = np.ones(1, bool)
+    bench = Bench(data, tuple(TableQuery(q.query, q.predicates, (every,) * len(q.predicates)) for q in queries))
     found = bench.search()
     assert found.best is not None
     draw("tpch", "z-order columns", {"the workload": [s.costs.mean_files for s in found.steps]} | touched(found))
@@ -205,7 +207,7 @@ def bare(data: Data) -> TableState:
     none, empty = np.zeros(0, np.int64), pa.array([], pa.string())
     part = (Partition(0, (), ()),)
     short = none.astype(np.int32)
-    files = FileTable(empty, empty, none, none, none, short, part, short, (), short, {})
+    files = FileTable(empty, empty, none, none, none.astype(bool), none, short, part, short, (), short, {})
     columns = tuple(Column(n, v.type, True) for n, v in data.items())
     return TableState("t", "delta", "/t", "", 0, "", columns, (), 0, {}, frozenset(), (), files)
 

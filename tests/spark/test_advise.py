@@ -14,10 +14,10 @@ from spark.arenas import SparkArena
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
+from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.costs import costs
-from zlayout.advisor.cut import cuts
 from zlayout.advisor.model import KeySample, Study
-from zlayout.advisor.queries import asked_of, in_partitions
+from zlayout.advisor.queries import in_partitions, queries_on
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
 from zlayout.planner.forecast import check_predictions
@@ -72,13 +72,12 @@ def base_layout(state: TableState) -> Layout:
 def studied(arena: SparkArena, state: TableState, folder: Path) -> Study:
     path = folder / "q.sql"
     path.write_text(";\n".join(f"SELECT count(*) FROM {arena.table.name} WHERE {c}" for c in CONDITIONS))
-    asked, _ = asked_of(read_workload([path]), arena.table, state)
-    queries = in_partitions(asked, state)
+    queries = in_partitions(queries_on(read_workload([path]), arena.table, state).queries, state)
     base = base_layout(state)
     spec = make_spec(base, arena.table)
     target = rewrite_target(state, base.target_size, FILES)
     sample = sample_of(arena, state, ROWS // 2)
-    return study(state, queries, sample, target, cuts(spec, state, COLUMNS), Question((), None, base, True))
+    return study(state, queries, sample, target, bound_lengths(spec, state, COLUMNS), Question((), None, base, True))
 
 
 def apply(arena: SparkArena, layout: Layout) -> LayoutSpec:

@@ -64,7 +64,7 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     assert after.state.properties[name] == value
     url = after.state.column("url")
     assert url is not None
-    assert url.cut == 256
+    assert url.bound_length == 256
     assert after.decision.plan.status == "unchanged"
     assert _codes(after.decision.plan) == set()
     assert _queried(arena, after.state) == [1, 1, 1]

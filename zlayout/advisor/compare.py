@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log
 
-from zlayout.advisor.model import Choice, Costs, Study
+from zlayout.advisor.coverage import whole_workload
+from zlayout.advisor.model import Choice, Costs, Study, TableQuery
+from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable
 from zlayout.spec.yaml import dump
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.
 MIN_FACTOR = 1.05
+_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """The costs of one query now and in one layout.
 
-    files, bytes: in the present files, in the layout, and at the floor. factor: bytes now divided by bytes in the
-    layout; above 1 the query is faster.
+    location: of the query in its file. text: the query, or its conditions if only these are known. files, bytes: in the
+    present files, in the layout, and at the floor. factor: bytes now divided by bytes in the layout; above 1 the query
+    is faster.
     """
 
     location: str
+    text: str
     weight: float
     files: tuple[float, float, float]
     bytes: tuple[float, float, float]
@@ -42,6 +48,7 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
     found = [
         Change(
             query.location,
+            query_text(query),
             query.weight,
             (float(study.now.files[i]), float(then.files[i]), float(study.floor.files[i])),
             (float(study.now.bytes[i]), float(then.bytes[i]), float(study.floor.bytes[i])),
@@ -51,10 +58,20 @@ def changes(study: Study, then: Costs) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda c: (("faster", "slower", "same").index(c.verdict), -abs(_log(c.factor)))))
 
 
-def short_locations(study: Study) -> dict[str, str]:
-    """The location of each query, without the folders of the workload files if the result is unique."""
-    short = {query.location: query.location.replace("\\", "/").rpartition("/")[2] for query in study.queries}
-    return short if len(set(short.values())) == len(short) else {location: location for location in short}
+def query_text(query: TableQuery) -> str:
+    """The SQL of a query in one line, or else its conditions on the table."""
+    text = " ".join(query.query.text.split())
+    return text or "WHERE " + "; ".join(map(to_sql, query.predicates))
+
+
+def shorten(text: str, length: int) -> str:
+    """A query of at most `length` characters. Its first WHERE is kept rather than its output columns."""
+    if len(text) <= length:
+        return text
+    where = _WHERE.search(text)
+    if where is not None and where.start() > length // 3:
+        text = f"{text.split(' ', 1)[0]} ... {text[where.start() :]}"
+    return text if len(text) <= length else text[: max(length - 3, 0)] + "..."
 
 
 def _log(factor: float) -> float:
@@ -80,7 +97,10 @@ def verdict(study: Study) -> str:
     if declared is not None and declared.costs.mean_bytes <= then * MIN_FACTOR:
         part = f"{declared.costs.mean_bytes / now:.0%} of the bytes read now"
         return f"No layout is better than the declared one, which reads {part} after it is applied."
-    return f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes read now."
+    sentence = f"{shown.layout.curve} over {_names(shown)} reads {then / now:.0%} of the bytes read now"
+    if (whole := whole_workload(study, shown.costs)) is None:
+        return f"{sentence}."
+    return f"{sentence} by the queries that are simulated, and {whole:.0%} if the other queries read every file."
 
 
 def _names(choice: Choice) -> str:

@@ -12,15 +12,23 @@ from zlayout.predicate.model import Predicate
 from zlayout.predicate.prune import may_match
 
 
-def costs(queries: Sequence[TableQuery], files: FileSet) -> Costs:
-    """The cost of each query in the files. A query with two scans of the table opens its files twice."""
+def costs(queries: Sequence[TableQuery], files: FileSet, *, sampled: bool = False) -> Costs:
+    """The cost of each query in the files. A query with two scans of the table opens its files twice.
+
+    sampled: whether the files have the bounds of a sample. A scan then opens at least one file if present files may
+    have matching rows, because the rows that match need not be in the sample.
+    """
     known: dict[Predicate, Bools] = {}
     opened, read = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
         for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
             if predicate not in known:
                 known[predicate] = may_match(predicate, files.bounds, files.rows)
-            hit = known[predicate] & partitions[files.partition]
+            within = partitions[files.partition]
+            hit = known[predicate] & within
+            if sampled and within.any() and not hit.any():
+                opened[number] += 1
+                read[number] += files.bytes[within].mean()
             opened[number] += hit.sum()
             read[number] += files.bytes[hit].sum()
     return Costs(opened, read, np.array([q.weight for q in queries]))
@@ -30,7 +38,8 @@ def lowest(queries: Sequence[TableQuery], sample: KeySample, target: Target) -> 
     """The floor of each query: its cost if the table were laid out for it alone, with the same number of files.
 
     The matching rows are then in as few files as possible. This is at least one file in each partition with matching
-    sample rows, and at least one file in total, because the sample may contain none of the matching rows.
+    sample rows, and at least one file in total if present files may have matching rows, because the sample may contain
+    none of them.
     """
     points = point_files(sample)
     count = len(target.files)

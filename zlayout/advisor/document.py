@@ -7,7 +7,9 @@ from math import isfinite
 from typing import Any
 
 from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
-from zlayout.advisor.model import Choice, Costs, Study
+from zlayout.advisor.coverage import assumptions, warning
+from zlayout.advisor.model import Choice, Costs, Study, Use
+from zlayout.errors import Diagnostic
 
 FORMAT_VERSION = 1
 
@@ -32,11 +34,27 @@ def to_document(study: Study) -> dict[str, Any]:
             "files": list(study.workload),
             "queries": study.statements,
             "used": len(study.queries),
-            "reading_all": study.reading_all,
-            "unused": [{"query": q, "condition": t, "reason": r} for q, t, r in study.unused],
+            "reading_all": study.coverage.queries.get(Use.READS_ALL, 0),
+            "coverage": {
+                use.value: {"queries": study.coverage.queries.get(use, 0), "share": study.coverage.share(use)}
+                for use in Use
+            },
+            "assumed_time": study.assumed_time.isoformat() + "Z" if study.assumed_time else None,
+            "unused": [
+                {
+                    "query": u.query.location,
+                    "text": " ".join(u.query.text.split()),
+                    "weight": u.query.weight,
+                    "condition": u.text,
+                    "reason": u.reason,
+                }
+                for u in study.unused
+            ],
+            "as_ranges": [{"query": i.query.location, "condition": i.text, "as": i.as_text} for i in study.inverted],
         },
+        "warning": _diagnostic(warning(study)),
         "verdict": verdict(study),
-        "notes": list(study.notes),
+        "notes": [*assumptions(study), *study.notes],
         "now": _costs(study.now),
         "floor": _costs(study.floor),
         "declared": _choice(study.declared) if study.declared else None,
@@ -44,6 +62,7 @@ def to_document(study: Study) -> dict[str, Any]:
         "queries": [
             {
                 "query": c.location,
+                "text": c.text,
                 "weight": c.weight,
                 "verdict": c.verdict,
                 "files": dict(zip(("now", "then", "floor"), c.files, strict=True)),
@@ -67,6 +86,10 @@ def to_document(study: Study) -> dict[str, Any]:
         "search": {"layouts": study.tried, "seconds": round(study.seconds, 2), "time_limit_reached": study.interrupted},
         "zorder": zorder_block(study.best) if study.best else None,
     }
+
+
+def _diagnostic(found: Diagnostic | None) -> dict[str, str] | None:
+    return None if found is None else {"code": found.code, "message": found.message, "hint": found.hint}
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from zlayout.predicate.model import Predicate
 from zlayout.spec.model import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
-from zlayout.workload.model import Query
+from zlayout.workload.model import Inverted, Query, Unused
 
 Float64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -63,7 +65,7 @@ class FileSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryPredicates:
     """The predicates of one query on the table, one for each scan with a predicate."""
 
     query: Query
@@ -78,11 +80,63 @@ class Asked:
         return self.query.weight
 
 
-@dataclass(frozen=True, slots=True)
-class TableQuery(Asked):
-    """The predicates of one query, and the partitions that remain after pruning by partition values.
+class Use(StrEnum):
+    """What a study makes of a query that reads the table."""
 
-    partitions: bool[P] for each predicate.
+    USED = "used"
+    """It has conditions that exclude files, and is simulated."""
+    IGNORED = "ignored"
+    """None of its conditions can be used, so that the files that it reads are unknown."""
+    READS_ALL = "reads_all"
+    """It has no condition on the table, and reads all of it in any layout."""
+    UNREAD = "unread"
+    """It cannot be parsed, and names the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the workload on the table a study rests on.
+
+    queries, weights: the number of queries and the sum of their weights, by use.
+    """
+
+    queries: Mapping[Use, int] = field(default_factory=dict)
+    weights: Mapping[Use, float] = field(default_factory=dict)
+
+    @staticmethod
+    def of(uses: Mapping[Query, Use]) -> Coverage:
+        queries: dict[Use, int] = {}
+        weights: dict[Use, float] = {}
+        for query, use in uses.items():
+            queries[use] = queries.get(use, 0) + 1
+            weights[use] = weights.get(use, 0.0) + query.weight
+        return Coverage(queries, weights)
+
+    def share(self, use: Use) -> float:
+        """The share of the weight, 0..1."""
+        total = sum(self.weights.values())
+        return self.weights.get(use, 0.0) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableWorkload:
+    """The part of a workload that concerns one table.
+
+    queries: those with usable conditions. unused: the other conditions of all queries that read the table. inverted:
+    the conditions that are used in another form.
+    """
+
+    queries: tuple[QueryPredicates, ...]
+    coverage: Coverage
+    unused: tuple[Unused, ...] = ()
+    inverted: tuple[Inverted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery(QueryPredicates):
+    """The predicates of one query, and the partitions that remain after pruning.
+
+    partitions: bool[P] for each predicate, the partitions of which present files may have matching rows.
     """
 
     partitions: tuple[Bools, ...]
@@ -143,8 +197,10 @@ class Study:
     """The result of `simulate` and `advise` for one table, from which every report is made.
 
     sampled: the number of sampled rows. workload: the workload files. queries: the queries with predicates on the
-    table. statements: the number of queries in the files. reading_all: the number of queries that read every file in
-    any layout. unused: (query, condition, reason). now: the costs of the present files. choices: the requested layouts
+    table. statements: the number of queries in the files. coverage: how much of the workload the result rests on.
+    unused: the conditions that are not used. inverted: the conditions on functions of columns that are used as ranges.
+    assumed_time: the time (UTC, naive) that `current_date()` means, None if no query refers to it without a time of
+    its own. now: the costs of the present files. choices: the requested layouts
     in their order, then the layout that the search found. best: the choice with the fewest bytes read, None if no
     choice is better than `now`. declared: the declared layout. steps: the best layout with 1, 2, ... columns. tried:
     the number of simulated layouts. seconds: the duration. interrupted: whether the time limit ended the search.
@@ -162,8 +218,8 @@ class Study:
     workload: tuple[str, ...]
     queries: tuple[TableQuery, ...]
     statements: int
-    reading_all: int
-    unused: tuple[tuple[str, str, str], ...]
+    coverage: Coverage
+    unused: tuple[Unused, ...]
     now: Costs
     floor: Costs
     choices: tuple[Choice, ...]
@@ -175,3 +231,5 @@ class Study:
     seconds: float = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    inverted: tuple[Inverted, ...] = ()
+    assumed_time: datetime | None = None

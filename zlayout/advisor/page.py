@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from zlayout.advisor.compare import Change, changes, column_notes, short_locations, shown_choice, verdict, zorder_block
+from zlayout.advisor.compare import Change, changes, column_notes, shorten, shown_choice, verdict, zorder_block
+from zlayout.advisor.coverage import assumptions, other_queries, warning
 from zlayout.advisor.model import Study
 from zlayout.report import charts
 from zlayout.report.html import check_available
@@ -14,6 +15,7 @@ from zlayout.report.pages import environment, source_hash
 from zlayout.report.words import number, plural, printable, size
 
 WORKLOAD = "the workload"
+MAX_QUERY_LENGTH = 160  # characters
 
 
 def render(study: Study) -> str:
@@ -21,7 +23,7 @@ def render(study: Study) -> str:
     check_available()
     import markupsafe
 
-    pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural})
+    pages = environment({"size": lambda n: size(round(n)), "number": number, "plural": plural, "short": _short})
     style = files("zlayout.report").joinpath("page").joinpath("page.css").read_text(encoding="utf-8")
     text = files("zlayout.advisor").joinpath("page.html.jinja").read_text(encoding="utf-8")
     shown = shown_choice(study)
@@ -31,7 +33,9 @@ def render(study: Study) -> str:
         verdict=verdict(study),
         shown=shown,
         groups=_groups(found),
-        names_of=short_locations(study),
+        warning=warning(study),
+        assumptions=list(assumptions(study)),
+        others=list(other_queries(study)),
         notes=list(column_notes(study)),
         block="" if study.best is None else _lines(zorder_block(study.best)),
         bars=markupsafe.Markup(_bars(found)),
@@ -40,6 +44,10 @@ def render(study: Study) -> str:
         style=markupsafe.Markup(style),
         style_hash=source_hash(style),
     )
+
+
+def _short(text: str) -> str:
+    return shorten(printable(text), MAX_QUERY_LENGTH)
 
 
 def _lines(block: str) -> Any:

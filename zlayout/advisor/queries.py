@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.model import Asked, Bools, TableQuery
-from zlayout.predicate.coercion import from_printed
+from zlayout.advisor.model import Bools, Coverage, QueryPredicates, TableQuery, TableWorkload, Use
+from zlayout.predicate.coercion import comparable, from_printed
+from zlayout.predicate.conditions import Reason
 from zlayout.predicate.evaluate import answers, known
-from zlayout.predicate.model import Compare, In, IsNull, Leaf, Predicate, columns, with_leaves
+from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Or, Predicate, Value, columns, conjunction
+from zlayout.predicate.parse import to_sql
+from zlayout.predicate.prune import may_match
 from zlayout.spec.model import TableName
 from zlayout.table.location import canonical
 from zlayout.table.state import Column, TableState
-from zlayout.workload.model import Query, Scan, Workload
+from zlayout.workload.model import MAX_TEXT, Query, Scan, Unused, Workload
 
 
 def is_named(written: str, table: TableName, location: str = "") -> bool:
@@ -30,36 +34,108 @@ def is_named(written: str, table: TableName, location: str = "") -> bool:
     return ("." + str(table).lower()).endswith("." + written)
 
 
-def asked_of(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
-    """The queries with predicates on the table, and the number of queries that read the whole table in any layout."""
-    by_query: dict[Query, list[Scan]] = {}
+def queries_on(workload: Workload, table: TableName, state: TableState) -> TableWorkload:
+    """The queries of a workload that read the table, and what can be used of their conditions."""
+
+    def concerns(unused: Unused) -> bool:
+        return unused.tables is None or any(is_named(t, table, state.location) for t in unused.tables)
+
+    scans: dict[Query, list[Scan]] = {}
     for scan in workload.scans:
         if is_named(scan.table, table, state.location):
-            by_query.setdefault(scan.query, []).append(scan)
+            scans.setdefault(scan.query, []).append(scan)
+    unused = [u for u in workload.unused if u.query in scans]
+    doubtful = {u.query for u in unused if concerns(u)}
+    uses: dict[Query, Use] = {}
+    found = []
     known_columns = {c.name.lower(): c for c in state.columns}
-    found, reading_all = [], 0
-    for query, scans in by_query.items():
-        predicates = [_as_in_table(s.predicate, known_columns) for s in scans if s.predicate is not None]
-        if len(predicates) < len(scans):
-            # scans without a predicate read the same files in every layout, and are ignored
-            reading_all += 1
+    for query, own in scans.items():
+        predicates = []
+        for scan in own:
+            if scan.predicate is None:  # it reads the same files in every layout
+                continue
+            predicate, left = usable(scan.predicate, known_columns)
+            predicates += [] if predicate is None else [predicate]
+            unused += [
+                Unused(query, to_sql(leaf)[:MAX_TEXT], reason, frozenset((scan.table,))) for leaf, reason in left
+            ]
+            doubtful |= {query} if left else set()
+        uses[query] = Use.USED if predicates else Use.IGNORED if query in doubtful else Use.READS_ALL
         if predicates:
-            found.append(Asked(query, tuple(predicates)))
-    return tuple(found), reading_all
+            found.append(QueryPredicates(query, tuple(predicates)))
+    unread = [q for q in workload.unread if _mentions(q.text, table)]
+    unused += [u for u in workload.unused if u.query in set(unread)]
+    coverage = Coverage.of(uses | dict.fromkeys(unread, Use.UNREAD))
+    inverted = tuple(i for i in workload.inverted if is_named(i.table, table, state.location))
+    return TableWorkload(tuple(found), coverage, tuple(unused), inverted)
 
 
-def in_partitions(queries: Sequence[Asked], state: TableState) -> tuple[TableQuery, ...]:
-    """Prune the partitions for each query by their values."""
+def _mentions(text: str, table: TableName) -> bool:
+    """Whether a text contains the name of the table as a word."""
+    return re.search(rf"(?<!\w){re.escape(table.name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def usable(predicate: Predicate, known: Mapping[str, Column]) -> tuple[Predicate | None, list[tuple[Leaf, Reason]]]:
+    """The part of a predicate that bounds of the table can decide.
+
+    Its columns have the names of the table, since Spark ignores their case, and its literals are converted.
+
+    Returns:
+        The predicate, None if nothing is left of it, and the other conditions with their reasons.
+    """
+    match predicate:
+        case And(operands):
+            parts = [usable(p, known) for p in operands]
+            return conjunction(p for p, _ in parts if p is not None), [one for _, left in parts for one in left]
+        case Or(operands):
+            parts = [usable(p, known) for p in operands]
+            left = [one for _, more in parts for one in more]
+            whole = [p for p, _ in parts if p is not None]
+            return (Or(tuple(whole)) if not left else None), left
+        case Not(operand):
+            inner, left = usable(operand, known)
+            return (None if inner is None or left else Not(inner)), left
+        case _:
+            leaf, reason = _leaf(predicate, known.get(predicate.column.lower()))
+            return (None, [(predicate, reason)]) if reason else (leaf, [])
+
+
+def _leaf(found: Leaf, column: Column | None) -> tuple[Leaf, Reason | None]:
+    """A leaf with the name and the type of its column, and the reason if bounds cannot decide it."""
+    if column is None:
+        return found, Reason.UNKNOWN_COLUMN
+    if not column.orderable and not isinstance(found, IsNull):
+        return found, Reason.NO_BOUNDS
+    values: tuple[Value, ...] = ()
+    leaf: Leaf
+    match found:
+        case Compare(_, operator, value):
+            values = (from_printed(value, column.type),)
+            leaf = Compare(column.name, operator, values[0])
+        case In(_, listed):
+            values = tuple(from_printed(v, column.type) for v in listed)
+            leaf = In(column.name, values)
+        case IsNull():
+            leaf = IsNull(column.name)
+    return leaf, None if all(comparable(v, column.type) for v in values) else Reason.NOT_COMPARABLE
+
+
+def in_partitions(queries: Sequence[QueryPredicates], state: TableState) -> tuple[TableQuery, ...]:
+    """Prune the partitions for each query, by their values and by the bounds of their files."""
     dates = frozenset(c.name for c in state.columns if pa.types.is_date(c.type))
     partitions = known(state.files.partitions, dates)
+    files = state.files
 
     def possible(predicate: Predicate) -> Bools:
-        return np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+        by_value = np.array([answer is not False for answer in answers(predicate, partitions)], bool)
+        opened = may_match(predicate, files.bounds, files.rows)
+        return by_value & (np.bincount(files.partition[opened], minlength=len(by_value)) > 0)
 
-    return tuple(TableQuery(q.query, q.predicates, tuple(map(possible, q.predicates))) for q in queries)
+    found = {predicate: possible(predicate) for query in queries for predicate in query.predicates}
+    return tuple(TableQuery(q.query, q.predicates, tuple(found[p] for p in q.predicates)) for q in queries)
 
 
-def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
+def column_shares(queries: Sequence[QueryPredicates]) -> dict[str, float]:
     """The share of the queries' weight with a condition on each column, the most frequent column first."""
     total = sum(q.weight for q in queries)
     shares: dict[str, float] = {}
@@ -67,21 +143,3 @@ def column_shares(queries: Sequence[Asked]) -> dict[str, float]:
         for name in sorted(frozenset().union(*(columns(p) for p in query.predicates))):
             shares[name] = shares.get(name, 0.0) + query.weight / total
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _as_in_table(predicate: Predicate, known: Mapping[str, Column]) -> Predicate:
-    """The predicate with the column names of the table, since Spark ignores their case, and with converted literals."""
-
-    def leaf(found: Leaf) -> Predicate:
-        column = known.get(found.column.lower())
-        if column is None:
-            return found
-        match found:
-            case Compare(_, operator, value):
-                return Compare(column.name, operator, from_printed(value, column.type))
-            case In(_, values):
-                return In(column.name, tuple(from_printed(v, column.type) for v in values))
-            case IsNull():
-                return IsNull(column.name)
-
-    return with_leaves(predicate, leaf)

@@ -26,21 +26,21 @@ LAST_CHARACTER = "\U0010ffff"
 class Ranks:
     """A sample prepared for many simulations.
 
-    columns: the key columns as ordinals. cut: the length to which writers truncate string bounds, by column.
+    columns: the key columns as ordinals. bound_lengths: the length to which writers truncate string bounds, by column.
     partitions: the indices of the sampled rows of each partition.
     """
 
     columns: Mapping[str, Ranked]
-    cut: Mapping[str, int]
+    bound_lengths: Mapping[str, int]
     partitions: Sequence[Int64]
 
 
-def rank_sample(sample: KeySample, cut: Mapping[str, int], partitions: int) -> Ranks:
+def rank_sample(sample: KeySample, bound_lengths: Mapping[str, int], partitions: int) -> Ranks:
     """Rank each column and group the rows by partition. Raises TableError ZL109 for a type without an order."""
     ends = np.cumsum(np.bincount(sample.partition, minlength=partitions))
     rows = np.argsort(sample.partition, kind="stable").astype(np.int64)
     columns = {name: rank(values) for name, values in sample.keys.items()}
-    return Ranks(columns, cut, np.split(rows, ends[:-1]))
+    return Ranks(columns, bound_lengths, np.split(rows, ends[:-1]))
 
 
 def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) -> tuple[FileSet, dict[str, float]]:
@@ -72,11 +72,13 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
     owner = np.concatenate([*partition, lost])
     part = np.concatenate([*share, 1.0 / np.maximum(target.files[lost], 1)])
     rows_in_file = np.concatenate([np.bincount(place, minlength=first), np.ones(len(lost), np.int64)])
-    bounds = {name: _bounds(r, place, first, len(lost), ranks.cut.get(name)) for name, r in ranks.columns.items()}
+    bounds = {
+        name: _bounds(r, place, first, len(lost), ranks.bound_lengths.get(name)) for name, r in ranks.columns.items()
+    }
     return FileSet(bounds, rows_in_file.astype(np.int64), part * target.bytes[owner], owner), touched
 
 
-def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | None) -> ColumnBounds:
+def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, length: int | None) -> ColumnBounds:
     """Min and max of each of `files` files, followed by `unknown` files without bounds."""
     low = np.full(files + unknown, len(ranked.distinct), np.int64)
     high = np.full(files + unknown, -1, np.int64)
@@ -86,12 +88,12 @@ def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, cut: int | N
     nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)])
     lower = ranked.distinct.take(pa.array(low, mask=high < 0))
     upper = ranked.distinct.take(pa.array(high, mask=high < 0))
-    if cut is None or not (pa.types.is_string(lower.type) or pa.types.is_binary(lower.type)):
+    if length is None or not (pa.types.is_string(lower.type) or pa.types.is_binary(lower.type)):
         return ColumnBounds(lower, upper, nulls.astype(np.int64), np.zeros(len(low), bool))
-    return _cut(lower, upper, nulls.astype(np.int64), cut)
+    return _truncated(lower, upper, nulls.astype(np.int64), length)
 
 
-def _cut(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
+def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
     """Truncate string bounds as both formats do: the lower bound is rounded down, the upper bound up."""
     is_text = pa.types.is_string(lower.type)
     size = pc.utf8_length if is_text else pc.binary_length

@@ -10,12 +10,23 @@ import numpy as np
 
 from zlayout.advisor.columns import column_uses, correlated_pairs
 from zlayout.advisor.costs import costs, lowest
-from zlayout.advisor.model import Choice, FileSet, KeySample, Study, TableQuery, Target
+from zlayout.advisor.model import (
+    Choice,
+    Coverage,
+    FileSet,
+    KeySample,
+    Study,
+    TableQuery,
+    TableWorkload,
+    Target,
+    Use,
+)
 from zlayout.advisor.queries import column_shares
 from zlayout.advisor.search import Progress, Search, all_curves
 from zlayout.advisor.simulate import Ranks, rank_sample, simulate
 from zlayout.spec.model import Layout
 from zlayout.table.state import TableState
+from zlayout.workload.model import Workload
 
 # Share of the bytes read now that a layout must save to be recommended.
 MIN_SAVING = 0.05
@@ -73,7 +84,7 @@ def study(
     queries: tuple[TableQuery, ...],
     sample: KeySample,
     target: Target,
-    cut: Mapping[str, int],
+    bound_lengths: Mapping[str, int],
     question: Question,
     tell: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
@@ -84,14 +95,14 @@ def study(
         queries: the queries with predicates on the table.
         sample: rows of the table.
         target: the size of a rewrite.
-        cut: the length to which writers truncate string bounds, by column.
+        bound_lengths: the length to which writers truncate string bounds, by column.
         question: the layouts to simulate and to search for.
         tell: called with the progress of the search.
 
     Raises:
         TableError: ZL109 for a column type without an order.
     """
-    ranks = rank_sample(sample, cut, len(target.files))
+    ranks = rank_sample(sample, bound_lengths, len(target.files))
     shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
     started = time.monotonic()
     measure = _measure_on(sample, ranks, queries, target)
@@ -101,7 +112,7 @@ def study(
     tried, interrupted = len(choices), False
     if question.search and shares:
         few = _thinned(sample, int(target.files.sum()))
-        few_ranks = ranks if few is sample else rank_sample(few, cut, len(target.files))
+        few_ranks = ranks if few is sample else rank_sample(few, bound_lengths, len(target.files))
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
         deadline = started + SEARCH_TIME_SHARE * question.seconds
         search = Search(quick, question.base, deadline, tell, correlated_pairs(few_ranks))
@@ -135,7 +146,7 @@ def study(
         workload=(),
         queries=queries,
         statements=len(queries),
-        reading_all=0,
+        coverage=Coverage.of(dict.fromkeys((q.query for q in queries), Use.USED)),
         unused=(),
         now=now,
         floor=lowest(queries, sample, target),
@@ -155,7 +166,7 @@ def _measure_on(
 ) -> Callable[[Layout], Choice]:
     def measure(layout: Layout) -> Choice:
         files, touched = simulate(sample, ranks, layout, target)
-        return Choice(layout, len(files), costs(queries, files), touched)
+        return Choice(layout, len(files), costs(queries, files, sampled=True), touched)
 
     return measure
 
@@ -180,8 +191,16 @@ def _thinned(sample: KeySample, files: int) -> KeySample:
     return sample.take(np.sort(rows).astype(np.int64))
 
 
-def with_workload(
-    found: Study, workload: tuple[str, ...], statements: int, reading_all: int, unused: tuple[tuple[str, str, str], ...]
-) -> Study:
-    """The study with information about the workload files."""
-    return replace(found, workload=workload, statements=statements, reading_all=reading_all, unused=unused)
+def with_workload(found: Study, files: tuple[str, ...], read: Workload, table: TableWorkload) -> Study:
+    """The study with information about the workload files and the queries that it does not rest on."""
+    used = table.coverage.share(Use.USED)
+    return replace(
+        found,
+        workload=files,
+        statements=read.queries,
+        coverage=table.coverage,
+        unused=table.unused,
+        inverted=table.inverted,
+        assumed_time=read.assumed_time,
+        columns=tuple(replace(column, share=column.share * used) for column in found.columns),
+    )

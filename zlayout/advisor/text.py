@@ -5,17 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from zlayout.advisor.compare import Change, changes, column_notes, short_locations, shown_choice, verdict, zorder_block
+from zlayout.advisor.compare import Change, changes, column_notes, shorten, shown_choice, verdict, zorder_block
+from zlayout.advisor.coverage import assumptions, other_queries, warning
 from zlayout.advisor.model import Choice, Study
 from zlayout.report.words import number, plural, printable, size
+from zlayout.workload.model import Unused
 
 MAX_QUERIES = 20
 
 
 def render(study: Study, width: int = 100, *, verbose: bool = False) -> str:
     """The text report. width: columns of the terminal. verbose: list all queries and all unused conditions."""
-    lines = [line for long in _heading(study) for line in _wrapped(long, width)]
-    for sentence in (verdict(study), *study.notes):
+    first = warning(study)
+    lines = [*_wrapped(f"warning: {printable(str(first))}", width), ""] if first else []
+    lines += [line for long in _heading(study) for line in _wrapped(long, width)]
+    for sentence in (verdict(study), *assumptions(study), *study.notes):
         lines += ["", *_wrapped(printable(sentence), width)]
     lines += ["", *_layouts(study, width)]
     shown = shown_choice(study)
@@ -46,9 +50,8 @@ def _heading(study: Study) -> Iterator[str]:
     count = f"{study.statements:,} {'query' if study.statements == 1 else 'queries'}"
     read = f"{count}, {len(study.queries)} with conditions on this table"
     yield f"  workload  {', '.join(printable(w) for w in study.workload)}: {read}"
-    if study.reading_all:
-        one = "query reads" if study.reading_all == 1 else "queries read"
-        yield f"            {study.reading_all:,} {one} the whole table in any layout, which is not counted here"
+    for sentence in other_queries(study):
+        yield f"            {sentence}, not counted below"
     if study.tried > len(study.choices):
         ended = "; the time limit ended the search" if study.interrupted else ""
         yield f"  search    {study.tried} layouts in {study.seconds:.0f} s{ended}"
@@ -77,16 +80,17 @@ def _marked(choice: Choice, study: Study) -> str:
 def _queries(study: Study, shown: Choice, width: int, verbose: bool) -> Iterator[str]:
     found = changes(study, shown.costs)
     yield from _wrapped(f"Query by query, with {printable(shown.title)}", width)
-    names = {place: printable(name) for place, name in short_locations(study).items()}
-    places = [names[c.location] for c in found]
-    room = min(max(map(len, places), default=5), width - 52)
+    texts = {change: printable(change.text) for change in found}
+    room = min(max(map(len, texts.values()), default=5), width - 52)
     yield f"  {'':<{room}} {'weight':>7} {'files':>15} {'floor':>7} {'bytes read':>11}"
     limit = len(found) if verbose else MAX_QUERIES
     for group, title in (("faster", "faster"), ("slower", "slower"), ("same", "unchanged")):
         some = [c for c in found if c.verdict == group]
         yield f"  {title}{'' if some else ': none'}"
         for change in some[:limit]:
-            yield f"  {_short(names[change.location], room):<{room}} {_numbers(change)}"
+            yield f"  {shorten(texts[change], room):<{room}} {_numbers(change)}"
+            if verbose:
+                yield f"    {_short(printable(change.location), width - 4)}"
         if len(some) > limit:
             yield f"  ... and {len(some) - limit:,} more (-v shows them)"
 
@@ -131,16 +135,19 @@ def _columns(study: Study, width: int) -> Iterator[str]:
 
 
 def _unused(study: Study, width: int, verbose: bool) -> Iterator[str]:
-    count = len(study.unused)
-    yield f"{plural(count, 'condition')} of these queries cannot be used"
-    reasons: dict[str, list[tuple[str, str]]] = {}
-    for query, text, reason in study.unused:
-        reasons.setdefault(reason, []).append((query, text))
-    for reason, all_of in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield f"  {len(all_of):>4}  {reason}"
-        if verbose:
-            for query, text in all_of:
-                shown = textwrap.shorten(f"{query}  {' '.join(text.split())}", max(width - 8, 30), placeholder="...")
-                yield f"        {printable(shown)}"
+    """The unused conditions by reason, the reasons of the largest weight first."""
+    total = sum(study.coverage.weights.values())
+    yield f"{plural(len(study.unused), 'condition')} of the queries on this table cannot be used"
+    reasons: dict[str, list[Unused]] = {}
+    for unused in study.unused:
+        reasons.setdefault(unused.reason, []).append(unused)
+    weights = {reason: sum(q.weight for q in {u.query for u in some}) for reason, some in reasons.items()}
+    for reason, some in sorted(reasons.items(), key=lambda item: -weights[item[0]]):
+        share = f", {weights[reason] / total:.0%} of the weight" if total else ""
+        yield from _wrapped(f"  {len(some):>4}  {reason}{share}", width)
+        for unused in some if verbose else some[:1]:
+            yield f"        {shorten(printable(' '.join(unused.text.split())), max(width - 8, 30))}"
+            if verbose:
+                yield f"          {_short(printable(unused.query.location), width - 10)}"
     if not verbose:
-        yield "  -v lists them"
+        yield "  -v lists all of them"

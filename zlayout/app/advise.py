@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zlayout.advisor.cut import cuts
+from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.declared import declared_layout, fitting, searched
-from zlayout.advisor.model import Asked, KeySample, Study
-from zlayout.advisor.queries import asked_of, column_shares, in_partitions
+from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
+from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.app.columns import layouts_of, parse_columns
@@ -119,8 +120,8 @@ def make_study(
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
     read = read_workload([Path(path) for path in workload], {name.name: _names(schema)})
-    asked, reading_all = _asked(read, name, schema)
-    columns = _columns(asked, [*given, *([declared] if declared else [])], schema)
+    on_table = _on_table(read, name, schema)
+    columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
     state = backend.observe(name, columns, schema.version)
     target = rewrite_target(state, spec.layout.target_size, options.files)
     if not (files := int(target.files.sum())):
@@ -130,11 +131,9 @@ def make_study(
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
     sample = _sample(project, name, state, columns, rows, options.seed, runtime)
     question = Question(given, declared, searched(spec), options.search, options.curve, options.time_limit)
-    found = study(state, in_partitions(asked, state), sample, target, cuts(spec, state, columns), question, on_event)
-    used = {q.query for q in asked}
-    unused = tuple((u.query.location, u.text, u.reason) for u in read.unused if u.query in used)
-    found = replace(found, notes=notes)
-    return with_workload(found, tuple(map(str, workload)), read.queries, reading_all, unused)
+    lengths = bound_lengths(spec, state, columns)
+    found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
+    return with_workload(replace(found, notes=notes), tuple(map(str, workload)), read, on_table)
 
 
 def _sample(
@@ -171,13 +170,14 @@ def _names(state: TableState) -> list[str]:
     return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
 
 
-def _asked(workload: Workload, name: TableName, state: TableState) -> tuple[tuple[Asked, ...], int]:
-    """Return the queries that can skip files, and the number of those that cannot. Raises SpecError ZL073."""
-    asked, reading_all = asked_of(workload, name, state)
-    if asked:
-        return asked, reading_all
-    if reading_all:
-        hint = "; ".join(f"{count} times: {reason}" for reason, count in list(workload.reasons().items())[:3])
+def _on_table(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
+    """Return the part of the workload on the table. Raises SpecError ZL073 if no query of it can skip files."""
+    found = queries_on(workload, name, state)
+    if found.queries:
+        return found
+    if found.coverage.queries:
+        reasons = Counter(u.reason for u in found.unused).most_common(3)
+        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
         raise SpecError.of(
             "ZL073",
             f"no query of the workload has a condition that can skip files of {name}",
@@ -188,10 +188,10 @@ def _asked(workload: Workload, name: TableName, state: TableState) -> tuple[tupl
     raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
-def _columns(queries: Sequence[Asked], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
+def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:
     """Return the columns to sample: those of the given layouts, and those that most queries filter on."""
     given = [c.name for layout in layouts for c in layout.columns]
-    asked = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
+    filtered = list(column_shares(queries))[:MAX_SAMPLE_COLUMNS]
     partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
     known = {c.name: c.orderable for c in state.columns}
-    return tuple(dict.fromkeys([*given, *(n for n in asked if known.get(n) and n not in partitioned)]))
+    return tuple(dict.fromkeys([*given, *(n for n in filtered if known.get(n) and n not in partitioned)]))

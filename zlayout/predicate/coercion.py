@@ -80,6 +80,11 @@ def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Ar
         return None
 
 
+def comparable(literal: Value, type_: pa.DataType) -> bool:
+    """Whether bounds of the Arrow type can be compared with the literal, as Spark compares them."""
+    return coerce(literal, _example(type_)) is not None
+
+
 def from_printed(value: Value, type_: pa.DataType) -> Value:
     """Convert a literal that was parsed from a printed query plan to the type of its column.
 

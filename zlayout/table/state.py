@@ -73,8 +73,8 @@ class Column:
 
     type: the Arrow type of its bounds. stats: whether writers collect min and max for it. enable_stats: if they do not,
     the table properties (name, value) that make them do so. longer_bounds: the table properties that make writers keep
-    LONG_BOUND characters of a bound; empty if they already do. cut: the number of characters (bytes for binary) to
-    which writers truncate bounds, None if they do not.
+    LONG_BOUND characters of a bound; empty if they already do. bound_length: the number of characters (bytes for
+    binary) to which writers truncate bounds, None if they do not.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Column:
     stats: bool = True
     enable_stats: tuple[tuple[str, str], ...] = ()
     longer_bounds: tuple[tuple[str, str], ...] = ()
-    cut: int | None = None
+    bound_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

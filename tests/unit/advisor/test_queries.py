@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from unit.advisor.tables import lineitem_like, table_state
 
-from zlayout.advisor.queries import TableQuery, asked_of, column_shares, in_partitions, is_named
+from zlayout.advisor.model import TableQuery, Use
+from zlayout.advisor.queries import column_shares, in_partitions, is_named, queries_on
 from zlayout.predicate.coercion import from_printed
 from zlayout.predicate.model import And, Compare, In
 from zlayout.spec.model import TableName
@@ -26,8 +27,8 @@ REAL = Path(__file__).parents[2] / "fixtures" / "demo-event-log.gz"
 
 
 def table_queries(workload: Workload, table: TableName, state: TableState) -> tuple[tuple[TableQuery, ...], int]:
-    found, reading_all = asked_of(workload, table, state)
-    return in_partitions(found, state), reading_all
+    found = queries_on(workload, table, state)
+    return in_partitions(found.queries, state), found.coverage.queries.get(Use.READS_ALL, 0)
 
 
 def test_a_table_goes_by_its_name_or_its_place() -> None:
@@ -76,11 +77,21 @@ def test_partitions_are_ruled_out_by_their_values() -> None:
     partitions = [Partition(0, field, (value,)) for value in ("AIR", "MAIL")]
     state = table_state(DATA, FILE, partitions=partitions, partition=[0, 0, 1, 1])
     scans = (
-        Scan(Query("", "q:1"), "t", And((Compare("mode", "=", "MAIL"), Compare("part", "=", 5)))),
+        Scan(Query("", "q:1"), "t", And((Compare("mode", "=", "MAIL"), Compare("part", ">", 5)))),
         Scan(Query("", "q:2"), "t", In("mode", ("MAIL", "AIR"))),
     )
     queries, _ = table_queries(Workload(scans, (), 2), TABLE, state)
     assert [q.partitions[0].tolist() for q in queries] == [[False, True], [True, True]]
+
+
+def test_partitions_are_ruled_out_by_the_bounds_of_their_files() -> None:
+    field = (PartitionField("mode"),)
+    partitions = [Partition(0, field, (value,)) for value in ("AIR", "MAIL")]
+    data = {"part": pa.array([1, 2, 8, 9])}
+    state = table_state(data, np.array([0, 0, 1, 1]), partitions=partitions, partition=[0, 1])
+    scans = (Scan(Query("", "q:1"), "t", Compare("part", "=", 8)), Scan(Query("", "q:2"), "t", Compare("part", "=", 5)))
+    queries, _ = table_queries(Workload(scans, (), 2), TABLE, state)
+    assert [q.partitions[0].tolist() for q in queries] == [[False, True], [False, False]]
 
 
 @pytest.mark.parametrize(

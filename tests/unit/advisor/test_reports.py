@@ -13,13 +13,14 @@ from lxml import html
 from support.builders import make_layout
 from unit.advisor.tables import table_state
 
+from zlayout.advisor.compare import shorten
 from zlayout.advisor.document import to_json
-from zlayout.advisor.model import KeySample, Study, TableQuery
+from zlayout.advisor.model import Coverage, KeySample, Study, TableQuery, TableWorkload, Use
 from zlayout.advisor.page import render as as_page
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.advisor.text import render as as_text
 from zlayout.predicate.model import Compare
-from zlayout.workload import Query
+from zlayout.workload import Query, Unused, Workload
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 LONG = "a.very.long.nested.column.name." + "x" * 60
@@ -32,15 +33,21 @@ def make(*columns: str) -> Study:
     data = {name: pa.array(rng.integers(0, 1_000, ROWS)) for name in columns}
     every = (np.ones(1, bool),)
     queries = [
-        TableQuery(Query("", f"some/folder/{name}.sql:{n}", 1.0 + n), (Compare(name, "=", 37 * n),), every)
+        TableQuery(
+            Query(f"SELECT *\nFROM t WHERE {name} = {n}", f"some/folder/{name}.sql:{n}", 1.0 + n),
+            (Compare(name, "=", 37 * n),),
+            every,
+        )
         for name in columns
         for n in range(3)
     ]
     state = replace(table_state(data, rng.integers(0, 10, ROWS)), table=f"lake.db.{columns[0]}")
     sample = KeySample(data, np.zeros(ROWS, np.int32), 9)
     found = study(state, tuple(queries), sample, rewrite_target(state, 4_000), {}, Question((), None, BASE, True))
-    unused = tuple((queries[0].location, f"upper({name}) = 'X'", "a reason") for name in columns)
-    return with_workload(found, ("some/folder/q.sql",), len(queries) + 1, 1, unused)
+    unused = tuple(Unused(queries[0].query, f"upper({name}) = 'X'", "a reason") for name in columns)
+    uses = dict.fromkeys((q.query for q in queries), Use.USED) | {Query("SELECT 1", "q"): Use.READS_ALL}
+    table = TableWorkload(tuple(queries), Coverage.of(uses), unused)
+    return with_workload(found, ("some/folder/q.sql",), Workload((), (), len(queries) + 1), table)
 
 
 PLAIN = make("a", "b", "c")
@@ -55,11 +62,13 @@ def test_text_keeps_to_the_width(width: int, verbose: bool) -> None:
         assert max(map(len, text[:pasted].splitlines())) <= width
 
 
-def test_text_shows_queries_by_the_name_of_their_file_and_all_of_them_when_verbose() -> None:
-    text = as_text(PLAIN, 80, verbose=True)
-    assert "  a.sql:0 " in text
-    assert "some/folder/a.sql" not in text.partition("cannot be used")[0].partition("Query by query")[2]
-    assert text.count(".sql:") == 9 + 3 + 1
+def test_text_shows_queries_by_their_text_and_where_they_are_when_verbose() -> None:
+    text = as_text(PLAIN, 80)
+    assert "  SELECT * FROM t WHERE a = 0 " in text
+    assert "a.sql:" not in text
+    assert as_text(PLAIN, 120, verbose=True).count("some/folder/a.sql:0\n") == 1 + 3
+    assert shorten("SELECT a, b, c, sum(d) FROM some.long.name WHERE a = 0", 30) == "SELECT ... WHERE a = 0"
+    assert shorten("SELECT a FROM t WHERE a = 0 AND b BETWEEN 1 AND 2", 30) == "SELECT ... WHERE a = 0 AND ..."
 
 
 def test_hostile_names_do_no_harm() -> None:
@@ -76,10 +85,10 @@ def test_all_reports_have_the_same_numbers() -> None:
     document = json.loads(to_json(PLAIN))
     page = html.fromstring(as_page(PLAIN))
     rows = page.xpath("//section[h2[@id='queries']]//tbody/tr")
-    shown = [(r.xpath("th/code/text()")[0], r.xpath("td[@class='n']/text()")) for r in rows]
+    shown = [(r.xpath("th/small/text()")[0], r.xpath("td[@class='n']/text()")) for r in rows]
     assert len(shown) == len(document["queries"]) == 9
     for (place, cells), query in zip(shown, document["queries"], strict=True):
-        assert query["query"].endswith("/" + place)
+        assert query["query"] == place
         assert float(cells[1]) == query["weight"]
         assert int(cells[2]) == query["files"]["now"]
         assert int(cells[3]) == query["files"]["then"]

@@ -89,7 +89,7 @@ def test_longer_bounds_never_shorten(tmp_path: Path, properties: dict[str, str],
     fields = [field("s", "string"), field("n", "long")]
     state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **properties)]))
     assert {c.name: c.longer_bounds for c in state.columns} == {"s": longer, "n": ()}
-    assert {c.name: c.cut for c in state.columns} == {"s": cut, "n": None}
+    assert {c.name: c.bound_length for c in state.columns} == {"s": cut, "n": None}
 
 
 def test_text_bounds_are_long_from_the_start(tmp_path: Path) -> None:

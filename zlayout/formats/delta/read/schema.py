@@ -125,7 +125,7 @@ def columns_of(
             stats=leaf.skippable and leaf.name in collected,
             enable_stats=enabling if leaf in missing else _enabling(data, _alone(leaf, data, collected), properties),
             longer_bounds=longer if pa.types.is_string(leaf.type) and leaf.name in collected else (),
-            cut=prefix if pa.types.is_string(leaf.type) else None,
+            bound_length=prefix if pa.types.is_string(leaf.type) else None,
         )
         for leaf in all_leaves
     )

@@ -1,4 +1,4 @@
-"""Where bounds of a rewrite would be cut."""
+"""The length of the bounds that a rewrite would write."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from unit.planner.plans import SPEC, File, state
 
-from zlayout.advisor.cut import cuts
+from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.table.state import Column
 
 
 @pytest.mark.parametrize(
-    ("cut", "enable", "expected"),
+    ("length", "enable", "expected"),
     [
         (40, (), 40),
         (None, (), None),
@@ -23,8 +23,8 @@ from zlayout.table.state import Column
     ],
 )
 def test_bounds_that_apply_turns_on_are_long_from_the_start(
-    cut: int | None, enable: tuple[tuple[str, str], ...], expected: int | None
+    length: int | None, enable: tuple[tuple[str, str], ...], expected: int | None
 ) -> None:
-    text = Column("s", pa.string(), True, not enable, enable, cut=cut)
+    text = Column("s", pa.string(), True, not enable, enable, bound_length=length)
     table = replace(state(File(0, 9)), columns=(text,))
-    assert cuts(SPEC, table, ("s", "a")) == ({} if expected is None else {"s": expected})
+    assert bound_lengths(SPEC, table, ("s", "a")) == ({} if expected is None else {"s": expected})
