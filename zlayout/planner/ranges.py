@@ -112,7 +112,7 @@ def _most_among_new(spec: LayoutSpec, column: Column | None, targets: Index) -> 
     are less exact than the values: truncated, or rounded as timestamps are. A file with NaN may have no bounds.
     """
     exact = column is not None and not pa.types.is_timestamp(column.type)
-    exact = exact and not (column is not None and is_text(column.type) and column.cut is not None)
+    exact = exact and not (column is not None and is_text(column.type) and column.bound_length is not None)
     if len(spec.column_names) == 1 and not spec.layout.noise and exact:
         return np.full(len(targets), 2.0 if column is not None and pa.types.is_floating(column.type) else 1.0)
     return targets.astype(np.float64)
