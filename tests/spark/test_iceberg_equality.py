@@ -78,7 +78,7 @@ def test_rows_that_are_deleted_by_value_stay_deleted(table: IcebergSubject, vers
 
 
 def test_one_apply_is_enough_for_deletes_of_two_ages(table: IcebergSubject) -> None:
-    # The bounds of the delete files exclude the 2000 later rows: 560 of all 6000 are within the tolerance, 1120 are not.
+    # The bounds of the delete files exclude the later rows: 560 of all 6000 are within the tolerance, 1120 are not.
     create(table)
     append(table, 0, 4000)
     apply(table)
