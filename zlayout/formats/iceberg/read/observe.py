@@ -15,6 +15,7 @@ from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.equality import EqualityField
+from zlayout.formats.iceberg.read.external import external_rewrites_of
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
@@ -77,6 +78,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         files=files,
         notes=notes,
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
+        rewrites=external_rewrites_of(metadata, snapshot, known=bool(state)),
     )
 
 
