@@ -17,6 +17,7 @@ from support.runs import apply_planned
 from zlayout.app.plan import Planned, as_plan, plan_table
 from zlayout.app.plan_file import check_saved
 from zlayout.app.results import Applied
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import Refused
 from zlayout.formats.base import Backend
 from zlayout.planner import document
@@ -110,6 +111,26 @@ class Contract:
         again = self.apply(arena, self.plan(arena, spec))
         assert again.commits == []
         assert arena.backend.observe(arena.table, ()).version == version
+
+    def test_a_sample_forecasts_what_apply_measures(self, arena: Arena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        before = self.plan(arena, spec)
+        decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES)
+        self.apply(arena, before)
+        after = self.plan(arena, spec)
+        if not arena.backend.capabilities.can_predict(spec.layout):
+            assert decision == before.decision
+            return
+        assert decision.plan.diagnostics == before.decision.plan.diagnostics
+        assert decision.plan.sample is not None
+        assert (decision.plan.sample.rows, decision.plan.sample.files) == (self.rows, self.files)
+        assert decision.plan.sample.bytes_read > 0
+        assert decision.pinned == before.decision.pinned
+        for then, now in zip(decision.plan.columns, after.decision.plan.columns, strict=True):
+            assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3), then.column
+            assert then.floor is not None
+            assert then.floor <= now.touched + 1e-9
 
     def test_another_layout_is_drift(self, arena: Arena) -> None:
         arena.create(make_rows(self.rows), self.files)

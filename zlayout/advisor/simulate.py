@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from zlayout.advisor.model import FileSet, Float64, KeySample, Target
 from zlayout.curve.layout import build
 from zlayout.curve.order import Ranked, rank
+from zlayout.curve.simulate import simulated_bounds
 from zlayout.spec.model import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
-
-# Appended to the prefix of an upper bound, so that the bound is above all values with that prefix.
-LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +70,10 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
     part = np.concatenate([*share, 1.0 / np.maximum(target.files[lost], 1)])
     rows_in_file = np.concatenate([np.bincount(place, minlength=first), np.ones(len(lost), np.int64)])
     bounds = {
-        name: _bounds(r, place, first, len(lost), ranks.bound_lengths.get(name)) for name, r in ranks.columns.items()
+        name: simulated_bounds(r, place, first, len(lost), ranks.bound_lengths.get(name))
+        for name, r in ranks.columns.items()
     }
     return FileSet(bounds, rows_in_file.astype(np.int64), part * target.bytes[owner], owner), touched
-
-
-def _bounds(ranked: Ranked, place: Int32, files: int, unknown: int, length: int | None) -> ColumnBounds:
-    """Min and max of each of `files` files, followed by `unknown` files without bounds."""
-    low = np.full(files + unknown, len(ranked.distinct), np.int64)
-    high = np.full(files + unknown, -1, np.int64)
-    valid = ranked.ordinals >= 0
-    np.minimum.at(low, place[valid], ranked.ordinals[valid])
-    np.maximum.at(high, place[valid], ranked.ordinals[valid])
-    nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)])
-    lower = ranked.distinct.take(pa.array(low, mask=high < 0))
-    upper = ranked.distinct.take(pa.array(high, mask=high < 0))
-    if length is None or not (pa.types.is_string(lower.type) or pa.types.is_binary(lower.type)):
-        return ColumnBounds(lower, upper, nulls.astype(np.int64), np.zeros(len(low), bool))
-    return _truncated(lower, upper, nulls.astype(np.int64), length)
-
-
-def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
-    """Truncate string bounds as both formats do: the lower bound is rounded down, the upper bound up."""
-    is_text = pa.types.is_string(lower.type)
-    size = pc.utf8_length if is_text else pc.binary_length
-    head = pc.utf8_slice_codeunits if is_text else pc.binary_slice
-    last = pa.scalar(LAST_CHARACTER) if is_text else pa.scalar(b"\xff" * 8, lower.type)
-    empty = pa.scalar("" if is_text else b"", lower.type)
-    long = pc.greater(size(upper), length)
-    above = pc.binary_join_element_wise(head(upper, 0, length), last, empty)
-    truncated = pc.or_(pc.greater(size(lower), length), long)
-    return ColumnBounds(
-        head(lower, 0, length),
-        pc.if_else(long, above, upper),
-        nulls,
-        np.asarray(pc.fill_null(truncated, False).to_numpy(zero_copy_only=False), bool),
-    )
 
 
 def point_files(sample: KeySample) -> FileSet:

@@ -11,12 +11,14 @@ from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStart
 from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
 from zlayout.app.results import Applied, new_run, result_of, with_results
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
+from zlayout.planner.sampled import predictions
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import TableName
@@ -189,6 +191,8 @@ def apply_table(
     """
     current = planned
     with _recorded(applied, planned):
+        forecast = sampled(planned.spec, planned.state, planned.decision, backend, SAMPLE_BYTES)
+        applied.predicted = predictions(forecast.plan)
         for _ in range(attempts):
             failed = _execute(current, backend, applied, notify, announce, verify)
             after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import zlayout
 from zlayout.app.same_table import shared_tables
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
@@ -78,6 +79,7 @@ def plan(
     *,
     allow_full_rewrite: bool = False,
     max_rewrite_bytes: int | None = None,
+    sample: bool | None = None,
     parallelism: int = PARALLELISM,
 ) -> ProjectPlan:
     """Plan the changes that lay out tables as declared.
@@ -92,6 +94,8 @@ def plan(
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
         max_rewrite_bytes: The budget for all tables together, in bytes. Groups that lower touched most per byte are
             chosen first. Default: no limit.
+        sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
+            that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         parallelism: The number of tables to read at the same time.
 
     Returns:
@@ -101,7 +105,9 @@ def plan(
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
     specs = select_layouts(project.layouts, select, exclude)
-    return plan_specs(project, specs, PlanOptions(allow_full_rewrite, max_rewrite_bytes), parallelism)
+    wanted = project.sample if sample is None else sample
+    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, SAMPLE_BYTES if wanted else 0)
+    return plan_specs(project, specs, options, parallelism)
 
 
 def plan_specs(
@@ -135,7 +141,12 @@ def plan_tables(
     failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
     decisions = settle([failed.get(n, proposal) for n, (_, proposal) in enumerate(found)], options.max_rewrite_bytes)
     states = (None if n in failed else state for n, (state, _) in enumerate(found))
-    return tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
+    planned = tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
+    return tuple(_sampled(p, backends[p.spec.table.catalog], options.sample_bytes) for p in planned)
+
+
+def _sampled(planned: Planned, backend: Backend, max_bytes: int) -> Planned:
+    return replace(planned, decision=sampled(planned.spec, planned.state, planned.decision, backend, max_bytes))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:

@@ -137,5 +137,4 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 
 def new_run(planned: Planned) -> Applied:
-    forecast = {c.column: c.predicted for c in planned.decision.plan.columns if c.predicted is not None}
-    return Applied(str(planned.spec.table), uuid.uuid4().hex, predicted=forecast)
+    return Applied(str(planned.spec.table), uuid.uuid4().hex)

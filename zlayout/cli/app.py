@@ -25,6 +25,7 @@ from zlayout.cli.options import (
     PlanFormat,
     ProjectOption,
     ReportOption,
+    SampleOption,
     SchemaName,
     SelectArgument,
     ShowValuesOption,
@@ -131,6 +132,7 @@ def plan(
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
+    sample: SampleOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = 8,
@@ -138,12 +140,12 @@ def plan(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Show how tables differ from their layouts, and what apply would do. Reads metadata only."""
+    """Show how tables differ from their layouts, and what apply would do. Starts no JVM."""
     from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
     from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
+    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget, sample)
     return plan_command(request, Console(color, verbose=verbose), out, output, detailed_exitcode, reports)
 
 

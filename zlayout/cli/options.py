@@ -43,6 +43,14 @@ BudgetOption = Annotated[
         help="The budget, for example 100GiB. Groups that lower touched most per byte come first.",
     ),
 ]
+SampleOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--sample/--no-sample",
+        help="Read key columns of some row groups to forecast the result. Default: defaults.sample of zlayout.yaml.",
+        show_default=False,
+    ),
+]
 ParallelismOption = Annotated[
     int, typer.Option("--parallelism", min=1, max=64, help="The number of tables to read at the same time.")
 ]

@@ -33,6 +33,7 @@ class PlanRequest:
     parallelism: int
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
+    sample: bool | None = None
 
     def plan(self) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
@@ -42,6 +43,7 @@ class PlanRequest:
             self.exclude,
             allow_full_rewrite=self.allow_full_rewrite,
             max_rewrite_bytes=self.max_rewrite_bytes,
+            sample=self.sample,
             parallelism=self.parallelism,
         )
 

@@ -15,7 +15,8 @@ from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.orphans import Orphans
 from zlayout.planner.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,6 +148,26 @@ class Backend(Protocol):
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """Return the rows of the table at the version of `state`, with random numbers that `seed` determines."""
+        ...
+
+    def sample_keys(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
+    ) -> RowGroupSample:
+        """Read columns of randomly chosen row groups without a JVM.
+
+        Deleted rows are included, because reading deletes may take longer than reading the sample.
+
+        Args:
+            table: The name of the table.
+            state: The observed table.
+            chosen: int64, indices of the files to sample in `state.files`.
+            columns: The names of the columns.
+            max_bytes: The limit of the size of the column chunks that are read. A single row group may exceed it.
+            seed: The seed of the random choice.
+
+        Raises:
+            Exception: Of any type, if a file cannot be read.
+        """
         ...
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:

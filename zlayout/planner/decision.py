@@ -19,10 +19,13 @@ class PlanOptions:
     Attributes:
         allow_full_rewrite: Whether a partitioning change may replace every file of a Delta table.
         max_rewrite_bytes: The budget of a run in bytes; None for no limit.
+        sample_bytes: The limit of the column chunks that are read of each table to forecast the result; 0 for a
+            forecast from metadata alone.
     """
 
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
+    sample_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangePartitioning, TruncatedBounds, truncation_text
+from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import ExternalRewrite, TableState
-
-MAX_REWRITES_SHOWN = 3
+from zlayout.table.state import TableState
 
 
 def full_rewrite_refusals(
@@ -96,26 +95,6 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         yield Diagnostic("ZL422", message, "note", hint, spec.location)
 
 
-def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) -> Iterator[Diagnostic]:
-    """Yield ZL431 if files are to be rewritten after other writers rewrote what zlayout had laid out."""
-    if not selection.groups or not state.rewrites:
-        return
-    shown = [_rewrite_text(rewrite) for rewrite in state.rewrites[:MAX_REWRITES_SHOWN]]
-    if left := len(state.rewrites) - len(shown):
-        shown.append(f"{left:,} other operations")
-    message = f"since the last rewrite by zlayout, files were rewritten by {'; '.join(shown)}"
-    hint = "stop this maintenance job, or let zlayout alone rewrite the files of this table"
-    yield Diagnostic("ZL431", message, "note", hint, spec.location)
-
-
-def _rewrite_text(rewrite: ExternalRewrite) -> str:
-    facts = [rewrite.engine or "unknown engine"]
-    facts += [] if rewrite.time is None else [f"{rewrite.time:%Y-%m-%d %H:%M:%S} UTC"]
-    last = f"at version {rewrite.version}"
-    last = last if rewrite.commits == 1 else f"{rewrite.commits:,} times, last {last}"
-    return f"{rewrite.operation} {last} ({', '.join(facts)})"
-
-
 def cut_notes(
     spec: LayoutSpec, state: TableState, cuts: Sequence[TruncatedBounds], indistinct_anyway: Sequence[TruncatedBounds]
 ) -> Iterator[Diagnostic]:
@@ -139,3 +118,15 @@ def cut_notes(
 def _indistinct(spec: LayoutSpec, cut: TruncatedBounds, hint: str) -> Diagnostic:
     message = f"{truncation_text(cut)}: no layout can skip files by them"
     return Diagnostic("ZL406", message, "note", hint, spec.location_of("zorder.columns"))
+
+
+def small_partition_files(spec: LayoutSpec, after: FilesAfter, partitions: int) -> Iterator[Diagnostic]:
+    """Yield ZL412: most new files would be smaller than half of the target, because partitions are small."""
+    yield Diagnostic(
+        "ZL412",
+        f"partition_by divides the rows over about {partitions:,} partitions, and {after.small or 0:,} new files would "
+        f"be smaller than half of files.target_size",
+        "warning",
+        "use a coarser partition_by, or z-order columns instead of partitions",
+        spec.location_of("partition_by"),
+    )

@@ -34,6 +34,8 @@ RESULT_STATUSES = {
     ResultStatus.UNKNOWN: "in an unknown state",
     ResultStatus.INTERRUPTED: "interrupted: not as declared",
 }
+# The error of a prediction, as a share of it, up to which reports show one number.
+MAX_ERROR = 0.2
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -59,8 +61,11 @@ def number(value: float) -> str:
 
 
 def known(predicted: float | None, low: float | None, high: float | None) -> str:
-    """Write a forecast: the prediction if there is one, else the range, for example `1..28`; '' if nothing is known."""
-    if predicted is not None:
+    """Write a forecast: the prediction, or the range, for example `1..28`; '' if nothing is known.
+
+    The range is written if there is no prediction, or if its error exceeds MAX_ERROR.
+    """
+    if predicted is not None and (low is None or high is None or high - low <= 2 * MAX_ERROR * predicted):
         return number(predicted)
     if low is None or high is None:
         return "" if low is None else f"{number(low)} or more"

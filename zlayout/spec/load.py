@@ -86,7 +86,8 @@ class _Loading:
         default_locations = _below("defaults.", document.locations) if document else {}
         layouts = self._layouts(self._patterns(document), defaults, default_locations, known)
         conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
-        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts)
+        sample = bool(defaults.get("sample", False))
+        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):

@@ -174,9 +174,13 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`zlayout.yaml` and the layout specs that it refers to, sorted by table name."""
+    """`zlayout.yaml` and the layout specs that it refers to, sorted by table name.
+
+    sample: whether plans read a sample of the key columns to forecast the result.
+    """
 
     root: Path
     catalogs: Mapping[str, CatalogConfig]
     spark: SparkConfig
     layouts: tuple[LayoutSpec, ...]
+    sample: bool = False

@@ -17,7 +17,8 @@ from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notif
 from zlayout.formats.orphans import Orphans
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.group_baselines import measure_baselines
-from zlayout.table.state import Column, ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, LayoutRecord, PartitionField, TableState
 
 
 class MemoryBackend:
@@ -55,6 +56,32 @@ class MemoryBackend:
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         raise NotImplementedError
 
+    def sample_keys(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
+    ) -> RowGroupSample:
+        """A file is one row group."""
+        stored = self._catalog.load(table.identifier).current
+        random, kinds = np.random.default_rng(seed), {c.name: c.type for c in state.columns}
+        read: list[tuple[int, pa.Table]] = []
+        for file in random.permutation(chosen).tolist():
+            if sum(rows.nbytes for _, rows in read) >= max_bytes:
+                break
+            read.append((file, stored.files[state.files.path[file].as_py()].rows.select(list(columns))))
+        lengths = [len(rows) for _, rows in read]
+        return RowGroupSample(
+            keys={
+                c: pa.concat_arrays([pa.array([], kinds[c]), *(rows[c].combine_chunks() for _, rows in read)])
+                for c in columns
+            },
+            file=np.repeat(np.array([file for file, _ in read], np.int64), lengths),
+            row_group=np.repeat(np.arange(len(read)), lengths),
+            row_groups=len(read),
+            files=len(read),
+            bytes_read=sum(rows.nbytes for _, rows in read),
+            seed=seed,
+            complete=len(read) == len(chosen),
+        )
+
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002
         return ()
 
@@ -90,7 +117,7 @@ def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) 
     new = [
         StoredFile(new_path(), part, partition, layout=record, group=group.id)
         for partition, inside in by_partition(rows, table.current)
-        for part in _cut(inside, layout, group.target_files)
+        for part in _cut(inside, layout, max(1, round(group.target_files * len(inside) / len(rows))))
     ]
     new = _with_baselines(new, layout, table.current)
     if sum(len(f.rows) for f in new) != len(rows):

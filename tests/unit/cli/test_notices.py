@@ -50,6 +50,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
             table = "lake.db.t"
             max_group_size = None
 
+        state = None
         decision = Decision()
 
     monkeypatch.setattr("zlayout.app.apply.plan_table", lambda *_: Planned())

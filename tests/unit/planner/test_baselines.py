@@ -67,7 +67,10 @@ def test_correlated_keys_that_get_six_times_worse_are_drift(count: int, laid: bo
     assert found.plan.status is Status.CHANGES
     if count > 60:  # the wide files alone are enough
         assert len(found.groups[0].files) == 19
-        assert found.plan.columns[0].predicted == pytest.approx(4.5, abs=0.5)
+        low, high = found.plan.columns[0].low, found.plan.columns[0].high
+        assert low is not None
+        assert high is not None
+        assert low <= 4.5 <= high
 
 
 def test_what_the_rewrite_left_is_no_drift() -> None:

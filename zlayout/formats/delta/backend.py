@@ -23,7 +23,8 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -68,6 +69,20 @@ class DeltaBackend:
             draw=F.rand(seed),
             paths=lambda: file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist()),
         )
+
+    def sample_keys(
+        self,
+        table: TableName,  # noqa: ARG002
+        state: TableState,
+        chosen: Int64,
+        columns: Sequence[str],
+        max_bytes: int,
+        seed: int,
+    ) -> RowGroupSample:
+        """See `zlayout.formats.base.Backend`."""
+        from zlayout.formats.delta.read.key_sample import sample_delta
+
+        return sample_delta(state, chosen, columns, max_bytes, seed, storage_options(self._catalog))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.write.native import native_diagnostics

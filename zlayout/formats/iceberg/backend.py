@@ -17,7 +17,8 @@ from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
 from zlayout.sql_text import quote_path
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import Int64, PartitionField, TableState
 
 DRAW_BITS = 31
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
@@ -55,6 +56,14 @@ class IcebergBackend:
             draw=low_bits / float(1 << DRAW_BITS),
             paths=lambda: state.files.path.cast(pa.string()),
         )
+
+    def sample_keys(
+        self, table: TableName, state: TableState, chosen: Int64, columns: Sequence[str], max_bytes: int, seed: int
+    ) -> RowGroupSample:
+        """See `zlayout.formats.base.Backend`."""
+        from zlayout.formats.iceberg.read.key_sample import sample_iceberg
+
+        return sample_iceberg(self._catalog, table, state, chosen, columns, max_bytes, seed)
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         """Return ZL401 for each layout setting, and ZL223 for each column type, that engine native does not support."""

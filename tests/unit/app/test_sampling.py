@@ -1,0 +1,166 @@
+"""Forecasts from a sample, beside what the memory format measures after the rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.builders import make_layout, make_spec
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+
+from zlayout.app.plan import Planned, plan_table
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
+from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.forecasts import ColumnForecast
+from zlayout.spec.model import LayoutSpec, TableName
+from zlayout.table.key_sample import RowGroupSample
+
+ROWS = 60_000
+NAME = TableName("lake", ("db",), "t")
+RNG = np.random.default_rng(7)
+WIDE = RNG.integers(0, 10**6, ROWS)
+
+
+def _skewed() -> np.ndarray:
+    place = RNG.random(ROWS)
+    return np.select([place < 0.2, place < 0.28, place < 0.33], [1, 2, 3], RNG.integers(4, 50_000, ROWS))
+
+
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "uniform": {"a": RNG.integers(0, 10**6, ROWS), "b": WIDE},
+    "correlated": {"a": WIDE // 500, "b": WIDE // 500 + RNG.integers(1, 30, ROWS)},
+    "id and time": {"a": np.arange(ROWS), "b": np.arange(ROWS) // 10 + RNG.integers(0, 50, ROWS)},
+    "skewed": {"a": _skewed(), "b": WIDE},
+    "zipf": {"a": RNG.zipf(1.3, ROWS).clip(max=10**9), "b": WIDE},
+    "three values": {"a": RNG.integers(0, 3, ROWS), "b": WIDE},
+    "text": {"a": [f"name-{n}" for n in RNG.integers(0, 200, ROWS)], "b": WIDE},
+    "doubles": {"a": RNG.integers(0, 50, ROWS) / 7.0, "b": WIDE},
+    "nulls": {"a": pa.array(RNG.integers(0, 10**6, ROWS), mask=RNG.random(ROWS) < 0.9), "b": WIDE},
+    "three keys": {"a": RNG.integers(0, 10**6, ROWS), "b": WIDE, "c": RNG.integers(0, 10**6, ROWS)},
+}
+
+
+class Table:
+    """A memory table of random rows in 20 files, of which 40 are declared."""
+
+    def __init__(self, columns: Mapping[str, Any], keys: tuple[str, ...] = (), **settings: Any) -> None:
+        rows = pa.table({name: pa.array(values) for name, values in columns.items()})
+        self.memory = MemoryTable(rows.schema)
+        self.memory.append(rows, files=20)
+        self.backend = MemoryBackend(MemoryCatalog({"db.t": self.memory}))
+        layout = make_layout(*(keys or columns), target_size=rows.nbytes // 40)
+        self.spec: LayoutSpec = make_spec(layout, NAME, **settings)
+
+    def plan(self) -> Planned:
+        return plan_table(self.spec, self.backend, PlanOptions())
+
+    def sampled(self, planned: Planned, max_bytes: int = SAMPLE_BYTES) -> Decision:
+        return sampled(planned.spec, planned.state, planned.decision, self.backend, max_bytes)
+
+    def apply(self, planned: Planned) -> tuple[ColumnForecast, ...]:
+        list(self.backend.execute(planned.decision.work(self.spec, "run"), lambda _: None))
+        return self.plan().decision.plan.columns
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_predicted_is_measured_afterwards_for_every_shape(shape: str) -> None:
+    table = Table(SHAPES[shape])
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    measured = table.apply(planned)
+    for before, then, now in zip(planned.decision.plan.columns, forecast.columns, measured, strict=True):
+        assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3)
+        assert before.predicted is None
+        assert before.low is not None
+        assert before.high is not None
+        assert before.low <= now.touched <= before.high + 1e-9
+        assert then.floor is not None
+        assert then.floor <= now.touched + 1e-9
+    assert forecast.files_after is not None
+    assert forecast.files_after.predicted == table.plan().decision.plan.files
+
+
+def test_part_of_the_row_groups_gives_a_wider_range() -> None:
+    table = Table(SHAPES["skewed"])
+    planned = table.plan()
+    part, whole = (table.sampled(planned, size).plan for size in (200_000, SAMPLE_BYTES))
+    assert part.sample is not None
+    assert whole.sample is not None
+    assert part.sample.row_groups < 20 == whole.sample.row_groups
+    for few, all_rows in zip(part.columns, whole.columns, strict=True):
+        assert few.low is not None
+        assert few.high is not None
+        assert few.low <= (all_rows.predicted or 0) <= few.high
+        assert few.high - few.low > 0.2 * (few.predicted or 0)
+
+
+def test_deleted_rows_count_by_the_share_of_live_rows() -> None:
+    table = Table({"a": np.arange(ROWS), "b": WIDE})
+    table.memory.delete(pa.compute.field("a") < ROWS // 2)
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    assert forecast.files_after is not None
+    measured = table.apply(planned)
+    assert forecast.files_after.predicted == table.plan().decision.plan.files == 20
+    for then, now in zip(forecast.columns, measured, strict=True):
+        assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3)
+
+
+def test_a_failure_to_sample_is_a_warning() -> None:
+    table = Table(SHAPES["uniform"])
+    planned = table.plan()
+
+    def fail(*_: object) -> RowGroupSample:
+        raise OSError("no access")
+
+    table.backend.sample_keys = fail  # type: ignore[method-assign]
+    decision = table.sampled(planned)
+    assert [d.code for d in decision.plan.diagnostics] == ["ZL410"]
+    assert "OSError: no access" in decision.plan.diagnostics[0].message
+    assert decision.plan.columns == planned.decision.plan.columns
+    assert decision.pinned == planned.decision.pinned
+
+
+def test_nothing_to_rewrite_needs_no_sample() -> None:
+    table = Table(SHAPES["uniform"])
+    table.apply(table.plan())
+    planned = table.plan()
+    assert table.sampled(planned) is planned.decision
+    assert table.sampled(Table(SHAPES["uniform"]).plan(), 0).plan.sample is None
+
+
+def test_partition_by_counts_the_files_of_every_partition() -> None:
+    table = Table({"a": WIDE, "region": RNG.integers(0, 8, ROWS)}, ("a",))
+    table.spec = replace(table.spec, partition_by=(table.memory.current.fields or _fields("region")))
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    assert planned.decision.plan.files_after is not None
+    assert planned.decision.plan.files_after.predicted is None
+    measured = table.apply(planned)
+    assert forecast.files_after is not None
+    assert forecast.files_after.predicted == table.plan().decision.plan.files == 40
+    assert forecast.columns[0].predicted == pytest.approx(measured[0].touched, abs=0.3)
+    assert [d.code for d in forecast.diagnostics if d.code == "ZL412"] == []
+
+
+def test_partitions_smaller_than_half_of_the_target_are_a_warning() -> None:
+    table = Table({"a": WIDE, "region": RNG.integers(0, 200, ROWS)}, ("a",))
+    table.spec = replace(table.spec, partition_by=_fields("region"))
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    assert [d.code for d in forecast.diagnostics if d.severity == "warning"] == ["ZL412"]
+    assert "about 200 partitions" in forecast.diagnostics[-1].message
+    assert forecast.files_after is not None
+    table.apply(planned)
+    assert forecast.files_after.predicted == table.plan().decision.plan.files == 200
+
+
+def _fields(*names: str) -> tuple[Any, ...]:
+    from zlayout.table.state import PartitionField
+
+    return tuple(PartitionField(name) for name in names)

@@ -1,0 +1,59 @@
+"""Sample the key columns of tables, to forecast what a rewrite makes of them. Starts no JVM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zlayout.errors import Diagnostic, first_line
+from zlayout.formats.base import Backend
+from zlayout.planner.decision import Decision
+from zlayout.planner.model import Status
+from zlayout.planner.sampled import columns_to_sample, files_to_sample, with_sample
+from zlayout.planner.settings import partitioning
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import TableState
+
+# The limit of the column chunks that are read of one table.
+SAMPLE_BYTES = 16 * 2**20
+SEED = 1
+
+
+def sampled(
+    spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, max_bytes: int
+) -> Decision:
+    """Return the decision with a forecast from a sample; as it is if nothing is rewritten or it has one already.
+
+    A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table; None if it could not be read.
+        decision: The decision without a sample.
+        backend: The backend of the table.
+        max_bytes: The limit of the size of the column chunks that are read; 0 for no sample.
+    """
+    plan = decision.plan
+    if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
+        return decision
+    groups = decision.groups
+    if not groups:
+        return decision
+    if not backend.capabilities.can_predict(spec.layout):
+        return decision
+    fields = partitioning(spec, state)
+    moves = any(state.files.partitions[n].fields != fields for g in groups for n in set(g.files.partition.tolist()))
+    try:
+        chosen = files_to_sample(spec, state, groups)
+        columns = columns_to_sample(spec, fields if moves else ())
+        sample = backend.sample_keys(spec.table, state, chosen, columns, max_bytes, SEED)
+        return with_sample(spec, state, fields, decision, sample)
+    except Exception as error:
+        # Whatever a reader raises: a forecast is no condition of a plan.
+        warning = Diagnostic(
+            "ZL410",
+            f"the rows could not be sampled: {type(error).__name__}: {first_line(error)}",
+            "warning",
+            "check the access to the data files; the plan has the ranges that metadata allows",
+            spec.location,
+        )
+        return Decision(replace(plan, diagnostics=(*plan.diagnostics, warning)), decision.pinned)

@@ -1,0 +1,123 @@
+"""Bounds of simulated files: those that a writer would store for the sampled rows of each file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.curve.layout import FileMap
+from zlayout.curve.order import Ranked, ordinals_among
+from zlayout.curve.tree import KdTree
+from zlayout.table.state import ColumnBounds, Int32, Int64, is_text
+
+# Appended to the prefix of an upper bound, so that the bound is above all values with that prefix.
+LAST_CHARACTER = "\U0010ffff"
+
+
+def simulated_bounds(
+    ranked: Ranked,
+    place: Int32,
+    files: int,
+    unknown: int = 0,
+    bound_length: int | None = None,
+    limits: Int64 | None = None,
+) -> ColumnBounds:
+    """Min and max of each of `files` files, followed by `unknown` files without bounds.
+
+    Args:
+        ranked: the column of n sampled rows.
+        place: int32[n], the file of each row.
+        files, unknown: numbers of files.
+        bound_length: the length to which writers truncate string bounds; None if they do not.
+        limits: int64[2, files], the lowest and the highest ordinal that a file can contain. The range of sampled rows
+            is narrower than that of all rows, by about `range / (rows - 1)` at each end; with limits, it is extended by
+            as much within them.
+    """
+    low = np.full(files + unknown, len(ranked.distinct), np.int64)
+    high = np.full(files + unknown, -1, np.int64)
+    valid = ranked.ordinals >= 0
+    np.minimum.at(low, place[valid], ranked.ordinals[valid])
+    np.maximum.at(high, place[valid], ranked.ordinals[valid])
+    nulls = np.concatenate([np.bincount(place[~valid], minlength=files), np.full(unknown, -1)]).astype(np.int64)
+    if limits is not None:
+        low[:files], high[:files] = _extended(
+            low[:files], high[:files], np.bincount(place[valid], minlength=files), limits
+        )
+    lower = ranked.distinct.take(pa.array(low, mask=high < 0))
+    upper = ranked.distinct.take(pa.array(high, mask=high < 0))
+    if bound_length is None or not is_text(lower.type):
+        return ColumnBounds(lower, upper, nulls, np.zeros(len(low), bool))
+    return _truncated(lower, upper, nulls, bound_length)
+
+
+def _extended(low: Int64, high: Int64, rows: Int64, limits: Int64) -> tuple[Int64, Int64]:
+    filled = high >= low
+    more = np.where(filled, np.rint((high - low) / np.maximum(rows - 1, 1)), 0).astype(np.int64)
+    lower = np.where(filled, np.minimum(np.maximum(low - more, limits[0]), low), low)
+    upper = np.where(filled, np.maximum(np.minimum(high + more, limits[1]), high), high)
+    return lower, upper
+
+
+def file_limits(built: FileMap, ranked: list[Ranked]) -> Int64:
+    """int64[columns, 2, files]: the lowest and the highest ordinal that the cuts leave to each file.
+
+    ranked: the columns of the sample that the map was built from.
+    """
+    tree, columns = built.tree, len(ranked)
+    last = np.array([len(r.distinct) - 1 for r in ranked], np.int64)
+    # the ordinal of each boundary: boundaries are values of the sample, in the same order
+    starts = [_ordinals(r, edges) for r, edges in zip(ranked, built.boundaries, strict=True)]
+    low = np.zeros((max(len(tree.column), 1), columns), np.int64)
+    high = np.tile(last, (max(len(tree.column), 1), 1))
+    found = np.empty((columns, 2, tree.files), np.int64)
+    found[:, 0], found[:, 1] = last[:, None] + 1, -1
+    if not len(tree.column):
+        _include(found, tree, 0, low[0], high[0])
+        return found
+    for node in range(len(tree.column)):
+        column = int(tree.column[node])
+        at = int(starts[column][tree.threshold[node] - 1])
+        for child, right in ((int(tree.left[node]), False), (int(tree.right[node]), True)):
+            box_low, box_high = low[node].copy(), high[node].copy()
+            if right:
+                box_low[column] = max(box_low[column], at)
+            else:
+                box_high[column] = min(box_high[column], at - 1)
+            if child < 0:
+                _include(found, tree, ~child, box_low, box_high)
+            else:
+                low[child], high[child] = box_low, box_high
+    return found
+
+
+def _include(found: Int64, tree: KdTree, leaf: int, low: Int64, high: Int64) -> None:
+    first = int(tree.file[leaf])
+    for file in range(first, first + int(tree.spread[leaf])):
+        found[:, 0, file] = np.minimum(found[:, 0, file], low)
+        found[:, 1, file] = np.maximum(found[:, 1, file], high)
+
+
+def _ordinals(ranked: Ranked, edges: pa.Array) -> Int64:
+    """int64: the ordinal of each boundary."""
+    if not len(edges):
+        return np.zeros(0, np.int64)
+    return ordinals_among(ranked.distinct, edges)
+
+
+def _truncated(lower: pa.Array, upper: pa.Array, nulls: Int64, length: int) -> ColumnBounds:
+    """Truncate string bounds as both formats do: the lower bound is rounded down, the upper bound up."""
+    is_string = pa.types.is_string(lower.type)
+    size = pc.utf8_length if is_string else pc.binary_length
+    head = pc.utf8_slice_codeunits if is_string else pc.binary_slice
+    last = pa.scalar(LAST_CHARACTER) if is_string else pa.scalar(b"\xff" * 8, lower.type)
+    empty = pa.scalar("" if is_string else b"", lower.type)
+    long = pc.greater(size(upper), length)
+    above = pc.binary_join_element_wise(head(upper, 0, length), last, empty)
+    truncated = pc.or_(pc.greater(size(lower), length), long)
+    return ColumnBounds(
+        head(lower, 0, length),
+        pc.if_else(long, above, upper),
+        nulls,
+        np.asarray(pc.fill_null(truncated, False).to_numpy(zero_copy_only=False), bool),
+    )

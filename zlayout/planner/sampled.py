@@ -1,0 +1,147 @@
+"""Forecast a plan from a sample of the key columns: the curve of the rewrite, applied to the sampled rows.
+
+The simulated files and the kept ones are measured together by the code that measures a table (`layout_metrics`), so
+that prediction and measurement have the same definition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.planner.actions import PropertyReason
+from zlayout.planner.decision import Decision
+from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
+from zlayout.planner.model import TablePlan
+from zlayout.planner.notes import small_partition_files
+from zlayout.planner.partitions import SMALL_BELOW, Index
+from zlayout.planner.simulated import Column
+from zlayout.planner.simulation import Outcome, Rewrite, error_of, simulate, weights_of
+from zlayout.planner.work import Group
+from zlayout.spec.model import LayoutSpec
+from zlayout.spec.semantics import lacks_bounds
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import LONG_BOUND, PartitionField, TableState
+
+# The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
+# only some row groups were read, because the jackknife does not see what all of them lack.
+MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
+# The error of the number of new files, as a share of it.
+FILES_ERROR = 0.1
+# The share of new files below half of the target above which a partitioning is too fine.
+MAX_SMALL_SHARE = 0.5
+
+
+def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]) -> Index:
+    """Return the files to sample, int64: those of the groups, in the order of the first z-order column."""
+    group = _group_of(state, groups)
+    chosen = np.flatnonzero(group >= 0)
+    lower = state.files.bounds[spec.column_names[0]].lower.take(pa.array(chosen))
+    rank = np.empty(len(chosen), np.int64)
+    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(chosen))
+    return chosen[np.lexsort((rank, group[chosen]))]
+
+
+def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tuple[str, ...]:
+    """Return the z-order columns and the source columns of the partitioning."""
+    return tuple(dict.fromkeys((*spec.column_names, *(f.source for f in fields if f.transform != "void"))))
+
+
+def with_sample(
+    spec: LayoutSpec, state: TableState, fields: tuple[PartitionField, ...], decision: Decision, sample: RowGroupSample
+) -> Decision:
+    """Return the decision with a forecast from the sample.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table.
+        fields: The partitioning of new files.
+        decision: The decision without a forecast.
+        sample: Rows of the files to rewrite.
+    """
+    plan, groups = decision.plan, decision.groups
+    rewrite = Rewrite(groups, _group_of(state, groups), _columns(spec, state, plan), fields)
+    rows = weights_of(state.files, rewrite.group, sample)
+    whole = simulate(spec, state, rewrite, sample, rows)
+    spread = np.zeros(len(rewrite.columns)) if sample.complete else error_of(spec, state, rewrite, sample, rows)
+    columns = tuple(
+        _forecast(c, float(whole.touched[n]), float(whole.floor[n]), float(spread[n]), complete=sample.complete)
+        for n, c in enumerate(plan.columns)
+    )
+    facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed)
+    after = _files_after(plan, spec, whole)
+    notes = small_partition_files(spec, after, whole.partitions) if _too_fine(after, plan) else ()
+    forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=(*plan.diagnostics, *notes))
+    return Decision(forecast, decision.pinned)
+
+
+def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
+    """Return the group of each file of the table, int64[N], -1 for files that stay."""
+    if not groups:
+        return np.full(len(state.files), -1, np.int64)
+    paths = pa.concat_arrays([g.files.path for g in groups])
+    owner = np.repeat(np.arange(len(groups)), [len(g.files) for g in groups])
+    at = pc.index_in(state.files.path, paths.cast(state.files.path.type)).fill_null(-1)
+    found = np.asarray(at.to_numpy(zero_copy_only=False), np.int64)
+    return np.where(found >= 0, owner[found], -1)
+
+
+def _columns(spec: LayoutSpec, state: TableState, plan: TablePlan) -> tuple[Column, ...]:
+    longer = {p.column for p in plan.properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
+    result = []
+    for name in spec.column_names:
+        column = state.column(name)
+        length = column.bound_length if column else None
+        length = LONG_BOUND if name in longer and length else length
+        bounded = column is None or not lacks_bounds(column, state) or bool(column.enable_stats)
+        result.append(Column(name, length, bounded))
+    return tuple(result)
+
+
+def _forecast(column: ColumnForecast, touched: float, floor: float, error: float, *, complete: bool) -> ColumnForecast:
+    """Return the forecast of one column: the prediction and twice its error, within what metadata guarantees."""
+    if not np.isfinite(touched):
+        return column
+    least, most = column.low or 0.0, np.inf if column.high is None else column.high
+    predicted = float(np.clip(touched, least, most))
+    half = max(2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if complete else MIN_ERROR_OF_PART) * predicted)
+    low, high = max(predicted - half, least), min(predicted + half, most)
+    return replace(
+        column,
+        predicted=predicted,
+        low=float(low),
+        high=float(high) if np.isfinite(high) else None,
+        floor=min(floor, predicted) if np.isfinite(floor) else None,
+    )
+
+
+def _files_after(plan: TablePlan, spec: LayoutSpec, found: Outcome) -> FilesAfter:
+    """Return the number of files, with the range that metadata allows around the prediction, and the new sizes."""
+    size = np.concatenate([s.bytes for s in found.new]) if found.new else np.zeros(0, np.int64)
+    least, most = (plan.files_after.low, plan.files_after.high) if plan.files_after else (None, None)
+    kept = plan.files - sum(g.files for g in plan.groups)
+    predicted = found.files if most is None else min(found.files, most)
+    error = math.ceil(FILES_ERROR * (predicted - kept))
+    return FilesAfter(
+        predicted=predicted,
+        low=max(predicted - error, least or 0),
+        high=min(predicted + error, most or predicted + error),
+        median_bytes=int(np.median(size)) if len(size) else None,
+        small=int((size < SMALL_BELOW * spec.layout.target_size).sum()),
+    )
+
+
+def _too_fine(after: FilesAfter, plan: TablePlan) -> bool:
+    written = (after.predicted or 0) - plan.files + sum(g.files for g in plan.groups)
+    moves = plan.partitioning is not None or any(g.partitions > 1 for g in plan.groups)
+    return moves and written > 1 and (after.small or 0) > MAX_SMALL_SHARE * written
+
+
+def predictions(plan: TablePlan) -> Mapping[str, float]:
+    """Return the predicted touched by column, for columns with a prediction."""
+    return {c.column: c.predicted for c in plan.columns if c.predicted is not None}

@@ -1,0 +1,160 @@
+"""Simulate the rewrite of one group on a sample of its rows: the files that the curve would make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.curve.layout import build
+from zlayout.curve.order import rank
+from zlayout.curve.simulate import file_limits, simulated_bounds
+from zlayout.planner.partitions import Floats, Index
+from zlayout.spec.model import Layout
+from zlayout.table.state import ColumnBounds, FileTable
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """F files that a rewrite would write.
+
+    Attributes:
+        bounds: By name of each z-order column.
+        rows: int64[F], the estimated live rows.
+        bytes: int64[F], the estimated size.
+        partition: int64[F], the partition of each file.
+    """
+
+    bounds: Mapping[str, ColumnBounds]
+    rows: Index
+    bytes: Index
+    partition: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A z-order column as writers store its bounds.
+
+    Attributes:
+        name: The name.
+        bound_length: The length to which string bounds are truncated; None if they are not.
+        bounded: Whether new files have bounds.
+    """
+
+    name: str
+    bound_length: int | None
+    bounded: bool
+
+
+def simulate_group(
+    keys: Mapping[str, pa.Array],
+    layout: Layout,
+    columns: Sequence[Column],
+    files: int,
+    rows: float,
+    size: float,
+    partition: int,
+    *,
+    whole: bool,
+) -> Simulated:
+    """Simulate the files of one output partition of a group.
+
+    Args:
+        keys: Equally likely sampled rows, by z-order column.
+        layout: The layout.
+        columns: The z-order columns.
+        files: The number of files to write.
+        rows: The estimated live rows.
+        size: Their size in bytes.
+        partition: The partition of the files.
+        whole: Whether the sample has about all rows, so that its minima and maxima are those of the files.
+    """
+    built = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
+    count = len(next(iter(keys.values())))
+    # The index of a row distributes a heavy key as evenly as the rewrite does by a hash.
+    place = built.locate(keys, np.arange(count, dtype=np.int64))
+    number = np.bincount(place, minlength=built.files)
+    ranked = [rank(keys[column.name]) for column in columns]
+    limits = None if whole else file_limits(built, ranked)
+    inside = np.maximum(np.rint(number / count * rows), 1).astype(np.int64)
+    bounds = {}
+    for at, column in enumerate(columns):
+        length = column.bound_length
+        found = simulated_bounds(ranked[at], place, built.files, 0, length, None if limits is None else limits[at])
+        nulls = np.rint(found.null_count / np.maximum(number, 1) * inside).astype(np.int64)
+        bounds[column.name] = _stored(found, nulls, bounded=column.bounded)
+    filled = np.flatnonzero(number > 0)
+    keep = pa.array(filled)
+    return Simulated(
+        {name: b.gathered(lambda v: v.take(keep), lambda v: v[filled]) for name, b in bounds.items()},
+        inside[filled],
+        np.rint(number / count * size).astype(np.int64)[filled],
+        np.full(len(filled), partition, np.int64),
+    )
+
+
+def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:
+    if bounded:
+        return ColumnBounds(found.lower, found.upper, nulls, found.truncated)
+    none = pa.nulls(len(nulls), found.lower.type)
+    return ColumnBounds(none, none, np.full(len(nulls), -1, np.int64), np.zeros(len(nulls), bool))
+
+
+def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], partitions: int) -> FileTable:
+    """Return the kept files and the simulated ones as one file table, with the columns that metrics need.
+
+    partitions: the number of partitions, of which new ones are unnamed.
+    """
+    rows = np.concatenate([kept.live_rows, *(s.rows for s in new)]).astype(np.int64)
+    count = len(rows)
+    nothing = pa.nulls(count, pa.string())
+    named = kept.partitions[0] if kept.partitions else None
+    return FileTable(
+        path=nothing,
+        version_key=nothing,
+        rows=rows,
+        deleted=np.zeros(count, np.int64),
+        shared_deletes=np.zeros(count, bool),
+        bytes=np.concatenate([kept.bytes, *(s.bytes for s in new)]).astype(np.int64),
+        partition=np.concatenate([kept.partition, *(s.partition for s in new)]).astype(np.int32),
+        partitions=(named,) * partitions if named is not None else (),
+        layout=np.full(count, -1, np.int32),
+        layouts=(),
+        group=np.full(count, -1, np.int32),
+        bounds={name: _joined([kept.bounds[name], *(s.bounds[name] for s in new)]) for name in names},
+    )
+
+
+def _joined(parts: Sequence[ColumnBounds]) -> ColumnBounds:
+    kind = parts[0].lower.type
+    return ColumnBounds(
+        pa.concat_arrays([_plain(p.lower, kind) for p in parts]),
+        pa.concat_arrays([_plain(p.upper, kind) for p in parts]),
+        np.concatenate([p.null_count for p in parts]),
+        np.concatenate([p.truncated for p in parts]),
+    )
+
+
+def _plain(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return flat if flat.type == kind else flat.cast(kind)
+
+
+def resample(weights: Floats, limit: int, offset: float) -> Index:
+    """Draw equally likely rows from weighted ones, by systematic sampling: int64, ascending indices.
+
+    At most about a tenth of the rows are drawn more than once.
+
+    Args:
+        weights: float64[n], the number of rows of the table that each sampled row represents.
+        limit: The largest number of rows to draw.
+        offset: A random number from 0 to 1.
+    """
+    if not len(weights) or weights.sum() <= 0:
+        return np.zeros(0, np.int64)
+    total = float(weights.sum())
+    number = int(np.clip(total / max(float(np.quantile(weights, 0.9)), 1e-9), 1, min(limit, len(weights))))
+    at = (np.arange(number) + offset) * total / number
+    return np.minimum(np.searchsorted(np.cumsum(weights), at, side="right"), len(weights) - 1).astype(np.int64)

@@ -1,0 +1,229 @@
+"""Simulate what a plan rewrites on a sample of the rows, and measure the files that are live afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.planner.partitions import Bools, Floats, Index
+from zlayout.planner.placement import Output, outputs_of
+from zlayout.planner.simulated import Column, Simulated, resample, simulate_group, together
+from zlayout.planner.work import Group
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.floor import floor_of_shares
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.metrics import layout_metrics
+from zlayout.table.state import FileTable, PartitionField, TableState
+from zlayout.table.sums import counts
+
+# As many rows per file as the rewrite itself samples, and as many in total as are simulated in a few seconds.
+MAX_ROWS_PER_FILE = 2000
+MAX_ROWS = 400_000
+# More groups than this are not simulated; their touched is that of the others with as many files.
+MAX_GROUPS = 1000
+# The number of parts that row groups are divided into to estimate the error of the forecast, by leaving out one part.
+FOLDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What a plan rewrites.
+
+    Attributes:
+        groups: The G groups.
+        group: int64[N], the group of each file of the table; -1 for files that stay.
+        columns: The z-order columns as rewritten files store their bounds.
+        fields: The partitioning of new files.
+    """
+
+    groups: tuple[Group, ...]
+    group: Index
+    columns: tuple[Column, ...]
+    fields: tuple[PartitionField, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One simulation: touched of each z-order column (NaN if unknown), its floor, and the new files."""
+
+    touched: Floats
+    floor: Floats
+    files: int
+    new: tuple[Simulated, ...]
+    partitions: int
+
+
+def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats:
+    """Return how many live rows each sampled row represents, float64[n]; 0 for rows of files that are not rewritten.
+
+    A file that was not sampled is represented by the nearest sampled one of its group, in the order of the files.
+    """
+    sampled = np.unique(sample.file)
+    rows = counts(sample.file, len(files)).astype(np.float64)
+    represented = np.zeros(len(files))
+    live = files.live_rows.astype(np.float64)
+    for number in np.unique(group[sampled[group[sampled] >= 0]]).tolist():
+        members = np.flatnonzero(group == number)
+        known = members[rows[members] > 0]
+        nearest = np.clip(np.searchsorted(known, members), 0, len(known) - 1)
+        before = np.maximum(nearest - 1, 0)
+        nearest = np.where(members - known[before] < known[nearest] - members, before, nearest)
+        represented[known] = np.bincount(nearest, live[members], len(known))
+    weight: Floats = np.divide(represented, rows, out=np.zeros(len(files)), where=rows > 0)[sample.file]
+    return weight
+
+
+def simulate(spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats) -> Outcome:
+    """Simulate the rewrite of every group with sampled rows, and measure the files of the partitions that change."""
+    group = rewrite.group
+    budget = min(1.0, MAX_ROWS / max(MAX_ROWS_PER_FILE * sum(g.target_files for g in rewrite.groups), 1))
+    by_group = np.argsort(group[sample.file], kind="stable")
+    starts = np.searchsorted(group[sample.file][by_group], np.arange(len(rewrite.groups) + 1))
+    random = np.random.default_rng(sample.seed)
+    outputs = outputs_of(state, rewrite.groups, rewrite.fields, group)
+    new: list[Simulated] = []
+    unknown = []
+    for number, g in enumerate(rewrite.groups):
+        rows = by_group[starts[number] : starts[number + 1]]
+        limit = max(int(budget * MAX_ROWS_PER_FILE * g.target_files), 1)
+        drawn = rows[resample(weights[rows], limit, float(random.random()))]
+        if not len(drawn) or len(new) >= MAX_GROUPS:
+            unknown.append(number)
+            continue
+        new += _outputs(spec, rewrite, outputs, g, sample, drawn, number)
+    touched, floor = _measured(state, rewrite, new, unknown, sample, weights, outputs.partitions)
+    kept = int((group < 0).sum())
+    written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
+    return Outcome(touched, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]}))
+
+
+def _outputs(
+    spec: LayoutSpec, rewrite: Rewrite, outputs: Output, g: Group, sample: RowGroupSample, drawn: Index, number: int
+) -> list[Simulated]:
+    """Simulate each output partition of one group, as the rewrite divides a group by its sample."""
+    partition = outputs.partition_of(number, sample, drawn)
+    live = float(g.files.live_rows.sum())
+    size = float((g.files.bytes * np.divide(g.files.live_rows, np.maximum(g.files.rows, 1))).sum())
+    found = []
+    for at in np.unique(partition).tolist():
+        inside = drawn[partition == at]
+        share = len(inside) / len(drawn)
+        keys = {name: sample.keys[name].take(pa.array(inside)) for name in rewrite.names}
+        wanted = max(1, round(g.target_files * share))
+        whole = sample.complete and len(inside) >= 0.5 * live * share
+        args = (keys, spec.layout, rewrite.columns, wanted, live * share, size * share, int(at))
+        found.append(simulate_group(*args, whole=whole))
+    return found
+
+
+def _measured(
+    state: TableState,
+    rewrite: Rewrite,
+    new: Sequence[Simulated],
+    unknown: Sequence[int],
+    sample: RowGroupSample,
+    weights: Floats,
+    partitions: int,
+) -> tuple[Floats, Floats]:
+    """Return touched and its floor for each z-order column after the rewrite, float64[d] each; NaN if unknown."""
+    files, group, names = state.files, rewrite.group, rewrite.names
+    changed = np.zeros(partitions, bool)
+    changed[files.partition[group >= 0]] = True
+    for s in new:
+        changed[s.partition] = True
+    inside = np.flatnonzero(changed[files.partition])
+    kept = files.take(inside[group[inside] < 0])
+    after = together(kept, new, names, partitions)
+    metrics = layout_metrics(after, names)
+    missing = np.zeros(partitions, bool)
+    for number in unknown:
+        missing[rewrite.groups[number].files.partition] = True
+    rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
+    largest = np.zeros(partitions)
+    np.maximum.at(largest, after.partition, after.rows)
+    shares = [_Shares(sample, weights, name, group, files, after) for name in names]
+    touched, floor = np.empty(len(names)), np.empty(len(names))
+    written = counts(after.partition, partitions)
+    for at, m in enumerate(metrics):
+        found = m.by_partition.touched.copy()
+        if missing.any():
+            found = _extrapolated(found, written, missing, rewrite, unknown)
+        lowest = rest[at].floor
+        touched[at] = rest[at].touched + found[changed].sum()
+        alone = shares[at].floor(largest) if not missing.any() and not _moves(rewrite, files) else np.nan
+        floor[at] = np.nan if lowest is None else lowest + alone
+    return touched, floor
+
+
+def _moves(rewrite: Rewrite, files: FileTable) -> bool:
+    """Return whether files change their partition."""
+    old = np.unique(files.partition[rewrite.group >= 0])
+    return any(files.partitions[n].fields != rewrite.fields for n in old.tolist())
+
+
+class _Shares:
+    """How often the values of one column occur in each partition, from the sample."""
+
+    def __init__(
+        self, sample: RowGroupSample, weights: Floats, column: str, group: Index, files: FileTable, after: FileTable
+    ) -> None:
+        self._values = sample.keys[column]
+        self._partition = files.partition[sample.file]
+        self._weights = np.where(self._values.is_valid().to_numpy(zero_copy_only=False), weights, 0.0)
+        self._changed = np.unique(files.partition[group >= 0])
+        nulls = np.maximum(after.bounds[column].null_count, 0)
+        self._rows = np.bincount(after.partition, np.maximum(after.rows - nulls, 0), len(files.partitions) or 1)
+        self._complete = sample.complete
+
+    def floor(self, largest: Floats) -> float:
+        """Return the floor, summed over the partitions that change.
+
+        Shares are lowered by twice their standard error, so that the floor holds for the table and not only for the
+        sample. Rows of files that stay count as rare values.
+        """
+        codes = self._values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
+        total = 0.0
+        for p in self._changed.tolist():
+            inside = (self._partition == p) & (self._weights > 0)
+            number = int(inside.sum())
+            if self._rows[p] <= 0 or not number:
+                total += float(self._rows[p] > 0)
+                continue
+            sampled = np.bincount(codes[inside], self._weights[inside])
+            share = np.minimum(sampled / max(self._rows[p], sampled.sum()), 1.0)
+            if not self._complete:
+                share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
+            # the sizes of new files vary by about 2 % around those that were simulated
+            total += floor_of_shares(share, 1.02 * max(largest[p], 1.0) / self._rows[p])
+        return total
+
+
+def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrite, unknown: Sequence[int]) -> Floats:
+    """Fill in touched of partitions without a sample, from those with one: (touched - 1) / (files - 1) is alike."""
+    number = files.astype(np.float64)
+    for n in unknown:
+        number[rewrite.groups[n].files.partition[0]] += rewrite.groups[n].target_files
+    known = ~missing & (number > 1)
+    excess = (touched[known] - 1).sum() / (number[known] - 1).sum() if known.any() else np.nan
+    return np.where(missing, np.where(number > 1, 1 + excess * (number - 1), 1.0), touched)
+
+
+def error_of(spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats) -> Floats:
+    """Return the standard error of touched, float64[d]: the jackknife over FOLDS parts of the row groups."""
+    fold = np.random.default_rng(sample.seed).permutation(sample.row_groups)[sample.row_group] % FOLDS
+    found = []
+    for part in range(min(FOLDS, sample.row_groups)):
+        rest = np.where(fold == part, 0.0, weights)
+        found.append(simulate(spec, state, rewrite, sample, rest).touched)
+    if len(found) < 2:
+        return np.full(len(rewrite.columns), np.inf)
+    values = np.stack(found)
+    spread: Floats = np.sqrt((len(found) - 1) * values.var(axis=0))
+    return spread

@@ -1,0 +1,32 @@
+"""A sample of the key columns of a table, with the file and the row group of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from zlayout.table.state import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupSample:
+    """The rows of randomly chosen row groups.
+
+    keys: by dotted name of a column, each of length n, of the type of its bounds. file: int64[n], the index of each
+    row's file in the file table. row_group: int64[n], a number of each row's row group. bytes_read: the size of the
+    column chunks that were read. seed: of the random choice. complete: whether every row group of the files was read.
+    """
+
+    keys: Mapping[str, pa.Array]
+    file: Int64
+    row_group: Int64
+    row_groups: int
+    files: int
+    bytes_read: int
+    seed: int
+    complete: bool
+
+    def __len__(self) -> int:
+        return len(self.file)
