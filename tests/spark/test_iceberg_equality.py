@@ -12,6 +12,7 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.formats.base import Commit, GroupFailed
+from zlayout.planner.actions import Reason
 from zlayout.planner.model import TablePlan
 
 
@@ -77,8 +78,7 @@ def test_rows_that_are_deleted_by_value_stay_deleted(table: IcebergSubject, vers
 
 
 def test_one_apply_is_enough_for_deletes_of_two_ages(table: IcebergSubject) -> None:
-    # 1120 of the first 4000 rows go, the younger 560 of them by a delete file that may be about the other 2000 as well:
-    # about 190 of those, until the first are written anew, and then all 560, which is past the tolerance again.
+    # The bounds of the delete files exclude the later rows: 560 of all 6000 are within the tolerance, 1120 are not.
     create(table)
     append(table, 0, 4000)
     apply(table)
@@ -91,6 +91,30 @@ def test_one_apply_is_enough_for_deletes_of_two_ages(table: IcebergSubject) -> N
     planned, after = apply(table)
     assert (planned.status, after.status) == ("changes", "unchanged")
     assert table.ids() == [*range(1120, 4000), *range(10_000, 12_000)]
+
+
+def test_an_upsert_of_new_keys_costs_no_more_than_an_append(table: IcebergSubject) -> None:
+    create(table)
+    append(table, 0, 4000)
+    assert apply(table)[1].status == "unchanged"
+    delete_equal(table, list(range(10_000, 14_000)))
+    append(table, 10_000, 2000)
+    assert table.observe().files.deleted.sum() == 0
+    planned, after = apply(table)
+    assert [(g.files, g.reason) for g in planned.groups] == [(1, Reason.DECAYED)]
+    assert after.status == "unchanged"
+
+
+def test_a_file_that_is_deleted_on_paper_is_split_by_the_rows_that_it_has(table: IcebergSubject) -> None:
+    """4000 rows of a delete file that name one key delete one row."""
+    create(table)
+    append(table, 0, 4000)
+    delete_equal(table, [5] * 4000)
+    assert table.observe().files.deleted.sum() == 2000
+    assert apply(table)[1].status == "unchanged"
+    assert table.ids() == [n for n in range(4000) if n != 5]
+    size = table.observe().files.bytes
+    assert len(size) >= 0.75 * size.sum() / 4096
 
 
 @pytest.mark.parametrize("version", [2, 3])

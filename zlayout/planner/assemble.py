@@ -13,7 +13,7 @@ from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
 from zlayout.planner.model import DeferredGroups, Status, TablePlan
-from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, unused_settings
+from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.requirements import (
@@ -150,5 +150,6 @@ def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tupl
         *scope_notes(spec, selection, len(state.files.partitions)),
         *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
         *(by_others or adoption_notes(spec, selection)),
+        *undone_notes(spec, state, selection),
         *((choice.refusal,) if choice.refusal else ()),
     )

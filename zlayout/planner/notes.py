@@ -10,7 +10,9 @@ from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import TableState
+from zlayout.table.state import ExternalRewrite, TableState
+
+MAX_REWRITES_SHOWN = 3
 
 
 def full_rewrite_refusals(
@@ -93,6 +95,26 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         message = f"no budget is spent on {what} with {files:,} files, whose rewrite would gain nothing"
         hint = "plan without --max-rewrite-bytes to rewrite them too"
         yield Diagnostic("ZL422", message, "note", hint, spec.location)
+
+
+def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) -> Iterator[Diagnostic]:
+    """Yield ZL431 if files are to be rewritten after other writers rewrote what zlayout had laid out."""
+    if not selection.groups or not state.rewrites:
+        return
+    shown = [_rewrite_text(rewrite) for rewrite in state.rewrites[:MAX_REWRITES_SHOWN]]
+    if left := len(state.rewrites) - len(shown):
+        shown.append(f"{left:,} other operations")
+    message = f"since the last rewrite by zlayout, files were rewritten by {'; '.join(shown)}"
+    hint = "stop this maintenance job, or let zlayout alone rewrite the files of this table"
+    yield Diagnostic("ZL431", message, "note", hint, spec.location)
+
+
+def _rewrite_text(rewrite: ExternalRewrite) -> str:
+    facts = [rewrite.engine or "unknown engine"]
+    facts += [] if rewrite.time is None else [f"{rewrite.time:%Y-%m-%d %H:%M:%S} UTC"]
+    last = f"at version {rewrite.version}"
+    last = last if rewrite.commits == 1 else f"{rewrite.commits:,} times, last {last}"
+    return f"{rewrite.operation} {last} ({', '.join(facts)})"
 
 
 def cut_notes(

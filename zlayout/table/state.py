@@ -6,8 +6,9 @@ Python objects, because a table may have a million of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +29,8 @@ NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 # Length in characters of the bounds that a rewrite requests for columns with indistinct bounds. URLs and file paths
 # differ within this length.
 LONG_BOUND = 256
+MAX_HISTORY_TEXT = 100  # characters of an operation or an engine in the history of a table
+MAX_MILLISECONDS = 253_402_300_799_000  # the end of the year 9999
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -65,6 +68,38 @@ class Ordering:
     columns: tuple[str, ...]
     curve: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRewrite:
+    """Rewrites of files by another writer since the last rewrite by zlayout.
+
+    operation: as the table's history names it. version: of the newest commit. engine: what made it; may be empty.
+    time: of the newest commit (UTC, naive), None if it is not recorded. commits: their number.
+    """
+
+    operation: str
+    version: int
+    engine: str
+    time: datetime | None
+    commits: int = 1
+
+
+def external_rewrites(newest_first: Iterable[ExternalRewrite]) -> tuple[ExternalRewrite, ...]:
+    """Merge the rewrites with the same operation and engine. The newest come first."""
+    found: dict[tuple[str, str], ExternalRewrite] = {}
+    for one in newest_first:
+        key = (one.operation[:MAX_HISTORY_TEXT], one.engine[:MAX_HISTORY_TEXT])
+        known = found.get(key, replace(one, operation=key[0], engine=key[1], commits=0))
+        found[key] = replace(known, commits=known.commits + one.commits)
+    return tuple(found.values())
+
+
+def instant_of_milliseconds(value: object) -> datetime | None:
+    """The time (UTC, naive) that milliseconds since 1970 are; None for another value."""
+    if type(value) is not int or not 0 <= value < MAX_MILLISECONDS:
+        return None
+    return datetime(1970, 1, 1) + timedelta(milliseconds=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +243,8 @@ class TableState:
     partition_fields, spec_id: the partitioning. features: the enabled table features, under the names of the format
     (Delta table features, Iceberg `format-version=2`). refusals: the reasons why zlayout must not rewrite the table.
     notes: what is not exact in the observation (estimated row counts). ordering: the external ordering of a table
-    without laid-out files; None if the table reports none.
+    without laid-out files; None if the table reports none. rewrites: what other writers rewrote since the last rewrite
+    by zlayout; empty if zlayout has not rewritten the table, as far as its history shows.
     """
 
     table: str
@@ -226,6 +262,7 @@ class TableState:
     files: FileTable
     notes: tuple[Diagnostic, ...] = ()
     ordering: Ordering | None = None
+    rewrites: tuple[ExternalRewrite, ...] = ()
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -15,7 +15,7 @@ from support.projects import LAYOUT, PROJECT, Cli, Scripted
 
 from zlayout.app.import_ import recorded_settings, target_size
 from zlayout.cli.main import run
-from zlayout.formats.delta.read.history import last_zorder
+from zlayout.formats.delta.read.history import external
 from zlayout.spec.load import load_project
 from zlayout.spec.model import LayoutSpec
 
@@ -70,10 +70,10 @@ def test_the_newest_optimize_with_an_order_counts() -> None:
     older = {"operation": "OPTIMIZE", "operationParameters": {"zOrderBy": '["a"]'}, "version": 5}
     write = {"operation": "WRITE", "operationParameters": {}, "version": 10}
     other = {"operation": "RESTORE", "operationParameters": {"zOrderBy": '["z"]'}, "version": 11}
-    found = last_zorder([other, write, compaction, older, {**older, "version": 2}])
+    found = external([other, write, compaction, older, {**older, "version": 2}]).ordering
     assert found is not None
     assert (found.columns, found.source) == (("a",), "OPTIMIZE ZORDER BY at version 5")
-    assert last_zorder([write]) is None
+    assert external([write]).ordering is None
 
 
 def test_a_layout_that_no_file_has_is_not_what_the_table_has(memory: Scripted) -> None:

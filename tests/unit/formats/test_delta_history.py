@@ -11,7 +11,7 @@ import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from zlayout.formats.delta.read.history import HEAD_BYTES, MAX_CONCURRENT_READS, commit_infos, last_zorder
+from zlayout.formats.delta.read.history import HEAD_BYTES, MAX_CONCURRENT_READS, commit_infos, external
 from zlayout.formats.delta.read.tags import log_names
 
 
@@ -69,12 +69,12 @@ def test_words_elsewhere_are_not_it(tmp_path: Path) -> None:
 def test_commits_before_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> None:
     commit(tmp_path, 0, '{"commitInfo": {')
     for version in range(1, MAX_CONCURRENT_READS + 1):
-        commit(tmp_path, version, info(operation="OPTIMIZE", operationParameters={"zOrderBy": '["a"]'}))
+        commit(tmp_path, version, info(operation="OPTIMIZE", tags={"zlayout.run": "r"}))
     storage = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
-    assert last_zorder(commit_infos(storage, log_names(storage), MAX_CONCURRENT_READS, 1000)) is not None
+    assert external(commit_infos(storage, log_names(storage), MAX_CONCURRENT_READS, 1000)).known
     with pytest.raises(ValueError, match="line 1"):
         read(tmp_path)
 
 
 def test_parameters_that_make_no_sense_say_nothing() -> None:
-    assert last_zorder([{"operation": "OPTIMIZE", "operationParameters": "zOrderBy"}]) is None
+    assert external([{"operation": "OPTIMIZE", "operationParameters": "zOrderBy"}]).ordering is None

@@ -9,16 +9,32 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs as pa_fs
 
 from zlayout.formats.delta.read.log_segment import commits_in
+from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.read.tags import LOG
-from zlayout.table.state import Ordering
+from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
 HEAD_BYTES = 1 << 16
 MAX_CONCURRENT_READS = 16
+# The operations that rewrite files of a table, also because rows change.
+_REWRITING = (
+    "OPTIMIZE",
+    "REORG",
+    "RESTORE",
+    "REPLACE",
+    "CREATE OR REPLACE",
+    "CLONE",
+    "MERGE",
+    "UPDATE",
+    "DELETE",
+    "TRUNCATE",
+)
+_WITHOUT_FILES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 
@@ -49,21 +65,80 @@ def commit_infos(
                     yield info | {"version": at}
 
 
-def last_zorder(history: Iterable[Mapping[str, Any]]) -> Ordering | None:
-    """Return the external ordering by the newest OPTIMIZE ZORDER BY, None if there is none.
+@dataclass(frozen=True, slots=True)
+class External:
+    """What other writers did to the table since the last rewrite by zlayout, from the history.
 
-    Args:
-        history: The result of `commit_infos`.
+    Attributes:
+        ordering: The external ordering by the newest OPTIMIZE ZORDER BY; None if there is none.
+        rewrites: The rewrites of files.
+        known: Whether the history has a rewrite by zlayout.
     """
+
+    ordering: Ordering | None
+    rewrites: tuple[ExternalRewrite, ...]
+    known: bool
+
+
+def external(history: Iterable[Mapping[str, Any]]) -> External:
+    """Return what other writers did since the last rewrite by zlayout. history: the result of `commit_infos`.
+
+    A rewrite by zlayout is an OPTIMIZE for other readers of the log, and ends the search.
+    """
+    ordering: Ordering | None = None
+    rewrites: list[ExternalRewrite] = []
+    known = False
     for commit in history:
-        parameters = commit.get("operationParameters")
-        columns = parameters.get("zOrderBy") if isinstance(parameters, dict) else None
-        if commit.get("operation") != "OPTIMIZE" or not columns:
+        if _by_zlayout(commit):
+            if known := commit.get("operation") not in _WITHOUT_FILES:
+                break
             continue
-        names = json.loads(columns) if isinstance(columns, str) else columns
-        if isinstance(names, list) and names:
-            return Ordering(tuple(map(str, names)), "zorder", f"OPTIMIZE ZORDER BY at version {commit.get('version')}")
-    return None
+        ordering = ordering or _ordering(commit)
+        if (operation := _rewriting(commit)) is not None:
+            time = instant_of_milliseconds(commit.get("timestamp"))
+            rewrites.append(ExternalRewrite(operation, int(commit.get("version", -1)), _engine(commit), time))
+    return External(ordering, external_rewrites(rewrites), known)
+
+
+def _by_zlayout(commit: Mapping[str, Any]) -> bool:
+    tags, text = commit.get("tags"), commit.get("userMetadata")
+    return (isinstance(tags, dict) and RUN in tags) or (isinstance(text, str) and f'"{RUN}"' in text)
+
+
+def _ordering(commit: Mapping[str, Any]) -> Ordering | None:
+    """Return the ordering that the commit is an OPTIMIZE ZORDER BY of; None for another commit."""
+    names = _zorder_columns(commit)
+    source = f"OPTIMIZE ZORDER BY at version {commit.get('version')}"
+    return Ordering(names, "zorder", source) if names and commit.get("operation") == "OPTIMIZE" else None
+
+
+def _zorder_columns(commit: Mapping[str, Any]) -> tuple[str, ...]:
+    parameters = commit.get("operationParameters")
+    columns = parameters.get("zOrderBy") if isinstance(parameters, dict) else None
+    names = json.loads(columns) if isinstance(columns, str) and columns else columns
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+def _rewriting(commit: Mapping[str, Any]) -> str | None:
+    """Return the operation of a commit that rewrote or replaced files; None for another commit."""
+    operation = commit.get("operation")
+    parameters, metrics = (commit.get(name) for name in ("operationParameters", "operationMetrics"))
+    if not isinstance(operation, str):
+        return None
+    name = operation.upper()
+    if name == "WRITE" and isinstance(parameters, dict) and str(parameters.get("mode")).lower() == "overwrite":
+        return "WRITE (overwrite)"
+    if not name.startswith(_REWRITING):
+        return None
+    if columns := _zorder_columns(commit):
+        return f"{operation} ZORDER BY ({', '.join(columns)})"
+    zorder = isinstance(metrics, dict) and metrics.get("plannerStrategy") == "zOrder"  # delta-rs names no columns
+    return f"{operation} (z-order)" if zorder else operation
+
+
+def _engine(commit: Mapping[str, Any]) -> str:
+    found = commit.get("engineInfo") or commit.get("clientVersion")
+    return found if isinstance(found, str) else ""
 
 
 def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:

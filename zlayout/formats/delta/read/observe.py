@@ -19,7 +19,7 @@ from deltalake.fs import DeltaStorageHandler
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.delta.read.bounds import read_bounds
 from zlayout.formats.delta.read.features import refusals, table_features
-from zlayout.formats.delta.read.history import commit_infos, last_zorder
+from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
@@ -27,6 +27,7 @@ from zlayout.reading import parse_json
 from zlayout.spec.model import TableName
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
+    ExternalRewrite,
     FileTable,
     Int32,
     LayoutRecord,
@@ -37,8 +38,10 @@ from zlayout.table.state import (
     are_settings,
 )
 
-# The number of commits that are searched for OPTIMIZE ZORDER BY if the table has no layout record.
+# The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
+# its files have one.
 MAX_COMMITS_SEARCHED = 1000
+MAX_COMMITS_BESIDE_RECORDS = 100
 
 
 def observe_delta(
@@ -75,6 +78,7 @@ def observe_delta(
     log, adds, annotations = _read(table, delta, storage)
     del delta  # frees its copy of the live files
     files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
+    ordering, rewrites = _external(storage, log, at, files, all_leaves)
     return TableState(
         table=str(table),
         format="delta",
@@ -90,21 +94,32 @@ def observe_delta(
         refusals=refusals(features, properties),
         files=files,
         notes=notes,
-        ordering=None if (files.layout >= 0).any() else _ordering(storage, log, at, all_leaves),
+        ordering=ordering,
+        rewrites=rewrites,
     )
 
 
-def _ordering(storage: pa_fs.FileSystem, log: Sequence[str], version: int, known: Sequence[Leaf]) -> Ordering | None:
-    """Return the external ordering from the newest commits, None if they have none or cannot be read.
+def _external(
+    storage: pa_fs.FileSystem, log: Sequence[str], version: int, files: FileTable, known: Sequence[Leaf]
+) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
+    """Return the external ordering and rewrites from the newest commits; nothing if these cannot be read.
 
     Commits have column names in the letter case of the statement. The result has them in that of the schema.
     """
+    laid_out = files.layout >= 0
+    if len(files) and laid_out.all():
+        return None, ()
+    limit = MAX_COMMITS_BESIDE_RECORDS if laid_out.any() else MAX_COMMITS_SEARCHED
     try:
-        found = last_zorder(commit_infos(storage, log, version, MAX_COMMITS_SEARCHED))
+        found = external(commit_infos(storage, log, version, limit))
     except (OSError, ValueError, RecursionError):
-        return None
+        return None, ()
     names = {leaf.name.lower(): leaf.name for leaf in known}
-    return found and replace(found, columns=tuple(names.get(name.lower(), name) for name in found.columns))
+    ordering = found.ordering and replace(
+        found.ordering, columns=tuple(names.get(name.lower(), name) for name in found.ordering.columns)
+    )
+    rewrites = found.rewrites if found.known or laid_out.any() else ()
+    return None if laid_out.any() else ordering, rewrites
 
 
 def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:

@@ -1,23 +1,23 @@
 """Computes which delete files apply to each data file, and the number of rows that they delete from it.
 
 The rules are those of the Iceberg spec under "Scan Planning". The rows of a position delete file or deletion vector for
-one data file are counted exactly. The rows of a position delete file for a partition, and of an equality delete file,
-are distributed over the data files to which they may apply, in proportion to their numbers of rows. This is an
-estimate; its total is at most the number of rows of the delete file.
+one data file are counted exactly. The rows of a position delete file for a partition, and of an equality delete file
+(`zlayout.formats.iceberg.read.equality`), are distributed over the data files to which they may apply, in proportion to
+their numbers of rows. This is an estimate; its total is at most the number of rows of the delete file.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zlayout.formats.iceberg.read.equality import EqualityField, estimate
 from zlayout.formats.iceberg.read.manifests import EQUALITY_DELETES, DataColumns, DeleteFile, PartitionKey
 from zlayout.table.state import Int64
 
@@ -28,23 +28,43 @@ class Deletes:
 
     Attributes:
         rows: int64[files], the number of deleted rows.
+        by_position: int64[files], those of `rows` that are deleted by position; the others are an estimate.
         shared: bool[files], whether a delete file of the data file also applies to other data files.
         key: string[files], a key of the set of delete files that apply, empty for none.
     """
 
     rows: Int64
+    by_position: Int64
     shared: NDArray[np.bool_]
     key: pa.Array
 
+    def plausible(self, stored: Int64) -> Int64:
+        """Return the numbers of deleted rows, int64[files], of which no estimate is that a whole file is deleted.
 
-def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Deletes:
+        A delete file may find no row at all. An estimate above half of the rows would make the plan treat a full file
+        as an empty one, and a rewrite would leave it too large.
+
+        Args:
+            stored: int64[files], the numbers of rows of the data files.
+        """
+        half: Int64 = np.minimum(self.rows - self.by_position, (stored - self.by_position) // 2)
+        return self.by_position + half
+
+
+def attribute_deletes(
+    data: DataColumns, unpartitioned: frozenset[int], fields: Mapping[int, EqualityField] = MappingProxyType({})
+) -> Deletes:
     """Return the deletes of each data file of a snapshot.
 
-    Equality delete files of a partition spec without fields (`unpartitioned`: the ids) apply to all data files.
+    Args:
+        data: The data files and delete files.
+        unpartitioned: The ids of partition specs without fields, whose equality delete files apply to all data files.
+        fields: The columns of equality delete files whose bounds can be compared, by field id.
     """
     shared = np.zeros(len(data.path), np.bool_)
     if not data.deletes:
-        return Deletes(np.zeros(len(data.path), np.int64), shared, pa.array([""] * len(data.path), pa.string()))
+        none = np.zeros(len(data.path), np.int64)
+        return Deletes(none, none, shared, pa.array([""] * len(data.path), pa.string()))
     deleted = np.zeros(len(data.path))
     keys: dict[int, list[str]] = defaultdict(list)
     targets = _Targets(data)
@@ -60,50 +80,25 @@ def attribute_deletes(data: DataColumns, unpartitioned: frozenset[int]) -> Delet
         shared[rows] |= ~targets.has_vector[rows] & (len(rows) > 1)
         for row in rows.tolist():
             keys[row].append(delete.key)
+    by_position = _whole_rows(deleted, targets.rows)
     for scope, deletes in equality.items():
         rows = targets.inside(scope)
-        counted, first, digests = _by_equality(targets.rows[rows], targets.sequence[rows], deletes)
-        deleted[rows] += counted
-        hit = first < len(deletes)  # at least one delete file applies
-        shared[rows] |= hit & (hit.sum() > 1)
-        for row, at in zip(rows[hit].tolist(), first[hit].tolist(), strict=True):
-            keys[row].append(digests[at])
+        found = estimate(data, rows, deletes, fields)
+        deleted[rows] += found.rows
+        shared[rows] |= found.shared
+        for row, name in zip(rows.tolist(), found.key, strict=True):
+            if name:
+                keys[row].append(name)
     version_key = np.full(len(data.path), "", object)
     for row, names in keys.items():
         version_key[row] = "\n".join(sorted(names))
+    return Deletes(_whole_rows(deleted, targets.rows), by_position, shared, pa.array(version_key, pa.string()))
+
+
+def _whole_rows(deleted: NDArray[np.float64], stored: Int64) -> Int64:
     whole = np.ceil(deleted.round(6))  # rounded, because sums of shares are not exact
-    counts: Int64 = np.minimum(whole, data.int64("rows")).astype(np.int64)
-    return Deletes(counts, shared, pa.array(version_key, pa.string()))
-
-
-def _by_equality(
-    rows: Int64, sequence: Int64, deletes: Sequence[DeleteFile]
-) -> tuple[NDArray[np.float64], Int64, list[str]]:
-    """Apply equality delete files to the data files of one partition.
-
-    Args:
-        rows: int64[files], the numbers of rows of the data files.
-        sequence: int64[files], the sequence numbers of the data files.
-        deletes: The delete files.
-
-    Returns:
-        float64[files], the numbers of deleted rows; int64[files], the index of the first delete file, in the order of
-        sequence numbers, that applies to the data file (all later delete files apply too); and for each index a digest
-        of the delete files from this index on.
-    """
-    ordered = sorted(deletes, key=lambda delete: (delete.sequence, delete.key))
-    since = np.array([delete.sequence for delete in ordered], np.int64)
-    by_age = np.argsort(sequence, kind="stable")
-    older = np.concatenate(([0], np.cumsum(rows[by_age])))[np.searchsorted(sequence[by_age], since, side="left")]
-    share = np.minimum(np.array([delete.rows for delete in ordered]) / np.maximum(older, 1), 1.0)
-    shares = np.append(np.cumsum(share[::-1])[::-1], 0.0)
-    first = np.searchsorted(since, sequence, side="right")
-    digests = accumulate(reversed(ordered), lambda after, delete: _digest(after, delete.key), initial="")
-    return rows * shares[first], first, list(digests)[::-1]
-
-
-def _digest(after: str, key: str) -> str:
-    return hashlib.sha256(f"{after}\0{key}".encode()).hexdigest()[:32]
+    counts: Int64 = np.minimum(whole, stored).astype(np.int64)
+    return counts
 
 
 class _Targets:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,9 +31,10 @@ FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a positi
 # Field ids of the Iceberg spec, and the positions of these fields in the records of `entries`.
 DATA_FILE = 2
 _ENTRY = (0, 1, 3, 4, DATA_FILE)
-_DATA_FILE = (134, 100, 101, 102, 103, 104, 110, 125, 128, 131, 143, 144)
+_DATA_FILE = (134, 100, 101, 102, 103, 104, 110, 125, 128, 131, 143, 144, 135)
 _STATUS, _SNAPSHOT, _SEQUENCE, _WRITTEN, _FILE = range(5)
 _CONTENT, _PATH, _FORMAT, _PARTITION, _ROWS, _BYTES, _NULLS, _LOWER, _UPPER, _KEY, _REFERENCED, _OFFSET = range(12)
+_EQUALITY = 12
 
 PartitionKey = tuple[int, tuple[Any, ...]]
 
@@ -50,6 +52,10 @@ class DeleteFile(NamedTuple):
         referenced: The only data file to which the deletes apply, None if there may be several.
         lowest: The lower bound of the data file paths in a position delete file, None if missing.
         highest: The upper bound of the data file paths in a position delete file, None if missing.
+        equality: The field ids of the columns of an equality delete file.
+        lower: The serialized lower bounds of these columns by field id.
+        upper: The serialized upper bounds of these columns by field id.
+        nulls: The null counts of these columns by field id.
     """
 
     key: str
@@ -61,6 +67,10 @@ class DeleteFile(NamedTuple):
     referenced: str | None
     lowest: str | None
     highest: str | None
+    equality: tuple[int, ...] = ()
+    lower: Mapping[int, bytes] = MappingProxyType({})
+    upper: Mapping[int, bytes] = MappingProxyType({})
+    nulls: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -97,15 +107,25 @@ class DataColumns:
 
 
 def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence[int]) -> DataColumns:
-    """Read all live entries, with bounds and null counts of the columns `field_ids`. Raises the errors of pyiceberg."""
+    """Read all live entries. Raises the errors of pyiceberg.
+
+    Args:
+        manifests: The manifests of a snapshot.
+        io: The file system.
+        field_ids: The columns whose bounds and null counts are read. Those of equality delete files are read too.
+    """
+    from pyiceberg.manifest import ManifestContent
+
     columns = DataColumns()
-    for ids in (columns.lower, columns.upper):
-        ids.update({i: [] for i in field_ids})
-    columns.nulls.update({i: [] for i in field_ids})
-    for manifest in manifests:
-        live = [e for e in entries(manifest, io) if e[_STATUS] != DELETED]
-        _append_data(columns, manifest, [e for e in live if e[_FILE][_CONTENT] == DATA])
-        columns.deletes += [_delete_file(manifest, e) for e in live if e[_FILE][_CONTENT] != DATA]
+    every = list(manifests)
+    for manifest in (m for m in every if m.content == ManifestContent.DELETES):
+        columns.deletes += [_delete_file(manifest, e) for e in entries(manifest, io) if e[_STATUS] != DELETED]
+    ids = {*field_ids, *(i for delete in columns.deletes for i in delete.equality)}
+    for by_id in (columns.lower, columns.upper):
+        by_id.update({i: [] for i in ids})
+    columns.nulls.update({i: [] for i in ids})
+    for manifest in (m for m in every if m.content == ManifestContent.DATA):
+        _append_data(columns, manifest, [e for e in entries(manifest, io) if e[_STATUS] != DELETED])
     return columns
 
 
@@ -211,6 +231,11 @@ def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:
     low = _path_bound(data[_LOWER])
     high = _path_bound(data[_UPPER])
     referenced = data[_REFERENCED] or (low if low is not None and low == high else None)
+    ids = tuple(data[_EQUALITY] or ()) if data[_CONTENT] == EQUALITY_DELETES else ()
+
+    def of_equality(values: dict[int, Any] | None) -> dict[int, Any]:
+        return {i: values[i] for i in ids if i in values} if values else {}
+
     return DeleteFile(
         key=data[_PATH] if data[_OFFSET] is None else f"{data[_PATH]}@{data[_OFFSET]}",
         content=data[_CONTENT],
@@ -221,6 +246,10 @@ def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:
         referenced=referenced if data[_CONTENT] == POSITION_DELETES else None,
         lowest=low,
         highest=high,
+        equality=ids,
+        lower=of_equality(data[_LOWER]),
+        upper=of_equality(data[_UPPER]),
+        nulls=of_equality(data[_NULLS]),
     )
 
 

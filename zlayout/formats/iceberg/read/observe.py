@@ -14,6 +14,8 @@ from zlayout.formats.iceberg.read.arrow_types import arrow_type, leaf_fields
 from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
+from zlayout.formats.iceberg.read.equality import EqualityField
+from zlayout.formats.iceberg.read.external import external_rewrites_of
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
@@ -76,6 +78,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         files=files,
         notes=notes,
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
+        rewrites=external_rewrites_of(metadata, snapshot, known=bool(state)),
     )
 
 
@@ -89,14 +92,15 @@ def _files(
     state: recorded.State,
 ) -> FileTable:
     unpartitioned = frozenset(s.spec_id for s in metadata.partition_specs if not s.fields)
-    deletes = attribute_deletes(data, unpartitioned)
+    deletes = attribute_deletes(data, unpartitioned, _equality_fields(data, metadata, schema))
+    rows = data.int64("rows")
     reader = PartitionReader(metadata, schema)
     layout, layouts, group = _laid_out(data, state)
     return FileTable(
         path=data.paths(),
         version_key=deletes.key,
-        rows=data.int64("rows"),
-        deleted=deletes.rows,
+        rows=rows,
+        deleted=deletes.plausible(rows),
         shared_deletes=deletes.shared,
         bytes=data.int64("size"),
         partition=data.partition_index(),
@@ -106,6 +110,20 @@ def _files(
         group=group,
         bounds={c.name: _bounds(data, c, wanted[c.name], config) for c in leaves if c.name in wanted},
     )
+
+
+def _equality_fields(data: DataColumns, metadata: TableMetadata, schema: Schema) -> dict[int, EqualityField]:
+    """Return the columns of equality delete files, by field id, whose bounds can be compared."""
+    fields = {}
+    for field_id in sorted({i for delete in data.deletes for i in delete.equality if i in data.lower}):
+        for known in (schema, *reversed(metadata.schemas)):  # the column may have been dropped
+            if known.find_column_name(field_id) is not None:
+                field = known.find_field(field_id)
+                kind, orderable = arrow_type(field.field_type)
+                if orderable and str(field.field_type) != "uuid":  # Iceberg versions differ in the order of uuids
+                    fields[field_id] = EqualityField(kind, field.required)
+                break
+    return fields
 
 
 def sort_ordering(order: SortOrder, schema: Schema) -> Ordering | None:

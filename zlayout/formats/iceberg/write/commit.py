@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -29,6 +31,7 @@ from zlayout.formats.iceberg.write.staging import Staged, staged
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
@@ -68,7 +71,7 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
     with java_errors(f"rewriting {work.table}"), rewrite_conf(pinned.jvm.session):
         frame = pinned.frame
         source = Source(frame, F.col("_file"), F.col("_pos"), _output_partition(pinned, work))
-        targets = _targets(pinned, groups)
+        targets = _targets(pinned, groups, work.layout.target_size)
         placed = place(source, work.layout, targets)
         pinned.write(placed.frame)
         placed.gate.check()
@@ -158,13 +161,25 @@ def remove_files(pinned: Staged, groups: Sequence[Group], change: Any) -> None:
                     change.deleteFile(delete)
 
 
-def _targets(pinned: Staged, groups: Sequence[Group]) -> list[GroupTarget]:
-    live = {g.id: int(g.files.live_rows.sum()) for g in groups}
-    if not pinned.exact_deletes():
-        found = pinned.frame.groupBy("_file").count().toArrow()
-        counted = dict(zip(found["_file"].to_pylist(), found["count"].to_pylist(), strict=True))
-        live = {g.id: int(sum(counted.get(p, 0) for p in g.files.path.to_pylist())) for g in groups}
-    return [GroupTarget(g.id, g.files.path.cast(pa.string()), live[g.id], g.target_files) for g in groups]
+def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
+    """Return the number of live rows and of new files of each group.
+
+    If the planned number of files rests on an estimate of the deleted rows, it is replaced by that for the rows found.
+    """
+    if pinned.exact_deletes():
+        return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
+    found = pinned.frame.groupBy("_file").count().toArrow()
+    counted = dict(zip(found["_file"].to_pylist(), found["count"].to_pylist(), strict=True))
+    targets = []
+    for group in groups:
+        live = np.array([counted.get(p, 0) for p in group.files.path.to_pylist()], np.int64)
+        files = replace(group.files, deleted=group.files.rows - live)
+        targets.append(_target(group, int(live.sum()), target_files(files, target_size)))
+    return targets
+
+
+def _target(group: Group, live: int, files: int) -> GroupTarget:
+    return GroupTarget(group.id, group.files.path.cast(pa.string()), live, files)
 
 
 def _output_partition(pinned: Staged, work: Work) -> tuple[Column, ...]:
