@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from support.delta_logs import (
     INTS,
     add,
@@ -97,11 +98,11 @@ def test_text_bounds_are_long_from_the_start(tmp_path: Path) -> None:
     short = {"delta.dataSkippingNumIndexedCols": "0"}
     state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields, **short)]), "n", "s")
     assert state.columns[1].enable_stats == (
-        ("delta.dataSkippingNumIndexedCols", "2"),
+        ("delta.dataSkippingStatsColumns", "`n`,`s`"),
         ("delta.dataSkippingStringPrefixLength", "256"),
     )
     number = observe(write_log(tmp_path / "u", [protocol(), metadata(fields, **short)]), "n")
-    assert number.columns[0].enable_stats == (("delta.dataSkippingNumIndexedCols", "1"),)
+    assert number.columns[0].enable_stats == (("delta.dataSkippingStatsColumns", "`n`"),)
 
 
 def test_which_columns_have_statistics_and_how_to_turn_them_on(tmp_path: Path) -> None:
@@ -116,10 +117,10 @@ def test_which_columns_have_statistics_and_how_to_turn_them_on(tmp_path: Path) -
     on, off = (True, ()), (False, ())
     assert stats() == {"p": off, "a": on, "s.x": on, "s.y": on, "m": off, "z": on}
     count = "delta.dataSkippingNumIndexedCols"
-    both = (False, ((count, "5"),))
+    listed = "delta.dataSkippingStatsColumns"
+    both = (False, ((listed, "`a`,`s`.`x`,`s`.`y`,`z`"),))
     assert stats(**{count: "2"}) == {"p": off, "a": on, "s.x": on, "s.y": both, "m": off, "z": both}
     assert stats(**{count: "-1"}) == {"p": off, "a": on, "s.x": on, "s.y": on, "m": off, "z": on}
-    listed = "delta.dataSkippingStatsColumns"
     assert stats(**{listed: "`A`,s"})["z"] == (False, ((listed, "`A`,s,`z`"),))
     assert stats(**{listed: "`A`,s"})["a"] == on
     assert stats(**{listed: "z"})["s.y"] == (False, ((listed, "z,`s`.`y`"),))
@@ -129,7 +130,44 @@ def test_the_33rd_column_has_no_statistics(tmp_path: Path) -> None:
     fields = [field(f"c{at}", "integer") for at in range(40)]
     state = observe(write_log(tmp_path / "t", [protocol(), metadata(fields)]), "c32")
     assert [c.stats for c in state.columns] == [True] * 32 + [False] * 8
-    assert state.columns[32].enable_stats == (("delta.dataSkippingNumIndexedCols", "33"),)
+    every = ",".join(f"`c{at}`" for at in range(33))
+    assert state.columns[32].enable_stats == (("delta.dataSkippingStatsColumns", every),)
+    assert {c.enable_stats for c in state.columns if c.name != "c32"} == {()}
+
+
+def test_a_key_far_behind_enables_no_column_between(tmp_path: Path) -> None:
+    """Column 402 of a table of which files have statistics on the first columns that their writer knew."""
+    fields = [field(f"c{at}", "integer") for at in range(500)]
+    low = {f"c{at}": at for at in range(3)}
+    actions = [protocol(), metadata(fields), add("f", low, low), add("g", low, low)]
+    state = observe(write_log(tmp_path / "t", actions), "c1", "c401")
+    assert state.columns[401].enable_stats == (("delta.dataSkippingStatsColumns", "`c0`,`c1`,`c2`,`c401`"),)
+    without = observe(write_log(tmp_path / "u", [protocol(), metadata(fields), add("f", rows=10)]), "c401")
+    assert without.columns[401].enable_stats == (("delta.dataSkippingStatsColumns", "`c401`"),)
+
+
+def test_columns_without_min_and_max_are_not_listed(tmp_path: Path) -> None:
+    """Delta rejects a list with a column of such a type."""
+    fields = [field("yes", "boolean"), field("a", "integer"), field("z", "long")]
+    few = metadata(fields, **{"delta.dataSkippingNumIndexedCols": "2"})
+    low = {"yes": True, "a": 1}
+    state = observe(write_log(tmp_path / "t", [protocol(), few, add("f", low, low)]), "z")
+    assert state.columns[2].enable_stats == (("delta.dataSkippingStatsColumns", "`a`,`z`"),)
+
+
+@pytest.mark.parametrize("length", [32, 33])
+def test_values_of_the_prefix_length_are_not_truncated_without_a_tie_breaker(tmp_path: Path, length: int) -> None:
+    adds = [add(f"f{n}", {"s": f"{n:0{length}x}"}, {"s": f"{n + 9:0{length}x}"}) for n in range(3)]
+    state = observe(write_log(tmp_path / "t", [protocol(), metadata([field("s", "string")]), *adds]), "s")
+    assert not state.files.bounds["s"].truncated.any()
+
+
+def test_bounds_that_delta_rs_truncates(tmp_path: Path) -> None:
+    long = pa.table({"s": ["q" * 100 + str(n) for n in range(9)], "x": [f"{n:032x}" for n in range(9)]})
+    write_deltalake(tmp_path / "t", long)
+    state = observe(tmp_path / "t", "s", "x")
+    assert {name: b.truncated.tolist() for name, b in state.files.bounds.items()} == {"s": [True], "x": [False]}
+    assert state.files.bounds["s"].upper[0].as_py() == "q" * 63 + "r"
 
 
 def test_the_schema_digest_follows_the_schema_and_not_its_key_order(tmp_path: Path) -> None:

@@ -14,11 +14,14 @@ from zlayout.table.state import ColumnBounds
 
 # Delta truncates timestamps in statistics to milliseconds, so its readers add one millisecond to the maximum.
 _MILLISECOND = 1000
-# A truncated maximum ends in one of these characters (StatisticsCollection.truncateMaxStringAgg). A truncated minimum
-# has the length `delta.dataSkippingStringPrefixLength` (default 32), or one more if that would split a surrogate pair.
-# The log does not store the length that was set when a file was written, so bounds of the default length count as
-# truncated too.
+# A maximum that Spark truncated ends in one of these characters (StatisticsCollection.truncateMaxStringAgg). A
+# truncated minimum has the length `delta.dataSkippingStringPrefixLength` (default 32), or one more if that would split
+# a surrogate pair. Values that are not truncated may have it too, so it counts only if some maximum of the column is
+# truncated. The log does not store the length that was set when a file was written; the default length counts too.
 _TIE_BREAKERS = ("\x7f", "\U0010ffff")
+# Writers that copy the statistics of Parquet files, such as delta-rs, truncate both bounds to this number of bytes and
+# round the maximum up, without a mark.
+_PARQUET_LENGTH = 64
 
 
 def read_bounds(
@@ -34,6 +37,16 @@ def read_bounds(
         prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
     """
     return {leaf.name: _bounds(adds, leaf, leaf.skippable and leaf.name not in without, prefix) for leaf in wanted}
+
+
+def recorded_columns(adds: pa.Table, leaves: Sequence[Leaf]) -> frozenset[str] | None:
+    """Return the names of the leaf columns of which a file has a minimum; None if there are no files."""
+    if not adds.num_rows:
+        return None
+    known = (leaf for leaf in leaves if leaf.skippable)
+    return frozenset(
+        leaf.name for leaf in known if _statistic(adds, "min", leaf.physical, leaf.type).null_count < adds.num_rows
+    )
 
 
 def _bounds(adds: pa.Table, leaf: Leaf, known: bool, prefix: int) -> ColumnBounds:
@@ -62,12 +75,15 @@ def _statistic(adds: pa.Table, name: str, path: Sequence[str], kind: pa.DataType
 
 
 def _truncated(lower: pa.Array, upper: pa.Array, prefix: int) -> NDArray[np.bool_]:
-    length = _utf16_length(lower)
-    at_default = pc.and_(pc.greater_equal(length, STRING_PREFIX_DEFAULT), pc.less(length, STRING_PREFIX_DEFAULT + 2))
-    long_lower = pc.or_(at_default, pc.greater_equal(length, prefix))
     marked = pc.or_(pc.ends_with(upper, _TIE_BREAKERS[0]), pc.ends_with(upper, _TIE_BREAKERS[1]))
-    either = pc.or_(pc.fill_null(long_lower, False), pc.fill_null(marked, False))
-    truncated: NDArray[np.bool_] = either.to_numpy(zero_copy_only=False)
+    parts = [marked, *(pc.equal(pc.binary_length(side), _PARQUET_LENGTH) for side in (lower, upper))]
+    if pc.any(marked).as_py():
+        length = _utf16_length(lower)
+        lengths = {n for start in (STRING_PREFIX_DEFAULT, prefix) for n in (start, start + 1)}
+        parts.append(pc.is_in(length, pa.array(sorted(lengths), length.type)))
+    truncated: NDArray[np.bool_] = np.logical_or.reduce(
+        [pc.fill_null(part, False).to_numpy(zero_copy_only=False) for part in parts]
+    )
     return truncated
 
 

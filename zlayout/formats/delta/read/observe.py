@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic, TableError, first_line
-from zlayout.formats.delta.read.bounds import read_bounds
+from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.features import refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.row_counts import complete_row_counts
@@ -86,7 +86,13 @@ def observe_delta(
         table_id=str(metadata.id),
         version=at,
         schema_digest=schema_digest(schema),
-        columns=columns_of(all_leaves, metadata.partition_columns, properties, columns),
+        columns=columns_of(
+            all_leaves,
+            metadata.partition_columns,
+            properties,
+            columns,
+            lambda: recorded_columns(adds, all_leaves),
+        ),
         partition_fields=fields,
         spec_id=0,
         properties=properties,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,7 @@ def columns_of(
     partition_columns: Collection[str],
     properties: Mapping[str, str],
     wanted: Sequence[str],
+    recorded: Callable[[], Collection[str] | None] = lambda: None,
 ) -> tuple[Column, ...]:
     """Return the columns of a table state, with the statistics that Delta collects for them.
 
@@ -109,12 +110,16 @@ def columns_of(
         partition_columns: The names of the partition columns.
         properties: The table properties.
         wanted: The names of the columns that need statistics. `enable_stats` has the same properties for each of
-            these columns that lacks statistics, so that setting them enables the statistics of all.
+            these columns that lacks statistics, so that setting them enables the statistics of all. Other columns have
+            none.
+        recorded: Returns the names of the columns of which live files have min and max; None if the table has no files.
     """
     data = [leaf for leaf in all_leaves if leaf.path[0] not in partition_columns]
     collected = _collected(data, properties)
     missing = [leaf for leaf in data if leaf.name in wanted and leaf.skippable and leaf.name not in collected]
-    enabling = _enabling(data, missing, properties)
+    present = recorded() if missing else None
+    kept = [d for d in data if d.skippable and d.name in collected and (present is None or d.name in present)]
+    enabling = _enabling(kept, missing, properties)
     prefix = string_prefix(properties)
     longer = () if prefix >= LONG_BOUND else ((STRING_PREFIX, str(LONG_BOUND)),)
     return tuple(
@@ -123,7 +128,7 @@ def columns_of(
             type=leaf.type,
             orderable=leaf.orderable,
             stats=leaf.skippable and leaf.name in collected,
-            enable_stats=enabling if leaf in missing else _enabling(data, _alone(leaf, data, collected), properties),
+            enable_stats=enabling if leaf in missing else (),
             longer_bounds=longer if pa.types.is_string(leaf.type) and leaf.name in collected else (),
             bound_length=prefix if pa.types.is_string(leaf.type) else None,
         )
@@ -135,10 +140,6 @@ def string_prefix(properties: Mapping[str, str]) -> int:
     """Return the length in UTF-16 units to which the table's writers truncate string bounds."""
     text = properties.get(STRING_PREFIX, "").strip()
     return int(text) if text.isdecimal() else STRING_PREFIX_DEFAULT
-
-
-def _alone(leaf: Leaf, data: Sequence[Leaf], collected: frozenset[str]) -> list[Leaf]:
-    return [leaf] if leaf.skippable and leaf.name not in collected and leaf.path[0] in {d.path[0] for d in data} else []
 
 
 def _walk(fields: Sequence[Any], path: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[Leaf]:
@@ -176,14 +177,22 @@ def _collected(data: Sequence[Leaf], properties: Mapping[str, str]) -> frozenset
 
 
 def _enabling(
-    data: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
+    kept: Sequence[Leaf], missing: Sequence[Leaf], properties: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
+    """Return the properties with which writers collect statistics of the missing columns and of no further ones.
+
+    `delta.dataSkippingNumIndexedCols` would enable all columns before a missing one, which may be hundreds.
+
+    Args:
+        kept: The columns of which the table has statistics.
+        missing: The columns of which it needs statistics.
+        properties: The table properties.
+    """
     if not missing:
         return ()
     listed = properties.get(STATS_COLUMNS)
     text = any(pa.types.is_string(leaf.type) for leaf in missing) and string_prefix(properties) < LONG_BOUND
     longer = ((STRING_PREFIX, str(LONG_BOUND)),) if text else ()
-    if listed is None:
-        return ((INDEXED_COLUMNS, str(1 + max(data.index(leaf) for leaf in missing))), *longer)
+    before = [quote_path(leaf.path) for leaf in kept] if listed is None else [listed] if listed.strip() else []
     added = [quote_path(leaf.path) for leaf in missing]
-    return ((STATS_COLUMNS, ",".join([listed, *added] if listed.strip() else added)), *longer)
+    return ((STATS_COLUMNS, ",".join([*before, *added])), *longer)
