@@ -7,7 +7,9 @@ import os
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, settings
-from reconciler import Reconciler
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from reconciler import Reconciler, counts, make_rows, shapes
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
@@ -54,6 +56,16 @@ class MemorySubject:
 class MemoryReconciler(Reconciler):
     def make(self, rows: pa.Table, files: int, partitioned: bool) -> MemorySubject:
         return MemorySubject(rows, files, partitioned)
+
+    @rule(count=counts, files=st.integers(1, 2), shape=shapes, seed=st.integers(0, 99), data=st.data())
+    def straggle(self, count: int, files: int, shape: str, seed: int, data: st.DataObject) -> None:
+        """A writer goes on with a partition spec that the table had before."""
+        rows = make_rows(self.next_id, count, shape, seed)
+        self.next_id += count
+        assert isinstance(self.subject, MemorySubject)
+        stored = self.subject.stored
+        stored.append(rows, files, data.draw(st.integers(0, len(stored.specs) - 1)))
+        self.expected = pa.concat_tables([self.expected, rows])
 
 
 TestMemoryReconciler = MemoryReconciler.TestCase

@@ -116,7 +116,8 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     """Compute the facts of each file.
 
     A file of a laid-out group with several files does not count as small: its rewrite used the target size and could
-    not make it larger.
+    not make it larger. Neither does the only small file of a partition that is laid out: to make it larger, files of a
+    size as declared would be rewritten.
     """
     laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
@@ -129,6 +130,8 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
         if small.any():
             several = np.bincount(group[in_layout]) > 1
             small[in_layout] &= ~several[group[in_layout]]
+            count = len(files.partitions)
+            small &= (counts(files.partition[small | ~laid], count) > 1)[files.partition]
     return FileFacts(laid, (files.layout >= 0) & ~laid, group, small, _baselines(spec, files, group, in_layout))
 
 

@@ -16,10 +16,11 @@ import numpy as np
 
 from zlayout.planner.adoption import Adopted, adopt, too_few
 from zlayout.planner.decayed import Decayed, measure_decayed, saved
-from zlayout.planner.forecast import Measured
+from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.grouping import by_partition, divided, moved
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
+from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.planner.selection import FileSelection, SelectedFiles
@@ -77,9 +78,12 @@ def select(
     planned = recorded.current & recorded.in_scope
     adopted = adopt(spec, files, each_file, recorded, planned & ~truncated & adopts, now)
     facts = adopted.partitions
-    if moves := bool((~facts.current & facts.in_scope).any()):
-        # Rows of old files go to many new partitions. All files in scope are rewritten together: two groups would
-        # overlap in each partition, and the next plan would rewrite them again.
+    old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
+    moves = bool(old.any())
+    if moves and spec.layout.engine == "zlayout":
+        return _with_moves(spec, state, fields, recorded, old, indistinct, max_bytes, adopts)
+    if moves:
+        # The formats' own rewrites cannot move some files and leave those of the declared partitioning alone.
         everything = np.flatnonzero(facts.in_scope[files.partition])
         groups = [moved(files, everything)]
         chosen = facts.in_scope
@@ -101,6 +105,32 @@ def select(
     )
     kept = adopted.files & ~choice.files
     return replace(selection, adopted=int(kept.sum()), adopted_partitions=len(np.unique(files.partition[kept])))
+
+
+def _with_moves(
+    spec: LayoutSpec,
+    state: TableState,
+    fields: tuple[PartitionField, ...],
+    facts: PartitionFacts,
+    old: Bools,
+    indistinct: Bools | None,
+    max_bytes: int | None,
+    adopts: bool,
+) -> FileSelection:
+    """Select as `select` does, and move the files of the partitions `old` (bool[P]) to the declared partitioning."""
+    files = state.files
+    groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), max_bytes)
+    then = arrivals(spec, state, fields, groups, facts.current & (facts.files > 0), facts.in_scope)
+    stay = replace(state, files=files.take(then.kept))
+
+    def selected(after: TableState) -> FileSelection:
+        now = measure(after.files, spec)
+        return select(spec, after, fields, now, indistinct, max_bytes, adopts)
+
+    present = selected(stay)
+    chosen = selected(then.state) if len(then.group) else present
+    limit = np.inf if max_bytes is None else max_bytes
+    return replace(present, groups=tuple(then.joined(groups, chosen.groups, limit, files.bytes)), moves=True)
 
 
 def _choose(

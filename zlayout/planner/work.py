@@ -132,9 +132,9 @@ class Work:
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
         """Divide the work into parts that rewrite and commit at most `most_bytes` each, or one group.
 
-        What the first parts committed stays when a later one fails. A change of the partitioning is not divided.
+        What the first parts committed stays when a later one fails. The first part changes the partitioning.
         """
-        if most_bytes is None or self.partition_by is not None or len(self.rewrites) < 2:
+        if most_bytes is None or len(self.rewrites) < 2:
             return (self,)
         parts: list[list[RewriteGroup]] = []
         room = 0

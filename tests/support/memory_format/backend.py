@@ -47,7 +47,7 @@ class MemoryBackend:
             properties=dict(at.properties),
             features=frozenset(),
             refusals=(),
-            files=_file_table(at, [c for c in columns if c in at.schema.names]),
+            files=_file_table(at, [c for c in (*columns, *_sources_of_moves(at)) if c in at.schema.names]),
         )
 
     def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
@@ -105,6 +105,12 @@ class MemoryBackend:
                 yield _rewrite(table, pinned, work.layout, group)
             except CommitConflict as conflict:
                 yield GroupFailed((group.id,), conflict)
+
+
+def _sources_of_moves(version: Version) -> list[str]:
+    """The source columns of the partitioning, if files of an older one would move to it."""
+    old = any(f.partition.spec_id != version.spec_id for f in version.files.values())
+    return [field.source for field in version.fields] if old else []
 
 
 def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) -> Commit:

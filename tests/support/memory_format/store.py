@@ -65,7 +65,7 @@ class MemoryTable:
     def __init__(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
         self.table_id = str(uuid.uuid4())
         self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by))]
-        self._specs = [self.log[0].fields]
+        self.specs = [self.log[0].fields]
         self._lock = threading.Lock()
 
     @property
@@ -76,10 +76,12 @@ class MemoryTable:
         """All live rows."""
         return pa.concat_tables([self.current.schema.empty_table(), *(f.live for f in self.current.files.values())])
 
-    def append(self, rows: pa.Table, files: int = 1) -> None:
-        """Add rows as `files` files in the order they come, each split by partition."""
+    def append(self, rows: pa.Table, files: int = 1, spec_id: int | None = None) -> None:
+        """Add rows as `files` files in the order they come, each split by partition of the current or an older spec."""
         step = -(-len(rows) // files)
         version = self.current
+        if spec_id is not None:
+            version = replace(version, fields=self.specs[spec_id], spec_id=spec_id)
         new = [
             StoredFile(new_path(), part, partition)
             for start in range(0, len(rows), max(step, 1))
@@ -113,9 +115,9 @@ class MemoryTable:
 
     def set_partitioning(self, fields: tuple[PartitionField, ...]) -> int:
         """New files are partitioned by `fields`; one that it had before keeps its id, as in Iceberg."""
-        if fields not in self._specs:
-            self._specs.append(fields)
-        return self._append_version(lambda v: replace(v, fields=fields, spec_id=self._specs.index(fields)))
+        if fields not in self.specs:
+            self.specs.append(fields)
+        return self._append_version(lambda v: replace(v, fields=fields, spec_id=self.specs.index(fields)))
 
     def replace_files(self, read: Sequence[StoredFile], new: Sequence[StoredFile]) -> int:
         """Swap `read` for `new`. Raises CommitConflict when a file of `read` changed or went away meanwhile."""

@@ -24,6 +24,8 @@ from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, Ordering, TableState, is_text
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -55,9 +57,10 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
     schema = _schema(metadata, snapshot)
     config = MetricsConfig(metadata.properties, schema, table.sort_order())
     leaves = _columns(schema, config)
-    wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in columns and c.orderable}
     with readable_metadata(name):
         manifests = snapshot.manifests(table.io) if snapshot else []
+        needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
+        wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = read_state(metadata.properties)
     state = recorded.from_summaries(state, summaries(metadata))
@@ -80,6 +83,16 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(state)),
     )
+
+
+def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:
+    """Return the source columns of the partition spec if the table has files of other specs, which would move to it.
+
+    Their bounds show to which partitions the rows of such a file go.
+    """
+    if all(m.partition_spec_id == spec.spec_id for m in manifests):
+        return frozenset()
+    return frozenset(field.source for field in spec_fields(spec, schema))
 
 
 def _files(

@@ -1,0 +1,134 @@
+"""Files of an older partitioning: moved alone, in limited groups, and never so that the next plan finds decay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.builders import layout_record, make_bounds, make_file_table, make_layout, make_spec, make_state
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import plan_and_apply
+from unit.planner.plans import DELTA, KIND, TARGET
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.diff import decide
+from zlayout.table.state import Column, Partition, PartitionField, TableState
+
+ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
+DAY = PartitionField("d")
+SPEC = make_spec(make_layout("a", target_size=TARGET), partition_by=(DAY,))
+OLD = Partition(0, (), ())
+
+
+def table(days: int, files: int, stragglers: Sequence[tuple[int, int, int, int]], bounds: bool = True) -> TableState:
+    """Laid-out files in the order of `a` in each day, and files of the old spec: low, high, first and last day."""
+    low = [10 * n for _ in range(days) for n in range(files)]
+    high = [10 * n + 9 for _ in range(days) for n in range(files)]
+    of = [day for day in range(days) for _ in range(files)]
+    more = len(stragglers)
+    sides = {
+        "a": make_bounds([*low, *(s[0] for s in stragglers)], [*high, *(s[1] for s in stragglers)], KIND),
+        "d": make_bounds([*of, *(s[2] for s in stragglers)], [*of, *(s[3] for s in stragglers)], KIND),
+    }
+    made = make_file_table(
+        [100] * (len(of) + more),
+        bytes=TARGET,
+        partition=[*of, *[days] * more],
+        partitions=[*(Partition(1, (DAY,), (day,)) for day in range(days)), OLD],
+        layout=[*[0] * len(of), *[-1] * more],
+        layouts=[layout_record(SPEC.layout)],
+        group=[*of, *[-1] * more],
+        bounds=sides if bounds else {"a": sides["a"]},
+    )
+    columns = tuple(Column(name, KIND, True) for name in ("a", "b", "d"))
+    return make_state(made, format="iceberg", columns=columns, partition_fields=(DAY,), spec_id=1)
+
+
+def groups(decision: Decision) -> list[list[str]]:
+    return [group.files.path.to_pylist() for group in decision.groups]
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+def test_one_straggler_is_moved_alone(bounds: bool) -> None:
+    decision = decide(SPEC, table(5, 20, [(30, 49, 2, 2)], bounds), ICEBERG)
+    assert groups(decision) == [["f100"]]
+    (group,) = decision.plan.groups
+    assert (group.reason, group.target_files) == (Reason.PARTITIONING_CHANGED, 1)
+    assert decision.plan.decay == ()
+
+
+def test_stragglers_are_moved_in_groups_of_limited_size() -> None:
+    stragglers = [(10 * n, 10 * n + 9, 0, 4) for n in range(10)]
+    limited = replace(SPEC, max_group_size=4 * TARGET)
+    decision = decide(limited, table(5, 20, stragglers), ICEBERG)
+    assert groups(decision) == [[f"f{100 + n}" for n in part] for part in (range(4), range(4, 8), range(8, 10))]
+    assert [len(work.groups) for work in decision.work(limited, "run").in_parts(limited.max_group_size)] == [1, 1, 1]
+
+
+def test_a_budget_moves_what_it_allows() -> None:
+    stragglers = [(10 * n, 10 * n + 9, 0, 4) for n in range(10)]
+    options = PlanOptions(max_rewrite_bytes=5 * TARGET)
+    decision = decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options)
+    assert [len(paths) for paths in groups(decision)] == [5]
+    assert decision.plan.left_over is not None
+    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (5, 5 * TARGET)
+
+
+def test_rows_that_would_make_their_partition_decay_take_the_files_that_restore_it_along() -> None:
+    """60 files of the whole range go to day 2; the other days stay as they are."""
+    decision = decide(SPEC, table(5, 20, [(0, 199, 2, 2)] * 60), ICEBERG)
+    (paths,) = groups(decision)
+    assert {f"f{100 + n}" for n in range(60)} <= set(paths)
+    assert set(paths) - {f"f{100 + n}" for n in range(60)} == {f"f{40 + n}" for n in range(20)}
+
+
+def test_decay_of_other_partitions_is_planned_beside_the_move() -> None:
+    observed = table(5, 20, [(30, 49, 2, 2)])
+    layout = observed.files.layout.copy()
+    layout[:20] = -1
+    wide = make_bounds(
+        [0] * 20 + [10 * n for _ in range(4) for n in range(20)] + [30],
+        [199] * 20 + [10 * n + 9 for _ in range(4) for n in range(20)] + [49],
+        KIND,
+    )
+    files = replace(
+        observed.files,
+        layout=layout,
+        bounds={**observed.files.bounds, "a": wide},
+        group=np.where(layout < 0, np.int32(-1), observed.files.group),
+    )
+    decision = decide(SPEC, replace(observed, files=files), ICEBERG)
+    assert sorted(groups(decision), key=len) == [["f100"], [f"f{n}" for n in range(20)]]
+
+
+def test_a_writer_that_goes_on_is_one_move_each_time() -> None:
+    random = np.random.default_rng(3)
+
+    def rows(count: int) -> pa.Table:
+        sides = {name: random.integers(0, 10**6, count) for name in "ab"}
+        return pa.table({**sides, "d": random.integers(0, 3, count)})
+
+    first = rows(12_000)
+    stored = MemoryTable(first.schema, [])
+    stored.append(first, 60)
+    backend = MemoryBackend(MemoryCatalog({"db.t": stored}))
+    layout = make_layout("a", "b", target_size=24 * 200)
+    spec = make_spec(layout, "mem.db.t", partition_by=(DAY,))
+    _, applied = plan_and_apply(spec, backend)
+    assert applied.after.status == "unchanged"
+    for _ in range(3):
+        stored.append(rows(200), 1, spec_id=0)
+        planned, applied = plan_and_apply(spec, backend)
+        assert [(g.files, g.reason) for g in planned.decision.plan.groups] == [(1, Reason.PARTITIONING_CHANGED)]
+        assert applied.after.status == "unchanged"
+    # The fourth would be one layer too many: it is merged with those before it, and the laid-out files are left alone.
+    stored.append(rows(200), 1, spec_id=0)
+    planned, applied = plan_and_apply(spec, backend)
+    assert [g.files for g in planned.decision.plan.groups] == [1 + 3 * 3]
+    assert applied.after.status == "unchanged"
+    assert len(stored.rows()) == 12_800

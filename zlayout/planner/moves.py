@@ -1,0 +1,270 @@
+"""Move files of an older partitioning: alone, or together with the laid-out files that their rows would make decay.
+
+A writer that goes on with an older partition spec adds such files again and again. Their rows go to partitions that are
+laid out already, where they are decay as an append is. The plan after the move must be empty, so the rows are planned
+where they will arrive: each group of moved files becomes one laid-out file in every partition that its bounds allow. If
+such a partition exceeds its tolerance then, the files that would have to be merged with it are part of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.partitions import Bools, Index
+from zlayout.planner.selection import SelectedFiles
+from zlayout.predicate.facts import Null, Range, fact
+from zlayout.predicate.model import And, Compare, IsNull
+from zlayout.predicate.prune import may_match
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
+
+# Pairs of a group and a partition. With more, which only a move of most of a table has, groups are moved alone.
+MAX_ARRIVALS = 100_000
+
+
+def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int | None) -> list[SelectedFiles]:
+    """Group the files to move (int64 indices) by old partition and the first z-order column, in limited groups.
+
+    Args:
+        spec: The declared layout.
+        files: The files.
+        index: The files to move.
+        max_bytes: The limit of a group in bytes; None for one group.
+    """
+    reason = Reason.PARTITIONING_CHANGED if (files.layout >= 0).any() else Reason.NOT_LAID_OUT
+    if max_bytes is None:
+        return [SelectedFiles(index, reason)]
+    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(index))
+    rank = np.empty(len(index), np.int64)
+    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(index))
+    index = index[np.lexsort((rank, files.partition[index]))]
+    groups, start = [], 0
+    so_far = np.concatenate(([0], np.cumsum(files.bytes[index])))
+    while start < len(index):
+        stop = max(int(np.searchsorted(so_far, so_far[start] + max_bytes, side="right")) - 1, start + 1)
+        groups.append(SelectedFiles(np.sort(index[start:stop]), reason))
+        start = stop
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """A table as it will be when its groups are moved.
+
+    Attributes:
+        state: The table without the moved files, and with one laid-out file for each group and partition.
+        kept: int64[K], the index of each file that stays. They are the first files of `state`.
+        group: int64[A], the number of the group of each file after these.
+    """
+
+    state: TableState
+    kept: Index
+    group: Index
+
+    def joined(
+        self, groups: Sequence[SelectedFiles], selected: Iterable[SelectedFiles], max_bytes: float, size: Index
+    ) -> list[SelectedFiles]:
+        """Join the moved groups with what the plan of `state` merges with their rows.
+
+        Args:
+            groups: The moved groups, of the files of the table.
+            selected: The groups of the plan of `state`.
+            max_bytes: The limit of a group. Groups that would be larger are not joined.
+            size: int64[N], the size of each file in bytes.
+
+        Returns:
+            The groups to rewrite, of the files of the table.
+        """
+        parent = list(range(len(groups)))
+
+        def root(number: int) -> int:
+            while parent[number] != number:
+                number = parent[number]
+            return number
+
+        files = [group.files for group in groups]
+        others = []
+        for chosen in selected:
+            stay = self.kept[chosen.files[chosen.files < len(self.kept)]]
+            moved = {
+                root(n) for n in self.group[chosen.files[chosen.files >= len(self.kept)] - len(self.kept)].tolist()
+            }
+            if not moved:
+                others.append(SelectedFiles(stay, chosen.reason))
+                continue
+            first, *rest = sorted(moved)
+            whole = np.concatenate([stay, *(files[n] for n in (first, *rest))])
+            if int(size[whole].sum()) <= max_bytes:
+                files[first] = np.sort(whole)
+                for number in rest:
+                    parent[number] = first
+        return [
+            *(SelectedFiles(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n),
+            *others,
+        ]
+
+
+def arrivals(
+    spec: LayoutSpec,
+    state: TableState,
+    fields: tuple[PartitionField, ...],
+    moved: Sequence[SelectedFiles],
+    current: Bools,
+    in_scope: Bools,
+) -> Arrivals:
+    """Plan where the rows of moved groups arrive.
+
+    Args:
+        spec: The declared layout.
+        state: The table.
+        fields: The partitioning to reach.
+        moved: The groups of files to move.
+        current: bool[P], the partitions that are partitioned as declared and have files.
+        in_scope: bool[P], those that may be rewritten.
+    """
+    files = state.files
+    kept = np.ones(len(files), bool)
+    kept[np.concatenate([group.files for group in moved])] = False
+    index = np.flatnonzero(kept)
+    reached = np.zeros((len(moved), len(files.partitions)), bool)
+    if current.any() and len(moved) * int(current.sum()) <= MAX_ARRIVALS:
+        reached[:, current] = _reached(files, fields, moved, np.flatnonzero(current))
+    share = 1.0 / np.maximum(reached.sum(axis=1), 1)
+    group, partition = np.nonzero(reached & in_scope)
+    arriving = _laid_out(spec, files, moved, group, partition, share)
+    return Arrivals(replace(state, files=_appended(files.take(index), arriving)), index, group)
+
+
+def _reached(
+    files: FileTable, fields: tuple[PartitionField, ...], moved: Sequence[SelectedFiles], partitions: Index
+) -> Bools:
+    """Return which groups may have rows of which partitions, bool[G, K]."""
+    rows = np.array([files.rows[group.files].sum() for group in moved], np.int64)
+    reached = np.ones((len(moved), len(partitions)), bool)
+    for field in fields:
+        before = [_values(files, group, field) for group in moved]
+        known = field.source in files.bounds
+        hull = {field.source: _hull(files.bounds[field.source], moved)} if known else {}
+        by_value: dict[object, Bools] = {}
+        for at, partition in enumerate(partitions.tolist()):
+            owner = files.partitions[partition]
+            value = owner.values[owner.fields.index(field)]
+            if value not in by_value:
+                allowed = _allowed(field, value, hull, rows) if known else np.ones(len(moved), bool)
+                exact = [value in values if values is not None else None for values in before]
+                by_value[value] = np.array([a if e is None else e for e, a in zip(exact, allowed, strict=True)], bool)
+            reached[:, at] &= by_value[value]
+    return reached
+
+
+def _values(files: FileTable, group: SelectedFiles, field: PartitionField) -> frozenset[object] | None:
+    """Return the values that the old partitions of a group have for a partition field, None if one lacks the field."""
+    owners = [files.partitions[p] for p in np.unique(files.partition[group.files]).tolist()]
+    if not all(field in owner.fields for owner in owners):
+        return None
+    return frozenset(owner.values[owner.fields.index(field)] for owner in owners)
+
+
+def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds], rows: Index) -> Bools:
+    """Return the groups, bool[G], whose bounds allow rows with this partition value."""
+    is_date = pa.types.is_date(hull[field.source].lower.type)
+    match fact(field.transform, value, is_date):
+        case Null():
+            return may_match(IsNull(field.source), hull, rows)
+        case Range(low, high, open):
+            ends = (Compare(field.source, ">=", low), Compare(field.source, "<" if open else "<=", high))
+            return may_match(And(ends), hull, rows)
+    return np.ones(len(rows), bool)
+
+
+def _hull(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:
+    """Return the bounds of each group as of one file. A bound is missing if that of a file with values is missing."""
+    low, high, nulls = [], [], np.empty(len(groups), np.int64)
+    for number, group in enumerate(groups):
+        index = pa.array(group.files)
+        lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.files]
+        low.append(pc.min_max(lower)["min"].as_py() if lower.null_count == 0 else None)
+        high.append(pc.min_max(upper)["max"].as_py() if upper.null_count == 0 else None)
+        nulls[number] = count.sum() if (count >= 0).all() else -1
+    kind = bounds.lower.type
+    return ColumnBounds(pa.array(low, kind), pa.array(high, kind), nulls, np.zeros(len(groups), bool))
+
+
+def _laid_out(
+    spec: LayoutSpec,
+    files: FileTable,
+    moved: Sequence[SelectedFiles],
+    group: Index,
+    partition: Index,
+    share: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> FileTable:
+    """Return a laid-out file for each pair of a group and a partition (int64[A] each)."""
+    live = files.live_rows
+    rows = np.array([live[g.files].sum() for g in moved]) * share
+    stored = np.maximum(files.rows, 1)
+    size = np.array([(files.bytes[g.files] * (live[g.files] / stored[g.files])).sum() for g in moved]) * share
+    layouts = files.layouts
+    ids = [record.layout_id for record in layouts]
+    if spec.layout.layout_id not in ids:
+        layouts, ids = (*layouts, LayoutRecord(spec.layout.layout_id)), [*ids, spec.layout.layout_id]
+    count, taken = len(group), pa.array(group)
+    bounds = {}
+    for name, of_files in files.bounds.items():
+        hull = _hull(of_files, moved)
+        nulls = np.where(hull.null_count < 0, -1, np.round(hull.null_count * share)).astype(np.int64)
+        hull = replace(hull, null_count=nulls)
+        bounds[name] = hull.gathered(lambda side: side.take(taken), lambda column: column[group])
+    return FileTable(
+        path=pa.array([f"\0{n}" for n in range(count)], pa.string()),
+        version_key=pa.array([""] * count, pa.string()),
+        rows=np.maximum(np.round(rows[group]), 1).astype(np.int64),
+        deleted=np.zeros(count, np.int64),
+        shared_deletes=np.zeros(count, np.bool_),
+        bytes=np.maximum(np.round(size[group]), 1).astype(np.int64),
+        partition=partition.astype(np.int32),
+        partitions=files.partitions,
+        layout=np.full(count, ids.index(spec.layout.layout_id), np.int32),
+        layouts=layouts,
+        group=(int(files.group.max(initial=-1)) + 1 + np.arange(count)).astype(np.int32),
+        bounds=bounds,
+    )
+
+
+def _appended(files: FileTable, more: FileTable) -> FileTable:
+    """Return the files and, after them, `more`, which has the layout records of both."""
+
+    def both(one: pa.Array, other: pa.Array) -> pa.Array:
+        return pa.concat_arrays([one, other])
+
+    def join(one: Index, other: Index) -> Index:
+        return np.concatenate((one, other))
+
+    return FileTable(
+        path=both(files.path, more.path),
+        version_key=both(files.version_key, more.version_key),
+        rows=join(files.rows, more.rows),
+        deleted=join(files.deleted, more.deleted),
+        shared_deletes=np.concatenate((files.shared_deletes, more.shared_deletes)),
+        bytes=join(files.bytes, more.bytes),
+        partition=np.concatenate((files.partition, more.partition)),
+        partitions=files.partitions,
+        layout=np.concatenate((files.layout, more.layout)),
+        layouts=more.layouts,
+        group=np.concatenate((files.group, more.group)),
+        bounds={
+            name: ColumnBounds(
+                both(side.lower, more.bounds[name].lower),
+                both(side.upper, more.bounds[name].upper),
+                join(side.null_count, more.bounds[name].null_count),
+                np.concatenate((side.truncated, more.bounds[name].truncated)),
+            )
+            for name, side in files.bounds.items()
+        },
+        baselines=files.baselines,
+    )
