@@ -1,0 +1,65 @@
+"""Services that tests start on this machine, on the loopback address: an S3 store with Glue (moto)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1"}
+
+
+def free_port() -> int:
+    """A port that no process listens on."""
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def s3_server(port: int, *buckets: str) -> Iterator[str]:
+    """The URL of an S3 store with these buckets."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | CREDENTIALS
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(url, process)
+        import boto3
+
+        client = boto3.client(
+            "s3",
+            endpoint_url=url,
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test-secret",
+        )
+        for bucket in buckets:
+            client.create_bucket(Bucket=bucket)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    """Return when the server answers."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server at {url} ended with {process.returncode}")
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except HTTPError:
+            return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise TimeoutError(f"no answer of {url}")
