@@ -37,6 +37,7 @@ class SparkArena:
     _batches: int = 0
 
     format = ""
+    catalog = ""
     properties: ClassVar[Mapping[str, str]] = {}
 
     def sql(self, statement: str) -> None:
@@ -79,11 +80,13 @@ class SparkArena:
 @dataclass
 class DeltaArena(SparkArena):
     format = "delta"
+    catalog = "lake"
     properties: ClassVar = {"delta.enableDeletionVectors": "true"}
 
     def __post_init__(self) -> None:
-        self.backend = DeltaBackend(self.project.catalogs["lake"], self.runtime)
-        self.path = str(self.project.root / "delta" / "db" / self.table.name)
+        catalog = self.project.catalogs[self.catalog]
+        self.backend = DeltaBackend(catalog, self.runtime)
+        self.path = f"{catalog.options['warehouse']}/db/{self.table.name}"
 
     def __str__(self) -> str:
         return f"delta.`{self.path}`"
@@ -98,6 +101,7 @@ class DeltaArena(SparkArena):
 @dataclass
 class IcebergArena(SparkArena):
     format = "iceberg"
+    catalog = "ice"
     properties: ClassVar = {
         "format-version": "2",
         "write.delete.mode": "merge-on-read",
@@ -106,7 +110,7 @@ class IcebergArena(SparkArena):
     }
 
     def __post_init__(self) -> None:
-        self.backend = IcebergBackend(self.project.catalogs["ice"], self.runtime)
+        self.backend = IcebergBackend(self.project.catalogs[self.catalog], self.runtime)
 
     def __str__(self) -> str:
         return str(self.table)
@@ -116,3 +120,11 @@ class IcebergArena(SparkArena):
 
     def read(self) -> DataFrame:
         return self.runtime.session.table(str(self))
+
+
+class S3DeltaArena(DeltaArena):
+    catalog = "s3lake"
+
+
+class S3IcebergArena(IcebergArena):
+    catalog = "s3ice"

@@ -1,7 +1,11 @@
-"""One Spark session for all tests that need a JVM, with a Delta and an Iceberg catalog in a temporary folder."""
+"""One Spark session for all tests that need a JVM, with a Delta and an Iceberg catalog in a temporary folder.
+
+Two more catalogs are in an S3 store, which the fixture `s3` starts for the tests that use it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -11,17 +15,19 @@ from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
+from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
+BUCKET = "zlayout-tables"
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project without layouts: catalogs `lake` (Delta by path) and `ice` (Iceberg in SQLite)."""
+    """A project without layouts: catalogs `lake` (Delta by path) and `ice` (Iceberg in SQLite), and both on S3."""
     root = tmp_path_factory.mktemp("project")
     place = Location("zlayout.yaml")
     catalogs = {
@@ -34,6 +40,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
             place,
         ),
     }
+    storage = {"endpoint": f"http://127.0.0.1:{free_port()}", "region": "us-east-1"}
+    catalogs |= {
+        "s3lake": CatalogConfig(
+            "s3lake", "delta", "path", {"warehouse": f"s3://{BUCKET}/delta", "storage": storage}, place
+        ),
+        "s3ice": CatalogConfig(
+            "s3ice",
+            "iceberg",
+            "sql",
+            {"uri": f"sqlite:///{root / 's3.db'}", "warehouse": f"s3://{BUCKET}/iceberg", "storage": storage},
+            place,
+        ),
+    }
+    os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "4",
@@ -54,6 +74,15 @@ def runtime(project: Project) -> Iterator[SparkRuntime]:
 @pytest.fixture(scope="session")
 def spark(runtime: SparkRuntime) -> SparkSession:
     return runtime.session
+
+
+@pytest.fixture(scope="session")
+def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
+    """The URL of the S3 store of the catalogs `s3lake` and `s3ice`, which then has the namespace `db`."""
+    endpoint = project.catalogs["s3lake"].options["storage"]["endpoint"]
+    with s3_server(int(endpoint.rpartition(":")[2]), BUCKET):
+        runtime.session.sql("create namespace if not exists s3ice.db")
+        yield endpoint
 
 
 @pytest.fixture
@@ -95,5 +124,8 @@ def arena(
 ) -> SparkArena:
     """A fresh table of each format, to be laid out by engine zlayout along kd. Its parameter may name both, too."""
     kind, engine, curve = request.param if isinstance(request.param, tuple) else (request.param, "zlayout", "kd")
-    table = delta_table if kind is DeltaArena else iceberg_table
+    if kind.catalog.startswith("s3"):
+        request.getfixturevalue("s3")
+    name = (delta_table if issubclass(kind, DeltaArena) else iceberg_table).name
+    table = TableName(kind.catalog, ("db",), name)
     return kind(project, runtime, table, tmp_path, engine, curve)

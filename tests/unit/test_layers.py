@@ -26,7 +26,7 @@ LAYERS = (
     ("curve", "workload"),
     ("planner",),
     ("report",),
-    ("spark",),
+    ("spark", "formats.storage"),
     ("rewrite",),
     ("formats", "formats.iceberg.catalog_conf"),
     tuple(f"formats.{name}.read" for name in FORMATS),

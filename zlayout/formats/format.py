@@ -6,9 +6,9 @@ implement it import no catalog client, no Arrow and no Spark. Methods import wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
@@ -77,6 +77,14 @@ class Format(Protocol):
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
         """Return the backend for one catalog, without connecting to the catalog."""
+        ...
+
+    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
+        """Return the Spark configuration with which a new session reaches the object stores of the catalog."""
+        ...
+
+    def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
+        """Prepare a pyspark session that was started for these catalogs of the format."""
         ...
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:

@@ -1,10 +1,155 @@
-"""Access options of an object store, for readers without a JVM."""
+"""Translates the storage of a catalog, which is declared once, to the options of all readers and writers.
+
+The sources are `storage:` of a catalog and, for what it leaves out, the variables of the environment that AWS tools
+read. Keys of `properties:` have precedence. Credentials are never part of the result: every library finds them itself,
+in the environment, in a profile, or from the role of the machine.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
 from zlayout.spec.model import CatalogConfig
 
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+# The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
+CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 
-def storage_options(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the options that the user wrote under `properties` of a catalog, unchanged."""
+
+class Store(StrEnum):
+    """A kind of object store."""
+
+    S3 = "s3"
+    GCS = "gcs"
+    ADLS = "adls"
+
+
+_STORE_OF_SCHEME = {
+    **dict.fromkeys(S3_SCHEMES, Store.S3),
+    "gs": Store.GCS,
+    "abfs": Store.ADLS,
+    "abfss": Store.ADLS,
+}
+# The names by which deltalake knows one option. A property with any of them replaces what is derived here.
+_DELTALAKE_NAMES = {
+    "aws_endpoint_url": ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3", "endpoint_url", "endpoint"),
+    "aws_region": ("aws_region", "region", "aws_default_region", "default_region"),
+    "aws_virtual_hosted_style_request": ("aws_virtual_hosted_style_request", "virtual_hosted_style_request"),
+    "aws_allow_http": ("aws_allow_http", "allow_http"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """How an S3 store is reached.
+
+    Attributes:
+        endpoint: The URL of the store; None for AWS.
+        region: The region; None if nothing declares it.
+        path_style: Whether the bucket is in the path of a URL and not in the host name.
+    """
+
+    endpoint: str | None
+    region: str | None
+    path_style: bool
+
+    @property
+    def is_plain_http(self) -> bool:
+        return self.endpoint is not None and self.endpoint.startswith("http://")
+
+
+def properties(catalog: CatalogConfig) -> dict[str, str]:
+    """Return what the user wrote under `properties` of a catalog, unchanged."""
     return {str(k): str(v) for k, v in catalog.options.get("properties", {}).items()}
+
+
+def stores(catalog: CatalogConfig) -> frozenset[Store]:
+    """Return the object stores of a catalog's tables as far as its definition names them."""
+    schemes = {urlsplit(place).scheme.lower() for place in _locations(catalog)}
+    found = {_STORE_OF_SCHEME[scheme] for scheme in schemes if scheme in _STORE_OF_SCHEME}
+    if catalog.type == "glue" or "storage" in catalog.options:
+        found.add(Store.S3)
+    return frozenset(found)
+
+
+def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> S3Access:
+    """Return how the S3 store of a catalog is reached."""
+    declared = catalog.options.get("storage", {})
+    endpoint = declared.get("endpoint") or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    region = declared.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    return S3Access(endpoint or None, region or None, declared.get("path_style", bool(endpoint)))
+
+
+def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the storage options of deltalake."""
+    own = properties(catalog)
+    if Store.S3 not in stores(catalog):
+        return own
+    s3 = s3_access(catalog, environ)
+    derived = {"aws_region": s3.region or ""}
+    if s3.endpoint:
+        derived |= {
+            "aws_endpoint_url": s3.endpoint,
+            "aws_virtual_hosted_style_request": _flag(not s3.path_style),
+            "aws_allow_http": _flag(s3.is_plain_http),
+        }
+    given = {name.lower() for name in own}
+    return {k: v for k, v in derived.items() if v and given.isdisjoint(_DELTALAKE_NAMES[k])} | own
+
+
+def pyiceberg_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the properties with which pyiceberg reaches the store."""
+    return _iceberg(catalog, "s3.force-virtual-addressing", False, environ)
+
+
+def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the properties with which Iceberg's Spark catalog reaches the store."""
+    conf = _iceberg(catalog, "s3.path-style-access", True, environ)
+    # A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
+    if Store.S3 in stores(catalog) and catalog.type in ("sql", "hive"):
+        conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"} | conf
+    return conf
+
+
+def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the Spark configuration with which Hadoop's S3A client reaches the buckets of a catalog."""
+    if Store.S3 not in stores(catalog):
+        return {}
+    s3 = s3_access(catalog, environ)
+    settings = {"endpoint": s3.endpoint or "", "endpoint.region": s3.region or ""}
+    if s3.endpoint:
+        settings["path.style.access"] = _flag(s3.path_style)
+    return {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"} | {
+        f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value
+        for bucket in sorted(_buckets(catalog))
+        for key, value in settings.items()
+        if value
+    }
+
+
+def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, environ: Mapping[str, str]) -> dict[str, str]:
+    if Store.S3 not in stores(catalog):
+        return properties(catalog)
+    s3 = s3_access(catalog, environ)
+    derived = {"client.region": s3.region, "s3.endpoint": s3.endpoint}
+    if s3.endpoint:
+        derived[style_key] = _flag(s3.path_style is style_is_path)
+    return {k: v for k, v in derived.items() if v} | properties(catalog)
+
+
+def _locations(catalog: CatalogConfig) -> Iterator[str]:
+    yield str(catalog.options.get("warehouse", ""))
+    yield from map(str, catalog.options.get("tables", {}).values())
+
+
+def _buckets(catalog: CatalogConfig) -> Iterable[str]:
+    parts = [urlsplit(place) for place in _locations(catalog)]
+    return {part.netloc for part in parts if _STORE_OF_SCHEME.get(part.scheme.lower()) is Store.S3 and part.netloc}
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

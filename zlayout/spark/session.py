@@ -18,6 +18,7 @@ from zlayout.formats.registry import FORMATS
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
+from zlayout.spark.packages import packages_conf
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
@@ -111,7 +112,10 @@ class SparkRuntime:
         session.sparkContext.setLogLevel("ERROR")
         try:
             set_time_zone(session, zone)
-        except EngineError:
+            for name, format in FORMATS.items():
+                of_format = [c for c in self._project.catalogs.values() if c.format == name]
+                format.session_started(session, of_format)
+        except Exception:
             session.stop()
             raise
         return session
@@ -130,7 +134,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         submitted: Whether spark-submit started the process, which then sets master and jars.
         has_jars: Whether the user has named the jars.
     """
-    traits = [format.traits for format in FORMATS.values()]
+    traits = [each.traits for each in FORMATS.values()]
     conf = {
         "spark.sql.extensions": ",".join(each.spark_extension for each in traits if each.spark_extension),
         **SESSION_CONF,
@@ -144,13 +148,14 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         conf |= each.spark_conf
         conf |= each.local_spark_conf if master.startswith("local") else {}
     for catalog in project.catalogs.values():
-        conf |= FORMATS[catalog.format].catalog_conf(catalog)
+        format = FORMATS[catalog.format]
+        conf |= format.catalog_conf(catalog) | format.storage_conf(catalog)
     if not submitted:
         conf["spark.master"] = master
         if master.startswith("local"):
             conf["spark.driver.memory"] = "4g"
         if not has_jars:
-            conf["spark.jars.packages"] = ",".join(package for each in traits for package in each.spark_packages)
+            conf |= packages_conf(project.catalogs.values())
     return conf | dict(project.spark.conf)
 
 

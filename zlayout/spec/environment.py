@@ -21,6 +21,7 @@ _IDENTITY = (
     ("catalogs", "*", "uri"),
     ("catalogs", "*", "tables", "*"),
     ("catalogs", "*", "properties", "*"),
+    ("catalogs", "*", "storage", "*"),
     ("spark", "master"),
     ("spark", "conf", "*"),
 )
@@ -87,7 +88,8 @@ def configuration_values(
 
 def _misplaced(path: Path) -> Diagnostic:
     where = path[-1] if path else "here"
-    hint = "use it in zlayout.yaml only: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+    fields = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf"
+    hint = f"use it in zlayout.yaml only: {fields}"
     return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
@@ -41,3 +43,9 @@ class MemoryFormat:
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}
+
+    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
+        return {}
+
+    def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
+        pass

@@ -9,7 +9,8 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-ONLY_IN = "use it in zlayout.yaml only: warehouse, uri, tables and properties of catalogs, spark.master, spark.conf"
+FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf"
+ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
     "known keys: version, table, description, tags, partition_by, zorder, files, where, where_may_be_empty, tolerance,"
     " engine"
@@ -103,6 +104,11 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (add the storage location of the tables)"),
         (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path for format delta, found 'sql'"),
         (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 key 'uri' is not allowed for type path (remove it)"),
+        (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {region: r}}\n", "5:43: ZL037 expected tables on S3, because storage describes an S3 store; found gs:// (remove storage, or use s3:// for the warehouse)"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'h:9'}}\n", "5:53: ZL037 expected https://HOST[:PORT], found another form of text"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'https://a:b@h'}}\n", "5:53: ZL037 an endpoint must not contain credentials (remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 plain http to another machine (use https, or set allow_http: true, which sends data without encryption)"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {secret: x}}\n", "5:53: ZL010 unknown key 'secret' in catalogs.x.storage (known keys: endpoint, region, path_style, allow_http)"),
         (PROJECT + "  x: {format: iceberg}\n", "5:3: ZL029 expected type sql or rest or hive or glue for format iceberg, found none"),
         (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (add it for type rest)"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read, found one in memory (use a file, for example sqlite:///catalog.db)"),

@@ -18,7 +18,7 @@ from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_table
 from zlayout.formats.orphans import Orphans
-from zlayout.formats.storage import storage_options
+from zlayout.formats.storage import deltalake_options
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
@@ -43,7 +43,7 @@ class DeltaBackend:
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL113."""
         location = delta_location(self._catalog, table)
-        return observe_delta(table, location, columns, version, storage_options(self._catalog))
+        return observe_delta(table, location, columns, version, deltalake_options(self._catalog))
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
@@ -123,16 +123,21 @@ class DeltaBackend:
             refuse_partial(work, self.observe(work.table, (), work.version))
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
+        from zlayout.formats.delta.write.failures import spark_errors
         from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.log_store import require_exclusive_commits
         from zlayout.formats.delta.write.outcome import Log
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
         from zlayout.formats.delta.write.repartition import refuse_empty_strings, repartition
         from zlayout.formats.delta.write.settings import set_properties
 
-        delta = DeltaJvm(self.runtime.session, state.location)
+        with spark_errors(str(work.table), "opening its log"):
+            delta = DeltaJvm(self.runtime.session, state.location)
         log = Log(delta, self._storage(state.location), str(work.table), work.run_id)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
+        with spark_errors(str(work.table), "checking its log folder"):
+            require_exclusive_commits(delta, str(work.table))
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
@@ -181,7 +186,7 @@ class DeltaBackend:
         return snapshot, now
 
     def _storage(self, location: str) -> pa_fs.FileSystem:
-        return pa_fs.PyFileSystem(DeltaStorageHandler(location, storage_options(self._catalog)))
+        return pa_fs.PyFileSystem(DeltaStorageHandler(location, deltalake_options(self._catalog)))
 
 
 def _columns(work: Work) -> tuple[str, ...]:

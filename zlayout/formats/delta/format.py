@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.format import CatalogKeys, Traits
 from zlayout.spark import versions
@@ -41,3 +42,20 @@ class DeltaFormat:
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}
+
+    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
+        from zlayout.formats.storage import Store, hadoop_conf, stores
+
+        if Store.S3 not in stores(catalog):
+            return {}
+        from zlayout.formats.delta.write.log_store import log_store_conf
+
+        return {**hadoop_conf(catalog), **log_store_conf()}
+
+    def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
+        from zlayout.formats.storage import Store, stores
+
+        if any(Store.S3 in stores(catalog) for catalog in catalogs):
+            from zlayout.formats.delta.write.log_store import add_log_store
+
+            add_log_store(session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
-from zlayout.formats.storage import storage_options
+from zlayout.formats.storage import iceberg_conf, pyiceberg_options
 from zlayout.spec.model import CatalogConfig
 
 ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -12,10 +12,10 @@ ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
     """Return the properties for `pyiceberg.catalog.load_catalog(catalog.name, **properties)`."""
-    properties = {"type": catalog.type, **storage_options(catalog)}
+    properties = {"type": catalog.type, **pyiceberg_options(catalog)}
     for key in ("uri", "warehouse"):
         if key in catalog.options:
-            properties[key] = str(catalog.options[key])
+            properties[_key(catalog, key)] = str(catalog.options[key])
     return properties
 
 
@@ -31,10 +31,15 @@ def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
         conf[f"{prefix}.warehouse"] = str(catalog.options["warehouse"])
     if "uri" in catalog.options:
         uri = str(catalog.options["uri"])
-        connection = _jdbc(uri) if catalog.type == "sql" else {"uri": uri}
+        connection = _jdbc(uri) if catalog.type == "sql" else {_key(catalog, "uri"): uri}
         conf.update({f"{prefix}.{key}": value for key, value in connection.items()})
-    conf.update({f"{prefix}.{k}": v for k, v in storage_options(catalog).items()})
+    conf.update({f"{prefix}.{k}": v for k, v in iceberg_conf(catalog).items()})
     return conf
+
+
+def _key(catalog: CatalogConfig, key: str) -> str:
+    """Return the property for a key of the catalog. pyiceberg and Iceberg read the address of Glue from another one."""
+    return "glue.endpoint" if catalog.type == "glue" and key == "uri" else key
 
 
 def _jdbc(uri: str) -> dict[str, str]:

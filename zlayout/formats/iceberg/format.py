@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.format import CatalogKeys, Traits
 from zlayout.spark import versions
@@ -34,7 +35,7 @@ class IcebergFormat:
         local_warehouse_scheme="file://",
         target_size_property="write.target-file-size-bytes",
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        spark_packages=(versions.ICEBERG_PACKAGE, versions.SQLITE_PACKAGE),
+        spark_packages=(versions.ICEBERG_PACKAGE,),
     )
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
@@ -46,3 +47,11 @@ class IcebergFormat:
         from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf
 
         return spark_catalog_conf(catalog)
+
+    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
+        from zlayout.formats.storage import hadoop_conf
+
+        return hadoop_conf(catalog)
+
+    def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
+        pass

@@ -19,7 +19,7 @@ from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.tags import LOG
 from zlayout.formats.orphans import Orphans, find_orphans
-from zlayout.formats.storage import storage_options
+from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_identifier
 
@@ -34,7 +34,7 @@ _UUID_LENGTH = 20
 
 def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111."""
-    location, options = delta_location(catalog, table), storage_options(catalog)
+    location, options = delta_location(catalog, table), deltalake_options(catalog)
     location = observe_delta(table, location, (), None, options).location
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
     try:

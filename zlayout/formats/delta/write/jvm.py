@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.kernel.new_files import require_files
-from zlayout.spark.jvm import jvm_of, session_conf
+from zlayout.spark.jvm import java_list, jvm_of, session_conf
 from zlayout.spark.scala import scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -172,13 +172,31 @@ class DeltaJvm:
         """Return the table's location as a URI in Hadoop's form."""
         return str(self._log.dataPath().toUri().toString())
 
+    def log_folder(self) -> Any:
+        """Return the folder of the log, an org.apache.hadoop.fs.Path."""
+        return self._log.logPath()
+
+    def log_store(self, path: Any) -> Any:
+        """Return the io.delta.storage.LogStore that writes commits to a path."""
+        return self._log.store().getDelegate(path).logStoreImpl()
+
+    def lines(self, *texts: str) -> Any:
+        """Return a java.util.Iterator of strings."""
+        return java_list(self._jvm, texts).iterator()
+
+    def hadoop_conf(self) -> Any:
+        return self._log.newDeltaHadoopConf()
+
+    def child(self, folder: Any, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(folder, name)
+
     def require_files(self, files: Iterable[Any]) -> None:
         """See `zlayout.formats.kernel.new_files.require_files`. files: new AddFiles."""
         sizes, paths = {}, {}
         for file in files:
             name = str(file.path())
             sizes[name], paths[name] = int(file.size()), file.absolutePath(self._log)
-        conf = self._log.newDeltaHadoopConf()
+        conf = self.hadoop_conf()
 
         def stored(name: str) -> int | None:
             path = paths[name]

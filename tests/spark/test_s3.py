@@ -1,0 +1,90 @@
+"""Tables on S3, reached by the one definition of their catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from contract import Contract, make_rows
+from deltalake import write_deltalake
+from spark.arenas import S3DeltaArena, S3IcebergArena
+
+from zlayout.errors import Refused
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.log_store import require_exclusive_commits
+from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
+
+
+@pytest.mark.parametrize("arena", [S3DeltaArena, S3IcebergArena], ids=["delta", "iceberg"], indirect=True)
+class TestContract(Contract):
+    """Every test of the contract."""
+
+
+@pytest.mark.parametrize("arena", [S3DeltaArena], ids=["delta"], indirect=True)
+class TestDeltaCommits:
+    def test_an_append_during_the_rewrite_is_no_conflict_and_not_replaced(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S3 refuses the first PUT of the commit, because another writer has the version, and Delta tries again."""
+        contract = Contract()
+        arena.create(make_rows(contract.rows), contract.files)
+        planned = contract.plan(arena, contract.spec(arena))
+        commit = DeltaJvm.commit
+
+        def after_another(self: DeltaJvm, transaction: Any, actions: Any, operation: Any, tags: Any) -> int:
+            storage = deltalake_options(arena.project.catalogs["s3lake"])
+            rows = make_rows(10, start=contract.rows)
+            write_deltalake(arena.path, rows, mode="append", storage_options=storage)
+            return commit(self, transaction, actions, operation, tags)
+
+        monkeypatch.setattr(DeltaJvm, "commit", after_another)
+        applied = contract.apply(arena, planned)
+        assert [commit.kind for commit in applied.commits] == ["rewrite"]
+        assert arena.rows().num_rows == contract.rows + 10
+
+    def test_delta_writes_commits_by_conditional_puts(self, arena: S3DeltaArena) -> None:
+        arena.create(make_rows(10), 1)
+        delta = DeltaJvm(arena.runtime.session, arena.path)
+        assert delta.log_store(delta.log_folder()).getClass().getName() == CONDITIONAL_PUT
+        before = _names(delta)
+        require_exclusive_commits(delta, "lake.db.table")
+        assert _names(delta) == before
+
+    def test_a_session_that_commits_in_another_way_is_refused(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        arena.create(make_rows(10), 1)
+        delta = DeltaJvm(arena.runtime.session, arena.path)
+        other = arena.runtime.session._jvm.io.delta.storage.S3SingleDriverLogStore(delta.hadoop_conf())
+        monkeypatch.setattr(DeltaJvm, "log_store", lambda *_: other)
+        with pytest.raises(Refused) as refused:
+            require_exclusive_commits(delta, "lake.db.table")
+        assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
+        assert "S3SingleDriverLogStore" in refused.value.diagnostics[0].message
+
+    def test_a_store_that_ignores_the_condition_is_refused(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        arena.create(make_rows(10), 1)
+        delta = DeltaJvm(arena.runtime.session, arena.path)
+        store = delta.log_store(delta.log_folder())
+
+        class Ignoring:
+            def getClass(self) -> Any:
+                return store.getClass()
+
+            def write(self, path: Any, lines: Any, _overwrite: bool, conf: Any) -> None:
+                store.write(path, lines, True, conf)
+
+        before = _names(delta)
+        monkeypatch.setattr(DeltaJvm, "log_store", lambda *_: Ignoring())
+        with pytest.raises(Refused) as refused:
+            require_exclusive_commits(delta, "lake.db.table")
+        assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
+        assert "If-None-Match" in refused.value.diagnostics[0].hint
+        assert _names(delta) == before
+
+
+def _names(delta: DeltaJvm) -> list[str]:
+    folder = delta.log_folder()
+    return sorted(str(f.getPath().getName()) for f in folder.getFileSystem(delta.hadoop_conf()).listStatus(folder))

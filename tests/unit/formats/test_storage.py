@@ -1,0 +1,128 @@
+"""One definition of a store for four readers and writers: deltalake, pyiceberg, Iceberg in Spark, and Hadoop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zlayout.errors import Location
+from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, spark_catalog_conf
+from zlayout.formats.storage import (
+    Store,
+    deltalake_options,
+    hadoop_conf,
+    iceberg_conf,
+    pyiceberg_options,
+    stores,
+)
+from zlayout.spark.packages import packages_conf
+from zlayout.spec.model import CatalogConfig
+
+ENDPOINT = "https://minio.example.com:9000"
+STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
+EVERYWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-west-2"}
+
+
+def delta(**options: Any) -> CatalogConfig:
+    return CatalogConfig("lake", "delta", "path", {"warehouse": "s3://lake/delta", **options}, Location("zlayout.yaml"))
+
+
+def iceberg(kind: str = "sql", **options: Any) -> CatalogConfig:
+    return CatalogConfig(
+        "ice", "iceberg", kind, {"warehouse": "s3://ice/wh", "uri": "x", **options}, Location("zlayout.yaml")
+    )
+
+
+def test_a_declared_store_reaches_every_library() -> None:
+    assert deltalake_options(delta(storage=STORAGE), {}) == {
+        "aws_endpoint_url": ENDPOINT,
+        "aws_region": "eu-central-1",
+        "aws_virtual_hosted_style_request": "false",
+        "aws_allow_http": "false",
+    }
+    assert pyiceberg_options(iceberg(storage=STORAGE), {}) == {
+        "s3.endpoint": ENDPOINT,
+        "client.region": "eu-central-1",
+        "s3.force-virtual-addressing": "false",
+    }
+    assert iceberg_conf(iceberg(storage=STORAGE), {}) == {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": ENDPOINT,
+        "client.region": "eu-central-1",
+        "s3.path-style-access": "true",
+    }
+    bucket = "spark.hadoop.fs.s3a.bucket.lake"
+    assert hadoop_conf(delta(storage=STORAGE), {}) == {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        f"{bucket}.endpoint": ENDPOINT,
+        f"{bucket}.endpoint.region": "eu-central-1",
+        f"{bucket}.path.style.access": "true",
+    }
+
+
+def test_two_catalogs_may_have_two_stores() -> None:
+    other = delta(warehouse="s3a://other/x", storage={"endpoint": "https://two.example.com", "path_style": False})
+    conf = hadoop_conf(delta(storage=STORAGE), {}) | hadoop_conf(other, {})
+    assert conf["spark.hadoop.fs.s3a.bucket.lake.endpoint"] == ENDPOINT
+    assert conf["spark.hadoop.fs.s3a.bucket.other.endpoint"] == "https://two.example.com"
+    assert conf["spark.hadoop.fs.s3a.bucket.other.path.style.access"] == "false"
+
+
+def test_the_environment_counts_for_all_libraries_where_nothing_is_declared() -> None:
+    """pyiceberg does not read AWS_ENDPOINT_URL itself: `plan` would read another store than Spark writes to."""
+    assert pyiceberg_options(iceberg(), EVERYWHERE)["s3.endpoint"] == "http://127.0.0.1:9"
+    assert pyiceberg_options(iceberg(), EVERYWHERE)["client.region"] == "us-west-2"
+    assert deltalake_options(delta(), EVERYWHERE)["aws_allow_http"] == "true"
+    assert hadoop_conf(delta(), EVERYWHERE)["spark.hadoop.fs.s3a.bucket.lake.endpoint"] == "http://127.0.0.1:9"
+    assert pyiceberg_options(iceberg(storage=STORAGE), EVERYWHERE)["s3.endpoint"] == ENDPOINT
+
+
+def test_aws_itself_needs_a_region_only() -> None:
+    assert deltalake_options(delta(storage={"region": "eu-west-1"}), {}) == {"aws_region": "eu-west-1"}
+    assert pyiceberg_options(iceberg(storage={"region": "eu-west-1"}), {}) == {"client.region": "eu-west-1"}
+
+
+@pytest.mark.parametrize("name", ["aws_endpoint", "AWS_ENDPOINT_URL", "endpoint_url"])
+def test_properties_have_precedence_under_any_of_their_names(name: str) -> None:
+    found = deltalake_options(delta(storage=STORAGE, properties={name: "https://mine"}), {})
+    assert {k: v for k, v in found.items() if "endpoint" in k.lower()} == {name: "https://mine"}
+
+
+def test_local_tables_have_none_of_it() -> None:
+    local = delta(warehouse="/data/delta", properties={"timeout": "5s"})
+    assert deltalake_options(local, EVERYWHERE) == {"timeout": "5s"}
+    assert hadoop_conf(local, EVERYWHERE) == {}
+    assert iceberg_conf(iceberg(warehouse="file:///x"), EVERYWHERE) == {}
+    assert stores(local) == frozenset()
+
+
+def test_a_rest_catalog_chooses_how_files_are_read() -> None:
+    """It may give each table credentials of its own, which only its choice can use."""
+    assert "io-impl" not in iceberg_conf(iceberg("rest", storage=STORAGE), {})
+
+
+def test_the_address_of_glue_is_the_key_that_both_libraries_read() -> None:
+    glue = iceberg("glue", uri="http://127.0.0.1:5000")
+    assert pyiceberg_properties(glue)["glue.endpoint"] == "http://127.0.0.1:5000"
+    assert spark_catalog_conf(glue)["spark.sql.catalog.ice.glue.endpoint"] == "http://127.0.0.1:5000"
+    assert stores(iceberg("glue", warehouse="name")) == {Store.S3}
+
+
+@pytest.mark.parametrize(
+    ("catalog", "expected"),
+    [
+        (delta(), "org.apache.hadoop:hadoop-aws:"),
+        (delta(warehouse="/x", tables={"a.b": "s3://b/t"}), "software.amazon.awssdk:s3:"),
+        (delta(warehouse="gs://b/x"), "com.google.cloud.bigdataoss:gcs-connector:"),
+        (delta(warehouse="abfss://c@a.dfs.core.windows.net/x"), "org.apache.hadoop:hadoop-azure:"),
+        (iceberg(uri="sqlite:////a.db", warehouse="/x"), "org.xerial:sqlite-jdbc:"),
+        (iceberg(uri="postgresql+psycopg2://h/db", warehouse="/x"), "org.postgresql:postgresql:"),
+        (iceberg(uri="mysql://h/db", warehouse="/x"), "com.mysql:mysql-connector-j:"),
+    ],
+)
+def test_jars_follow_from_the_catalogs(catalog: CatalogConfig, expected: str) -> None:
+    packages = packages_conf([catalog])["spark.jars.packages"]
+    assert expected in packages
+    assert expected not in packages_conf([delta(warehouse="/x")])["spark.jars.packages"]
+    assert "software.amazon.awssdk:bundle:" not in packages

@@ -1,0 +1,42 @@
+"""Adds a Java class to the class path of a running driver. It is compiled by Janino, the compiler that Spark ships."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zlayout.spark.jvm import jvm_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_class(session: SparkSession, name: str, source: str) -> None:
+    """Compile a class and add it to the class loader that has the jars of the session, unless it has the class.
+
+    Only the driver has the class. The files stay until the process ends, because Java may load a class at any time.
+
+    Args:
+        session: The session.
+        name: The name of the class with its package.
+        source: The source of the class alone, in the subset of Java that Janino compiles.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = jvm_of(session)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(name, False, loader)
+        return
+    except Py4JJavaError:
+        pass  # the session does not have it yet
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(source)
+    folder = Path(tempfile.mkdtemp(prefix="zlayout-classes-"))
+    for compiled, content in compiler.getBytecodes().items():
+        file = folder.joinpath(*compiled.split(".")).with_suffix(".class")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    loader.addURL(jvm.java.io.File(str(folder)).toURI().toURL())

@@ -1,0 +1,38 @@
+"""Chooses the jars that Spark needs for the catalogs of a project. No name of a jar comes from a YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zlayout.formats.registry import FORMATS
+from zlayout.formats.storage import Store, stores
+from zlayout.spark import versions
+from zlayout.spec.model import CatalogConfig
+
+_OF_STORE = {
+    Store.S3: versions.S3_PACKAGES,
+    Store.GCS: versions.GCS_PACKAGES,
+    Store.ADLS: versions.ADLS_PACKAGES,
+}
+
+
+def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
+    """Return the Spark configuration that names the Maven packages for these catalogs.
+
+    It has the packages of all formats, because one class path serves every project of this version, and those of the
+    databases and object stores that the catalogs use.
+    """
+    catalogs = tuple(catalogs)
+    found = {store for catalog in catalogs for store in stores(catalog)}
+    packages = [package for format in FORMATS.values() for package in format.traits.spark_packages]
+    packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
+    packages += [package for store in sorted(found) for package in _OF_STORE[store]]
+    conf = {"spark.jars.packages": ",".join(packages)}
+    if Store.S3 in found:
+        conf["spark.jars.excludes"] = ",".join(versions.S3_EXCLUDED)
+    return conf
+
+
+def _dialects(catalogs: Iterable[CatalogConfig]) -> Iterable[str]:
+    uris = (str(catalog.options.get("uri", "")) for catalog in catalogs if catalog.type == "sql")
+    return (uri.partition(":")[0].partition("+")[0] for uri in uris)
