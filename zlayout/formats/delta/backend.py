@@ -82,7 +82,7 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`."""
         from zlayout.formats.delta.read.key_sample import sample_delta
 
-        return sample_delta(state, chosen, columns, max_bytes, seed, storage_options(self._catalog))
+        return sample_delta(state, chosen, columns, max_bytes, seed, deltalake_options(self._catalog))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.write.native import native_diagnostics
