@@ -12,6 +12,7 @@ from zlayout.planner.budget import rest
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
+from zlayout.planner.log_growth import growth_notes
 from zlayout.planner.model import DeferredGroups, Status, TablePlan
 from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
@@ -55,7 +56,10 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         decay=proposal.selection.decay,
         columns=columns,
         files_after=files,
-        diagnostics=_diagnostics(proposal, choice, lengthens=lengthens),
+        diagnostics=(
+            *_diagnostics(proposal, choice, lengthens=lengthens),
+            *growth_notes(spec, state, properties),
+        ),
     )
     return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {})
 
