@@ -28,7 +28,7 @@ def sample_delta(
 ) -> RowGroupSample:
     """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
     options = dict(storage_options)
-    delta = DeltaTable(state.location, version=state.version, storage_options=options or None, without_files=True)
+    delta = DeltaTable(state.location, version=state.version, storage_options=options or None)
     physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(delta.schema().to_json()))}
     storage = pa_fs.PyFileSystem(DeltaStorageHandler(delta.table_uri, options))
     files = state.files

@@ -1,0 +1,198 @@
+"""Samples of key columns of real Delta and Iceberg tables, read without a JVM."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import WriterProperties, write_deltalake
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType
+
+from zlayout.errors import Location
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import TableState
+
+PLACE = Location("zlayout.yaml")
+NAME = TableName("lake", ("db",), "t")
+AT = [datetime.datetime(2026, 1, 1) + datetime.timedelta(minutes=n) for n in range(6000)]
+ROWS = pa.table(
+    {
+        "id": pa.array(range(6000), pa.int64()),
+        "city": pa.array([f"city {n % 70}" for n in range(6000)]),
+        "at": pa.array(AT, pa.timestamp("us")),
+        "region": pa.array([("east", "a=b/ö", None)[n // 2000] for n in range(6000)]),
+    }
+)
+
+
+def runtime(catalog: CatalogConfig, tmp_path: Path) -> SparkRuntime:
+    return SparkRuntime(Project(tmp_path, {"lake": catalog}, SparkConfig(), ()))
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaBackend:
+    catalog = CatalogConfig("lake", "delta", "path", {"warehouse": str(tmp_path)}, PLACE)
+    return DeltaBackend(catalog, runtime(catalog, tmp_path))
+
+
+def sample(
+    backend: DeltaBackend | IcebergBackend, *columns: str, max_bytes: int = 2**24, seed: int = 1
+) -> tuple[TableState, RowGroupSample]:
+    state = backend.observe(NAME, columns)
+    return state, backend.sample_keys(NAME, state, np.arange(len(state.files)), columns, max_bytes, seed)
+
+
+def matches(state: TableState, found: RowGroupSample, *columns: str) -> None:
+    """Assert that every sampled row is a row of the table, and lies within the bounds of its file."""
+    rows = {tuple(row[c] for c in ("id", *columns)) for row in ROWS.to_pylist()}
+    keys = [found.keys[c].to_pylist() for c in ("id", *columns)]
+    assert {tuple(row) for row in zip(*keys, strict=True)} <= rows
+    bounds = state.files.bounds["id"]
+    for file, id in zip(found.file.tolist(), found.keys["id"].to_pylist(), strict=True):
+        assert bounds.lower[file].as_py() <= id <= bounds.upper[file].as_py()
+    for column in columns:
+        declared = state.column(column)
+        assert declared is not None
+        assert found.keys[column].type == declared.type
+
+
+def test_all_row_groups_of_a_delta_table(tmp_path: Path, delta: DeltaBackend) -> None:
+    where = str(tmp_path / "db" / "t")
+    small = WriterProperties(max_row_group_size=500)
+    for start in range(0, 6000, 2000):
+        write_deltalake(
+            where,
+            ROWS.slice(start, 2000),
+            mode="append",
+            partition_by=["region"],
+            writer_properties=small,
+        )
+    columns = ("id", "city", "at", "region")
+    state, found = sample(delta, *columns)
+    assert found.complete
+    assert len(found) == 6000
+    assert (found.row_groups, found.files) == (12, 3)
+    matches(state, found, "city", "at", "region")
+    assert sorted(found.keys["id"].to_pylist()) == list(range(6000))
+
+
+def test_the_sample_is_bounded_spread_and_repeatable(tmp_path: Path, delta: DeltaBackend) -> None:
+    where = str(tmp_path / "db" / "t")
+    small = WriterProperties(max_row_group_size=100)
+    for start in range(0, 6000, 1000):
+        write_deltalake(where, ROWS.slice(start, 1000), mode="append", writer_properties=small)
+    state, found = sample(delta, "id", max_bytes=6000)
+    sizes = {
+        pq.ParquetFile(tmp_path / "db" / "t" / path).metadata.row_group(0).column(0).total_compressed_size
+        for path in state.files.path.to_pylist()
+    }
+    assert not found.complete
+    assert found.bytes_read <= 6000 + 8 * max(sizes)
+    assert found.files == 6, "every part of the table is represented"
+    assert len(set(found.row_group.tolist())) == found.row_groups
+    assert sample(delta, "id", max_bytes=6000)[1].keys["id"] == found.keys["id"]
+    assert sample(delta, "id", max_bytes=6000, seed=2)[1].keys["id"] != found.keys["id"]
+
+
+def test_delta_columns_are_read_by_physical_name(tmp_path: Path, delta: DeltaBackend) -> None:
+    where = tmp_path / "db" / "t"
+    (where / "_delta_log").mkdir(parents=True)
+    rows = pa.table({"col-1": pa.array([3, 1, 2], pa.int64()), "col-2": pa.array([{"col-3": n} for n in (7, 8, 9)])})
+    pq.write_table(rows, where / "one file.parquet")
+    names = {"delta.columnMapping.physicalName": "col-1", "delta.columnMapping.id": 1}
+    inner = {"name": "n", "type": "long", "nullable": True}
+    inner["metadata"] = {"delta.columnMapping.physicalName": "col-3", "delta.columnMapping.id": 3}
+    struct = {"type": "struct", "fields": [inner]}
+    outer = {"delta.columnMapping.physicalName": "col-2", "delta.columnMapping.id": 2}
+    fields = [
+        {"name": "id", "type": "long", "nullable": True, "metadata": names},
+        {"name": "s", "type": struct, "nullable": True, "metadata": outer},
+    ]
+    actions = [
+        {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
+        {
+            "metaData": {
+                "id": "x",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                "partitionColumns": [],
+                "configuration": {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"},
+            }
+        },
+        {
+            "add": {
+                "path": "one%20file.parquet",
+                "partitionValues": {},
+                "size": 10,
+                "modificationTime": 0,
+                "dataChange": True,
+                "stats": '{"numRecords": 3}',
+            }
+        },
+    ]
+    (where / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    _, found = sample(delta, "id", "s.n")
+    assert found.keys["id"].to_pylist() == [3, 1, 2]
+    assert found.keys["s.n"].to_pylist() == [7, 8, 9]
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> CatalogConfig:
+    options = {"uri": f"sqlite:///{tmp_path / 'ice.db'}", "warehouse": f"file://{tmp_path / 'w'}"}
+    return CatalogConfig("lake", "iceberg", "sql", options, PLACE)
+
+
+@pytest.fixture
+def catalog(iceberg: CatalogConfig) -> Iterator[Catalog]:
+    loaded = load_catalog("lake", type="sql", **iceberg.options)
+    loaded.create_namespace("db")
+    yield loaded
+    loaded.close()
+
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "city", StringType(), required=False),
+    NestedField(3, "at", TimestampType(), required=False),
+    NestedField(4, "region", StringType(), required=False),
+)
+
+
+def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, iceberg: CatalogConfig, tmp_path: Path) -> None:
+    spec = PartitionSpec(PartitionField(4, 1000, IdentityTransform(), "region"))
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=spec)
+    table.append(ROWS)
+    with table.update_schema() as update:
+        update.rename_column("city", "town")
+    with table.update_schema() as update:
+        update.add_column("city", StringType())
+    backend = IcebergBackend(iceberg, runtime(iceberg, tmp_path))
+    state, found = sample(backend, "id", "town", "city", "at", "region")
+    assert (found.complete, len(found), found.files) == (True, 6000, 3)
+    matches(state, found, "at", "region")
+    by_id = dict(zip(found.keys["id"].to_pylist(), found.keys["town"].to_pylist(), strict=True))
+    assert by_id[71] == "city 1"
+    assert found.keys["city"].null_count == 6000
+
+
+def test_other_files_than_parquet_are_named(catalog: Catalog, iceberg: CatalogConfig, tmp_path: Path) -> None:
+    catalog.create_table("db.t", SCHEMA).append(ROWS)
+    backend = IcebergBackend(iceberg, runtime(iceberg, tmp_path))
+    state = backend.observe(NAME, ("id",))
+    object.__setattr__(state.files, "path", pa.array(["s3://bucket/data/00000.orc"]))
+    with pytest.raises(ValueError, match="only Parquet files can be sampled, found ORC files"):
+        backend.sample_keys(NAME, state, np.arange(1), ("id",), 10**6, 1)
