@@ -15,6 +15,7 @@ from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.app.columns import layouts_of, parse_columns
+from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import target_size
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import Location, SpecError
@@ -115,14 +116,14 @@ def make_study(
     """As `advise`, on a runtime that is stopped at the end. The log of Spark is kept only if an error is raised."""
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
-    schema = backend.observe(name, ())
+    schema = read_one(lambda: backend.observe(name, ()), name)
     spec = fitting(layout_of(project, name) or _empty_spec(name, schema), schema)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
     read = read_workload([Path(path) for path in workload], {name.name: _names(schema)})
     on_table = _on_table(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
-    state = backend.observe(name, columns, schema.version)
+    state = read_one(lambda: backend.observe(name, columns, schema.version), name)
     target = rewrite_target(state, spec.layout.target_size, options.files)
     if not (files := int(target.files.sum())):
         raise SpecError.of("ZL075", f"{name} has no rows", hint="load data into the table first")

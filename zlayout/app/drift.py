@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zlayout.app.plan import PARALLELISM, ProjectPlan, plan
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT
+from zlayout.app.plan import ProjectPlan, plan
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.spec.model import Project
 
@@ -37,6 +38,7 @@ def drift(
     exclude: str | Iterable[str] = (),
     *,
     parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
 ) -> DriftReport:
     """Find tables that are not laid out as declared. Reads metadata only.
 
@@ -44,17 +46,22 @@ def drift(
         project: The project, from `load_project`.
         select: Tables to check, as in `plan`. Empty: all.
         exclude: Tables to leave out.
-        parallelism: The number of tables to read at the same time.
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    return DriftReport(compare(project, select, exclude, parallelism).document)
+    return DriftReport(compare(project, select, exclude, parallelism, timeout).document)
 
 
 def compare(
-    project: Project, select: Iterable[str], exclude: Iterable[str], parallelism: int = PARALLELISM
+    project: Project,
+    select: Iterable[str],
+    exclude: Iterable[str],
+    parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
-    return plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism)
+    return plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism, timeout=timeout)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zlayout.app.columns import require_usable
+from zlayout.app.concurrent_reads import read_one
 from zlayout.app.files import write_atomically
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
@@ -94,7 +95,8 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
     if (spec := layout_of(project, name)) is not None:
         hint = "change that layout, or remove it first"
         raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
-    state = backend_for(project.catalogs[name.catalog], SparkRuntime(project)).observe(name, ())
+    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
+    state = read_one(lambda: backend.observe(name, ()), name)
     settings, source = None if columns else recorded_settings(state), _RECORDED
     if settings is None:
         ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else state.ordering

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
@@ -66,8 +67,9 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
     elif spec is not None:
         wanted = spec.column_names
     else:
-        wanted = tuple(c.name for c in backend.observe(name, ()).columns if c.orderable and c.stats)
-    state = backend.observe(name, wanted)
+        schema = read_one(lambda: backend.observe(name, ()), name)
+        wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
+    state = read_one(lambda: backend.observe(name, wanted), name)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
     declared = spec if columns is None else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import zlayout
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.app.select import select_layouts
@@ -23,8 +23,6 @@ from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
-
-PARALLELISM = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +79,7 @@ def plan(
     max_rewrite_bytes: int | None = None,
     sample: bool | None = None,
     parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
 ) -> ProjectPlan:
     """Plan the changes that lay out tables as declared.
 
@@ -96,7 +95,8 @@ def plan(
             chosen first. Default: no limit.
         sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
-        parallelism: The number of tables to read at the same time.
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
 
     Returns:
         The plan, for `apply` or `write_plan`.
@@ -107,15 +107,18 @@ def plan(
     specs = select_layouts(project.layouts, select, exclude)
     wanted = project.sample if sample is None else sample
     options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, SAMPLE_BYTES if wanted else 0)
-    return plan_specs(project, specs, options, parallelism)
+    return plan_specs(project, specs, options, Reading(parallelism, timeout))
 
 
 def plan_specs(
-    project: Project, specs: Sequence[LayoutSpec], options: PlanOptions, parallelism: int = PARALLELISM
+    project: Project,
+    specs: Sequence[LayoutSpec],
+    options: PlanOptions,
+    reading: Reading = Reading(),  # noqa: B008 - frozen
 ) -> ProjectPlan:
     """Plan the given layouts of a project."""
     start = time.monotonic()
-    planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, parallelism)
+    planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, reading)
     return ProjectPlan(as_plan(planned), project, options, planned, time.monotonic() - start)
 
 
@@ -129,14 +132,22 @@ def plan_tables(
     specs: Sequence[LayoutSpec],
     backends: Mapping[str, Backend],
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
-    parallelism: int = PARALLELISM,
+    reading: Reading = Reading(),  # noqa: B008 - frozen
 ) -> tuple[Planned, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
 
     Tables that the specs declare twice under two names get the status ERROR, and no part of the budget.
     """
-    with ThreadPoolExecutor(max_workers=max(1, min(parallelism, len(specs)))) as pool:
-        found = tuple(pool.map(lambda spec: observe_and_propose(spec, backends[spec.table.catalog], options), specs))
+
+    def read(number: int) -> tuple[TableState | None, Proposal | Decision]:
+        return observe_and_propose(specs[number], backends[specs[number].table.catalog], options)
+
+    def late(number: int) -> tuple[None, Decision]:
+        spec = specs[number]
+        error = no_answer(spec.table, reading.timeout, spec.location)
+        return None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
+
+    found = read_all([spec.table.catalog for spec in specs], read, late, reading)
     shared = shared_tables([(spec, state) for spec, (state, _) in zip(specs, found, strict=True)])
     failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
     decisions = settle([failed.get(n, proposal) for n, (_, proposal) in enumerate(found)], options.max_rewrite_bytes)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_atomically
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import PARALLELISM, Planned, ProjectPlan, backends_of, observe_and_propose, plan_specs, plan_table
+from zlayout.app.plan import Planned, ProjectPlan, backends_of, observe_and_propose, plan_specs, plan_table
 from zlayout.app.select import named_layouts, select_layouts
 from zlayout.errors import Refused, SpecError, TableError
 from zlayout.formats.base import Backend
@@ -59,6 +60,7 @@ def read_plan(
     stale: Staleness = "compatible",
     allow_full_rewrite: bool = False,
     parallelism: int = PARALLELISM,
+    timeout: float = TIMEOUT,
 ) -> ProjectPlan:
     """Read a plan file and check whether it is stale for each of its tables.
 
@@ -70,7 +72,8 @@ def read_plan(
         exclude: Tables to leave out, as in `plan`.
         stale: "compatible" accepts appends since the plan; "strict" requires the planned version.
         allow_full_rewrite: As in `plan`. It is not stored in the plan file.
-        parallelism: The number of tables to read at the same time.
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Returns:
         The plan. A table whose plan is stale has the status REFUSED and a diagnostic with the reason (ZL203). A table
@@ -81,7 +84,7 @@ def read_plan(
         Refused: ZL206, the plan file has another format version.
     """
     saved = document.read(Path(path)).plan
-    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), parallelism)
+    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), Reading(parallelism, timeout))
 
 
 def review(
@@ -90,13 +93,13 @@ def review(
     exclude: str | Iterable[str],
     stale: Staleness,
     options: PlanOptions,
-    parallelism: int,
+    reading: Reading,
 ) -> ProjectPlan:
     """Check a saved plan as `read_plan` does."""
     changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
     selected = select_layouts(project.layouts, (), exclude)
     specs = [spec for spec in named_layouts(project.layouts, changing) if spec in selected]
-    plan = plan_specs(project, specs, options, parallelism)
+    plan = plan_specs(project, specs, options, reading)
     backends = backends_of(project, SparkRuntime(project), specs)
     checked = tuple(
         _checked(changing[str(p.spec.table)], p, backends[p.spec.table.catalog], options, stale) for p in plan.planned

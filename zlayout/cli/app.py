@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import zlayout
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli.console import Color, Console
 from zlayout.cli.options import (
     HERE,
@@ -31,6 +32,7 @@ from zlayout.cli.options import (
     ShowValuesOption,
     StaleOption,
     TableArgument,
+    TimeoutOption,
     UriOption,
     VerboseOption,
     VerifyOption,
@@ -135,7 +137,8 @@ def plan(
     sample: SampleOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = 8,
+    parallelism: ParallelismOption = PARALLELISM,
+    timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
@@ -145,7 +148,9 @@ def plan(
     from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget, sample)
+    request = PlanRequest(
+        project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget, sample
+    )
     return plan_command(request, Console(color, verbose=verbose), out, output, detailed_exitcode, reports)
 
 
@@ -164,7 +169,8 @@ def apply(
     max_rewrite_bytes: BudgetOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = 8,
+    parallelism: ParallelismOption = PARALLELISM,
+    timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
@@ -175,7 +181,9 @@ def apply(
     from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    request = PlanRequest(project, select or (), exclude or (), parallelism, allow_full_rewrite, budget)
+    request = PlanRequest(
+        project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget
+    )
     console = Console(color, verbose=verbose)
     return apply_command(request, console, auto_approve, stale, verify, reports, output, all_or_nothing=all_or_nothing)
 
@@ -186,7 +194,8 @@ def drift(
     exclude: ExcludeOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = 8,
+    parallelism: ParallelismOption = PARALLELISM,
+    timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
@@ -196,7 +205,7 @@ def drift(
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    request = PlanRequest(project, select or (), exclude or (), parallelism)
+    request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout))
     return drift_command(request, Console(color, verbose=verbose), reports)
 
 

@@ -52,8 +52,10 @@ SampleOption = Annotated[
     ),
 ]
 ParallelismOption = Annotated[
-    int, typer.Option("--parallelism", min=1, max=64, help="The number of tables to read at the same time.")
+    int,
+    typer.Option("--parallelism", min=1, max=64, help="The number of tables of one catalog to read at the same time."),
 ]
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="The limit on reading one table, in seconds.")]
 ReportOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from zlayout.app.concurrent_reads import Reading
 from zlayout.app.drift import DriftReport, compare
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, plan
@@ -30,7 +31,7 @@ class PlanRequest:
     project: Path
     select: Sequence[str]
     exclude: Sequence[str]
-    parallelism: int
+    reading: Reading
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
@@ -44,7 +45,8 @@ class PlanRequest:
             allow_full_rewrite=self.allow_full_rewrite,
             max_rewrite_bytes=self.max_rewrite_bytes,
             sample=self.sample,
-            parallelism=self.parallelism,
+            parallelism=self.reading.parallelism,
+            timeout=self.reading.timeout,
         )
 
 
@@ -89,7 +91,7 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
     """Print the tables that are not as declared. Return 2 if there are some, 1 if a table cannot be planned, else 0."""
-    planned = compare(load_project(request.project), request.select, request.exclude, request.parallelism)
+    planned = compare(load_project(request.project), request.select, request.exclude, *astuple(request.reading))
     found, report = DriftReport(planned.document), drawn(planned, reports)
     code = 1 if found.failed else CHANGES if found.drifted else 0
     if not reports.take_stdout:

@@ -12,6 +12,7 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
+from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
 from zlayout.spec.model import TableName
@@ -46,7 +47,7 @@ class Watched(MemoryBackend):
 
 def test_tables_are_read_side_by_side_as_many_as_allowed() -> None:
     backend = Watched(together=2)
-    planned = plan_tables(SPECS, {"mem": backend}, parallelism=2)
+    planned = plan_tables(SPECS, {"mem": backend}, reading=Reading(2))
     assert [p.decision.plan.status for p in planned] == ["changes"] * 4
     assert backend.most == 2
     assert [p.spec for p in planned] == SPECS
@@ -54,13 +55,13 @@ def test_tables_are_read_side_by_side_as_many_as_allowed() -> None:
 
 def test_one_at_a_time() -> None:
     backend = Watched(together=1)
-    plan_tables(SPECS, {"mem": backend}, parallelism=1)
+    plan_tables(SPECS, {"mem": backend}, reading=Reading(1))
     assert backend.most == 1
 
 
 @pytest.mark.parametrize("error", [OSError("no route to host"), KeyError("schema")])
 def test_a_broken_table_stops_no_other(error: Exception) -> None:
-    planned = plan_tables(SPECS, {"mem": Watched(1, error)}, parallelism=1)
+    planned = plan_tables(SPECS, {"mem": Watched(1, error)}, reading=Reading(1))
     plan = as_plan(planned)
     assert [t.status for t in plan.tables] == ["changes", "error", "changes", "changes"]
     (diagnostic,) = plan.tables[1].diagnostics

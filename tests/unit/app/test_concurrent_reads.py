@@ -1,0 +1,117 @@
+"""Tables of a catalog or store that does not answer cost nothing but themselves. What hangs is a real socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.projects import Cli, cli, root  # noqa: F401 - fixtures
+
+from zlayout.app.concurrent_reads import Reading, read_all, read_one
+from zlayout.errors import TableError
+from zlayout.spec.model import TableName
+
+HUNG = """
+  rest: {{format: iceberg, type: rest, uri: "http://127.0.0.1:{port}"}}
+  glue: {{format: iceberg, type: glue, uri: "http://127.0.0.1:{port}", storage: {{region: us-east-1}}}}
+  s3: {{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "http://127.0.0.1:{port}", region: us-east-1}}}}
+"""
+
+
+@pytest.fixture
+def hung() -> Iterator[int]:
+    """The port of a server that accepts connections and never answers."""
+    kept = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    kept.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield int(server.getsockname()[1])
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in kept:
+            connection.close()
+
+
+def test_good_tables_are_planned_beside_services_that_hang(
+    root: Path,  # noqa: F811
+    cli: Cli,  # noqa: F811
+    hung: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    settings = root / "zlayout.yaml"
+    settings.write_text(settings.read_text().rstrip() + HUNG.format(port=hung))
+    layout = (root / "layouts" / "orders.yaml").read_text()
+    for name in ("rest", "glue", "s3"):
+        for table in ("t1", "t2"):
+            text = layout.replace("lake.db.orders", f"{name}.db.{table}")
+            (root / "layouts" / f"{name}-{table}.yaml").write_text(text)
+    start = time.monotonic()
+    printed = cli("plan", "--timeout", "5", "--parallelism", "1", code=1)
+    # The two tables of each catalog together cost one limit, because nothing in it has answered.
+    assert time.monotonic() - start < 60
+    assert "lake.db.orders" in printed.out
+    for name in ("rest", "glue", "s3"):
+        for table in ("t1", "t2"):
+            assert f"ZL105 {name}.db.{table} could not be read within 5 s" in " ".join(printed.out.split())
+
+
+def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:
+    release = threading.Event()
+
+    def read(number: int) -> str:
+        if number == 1:
+            release.wait(60)
+        return "read"
+
+    found = read_all(["a"] * 4, read, lambda _: "late", Reading(1, 0.5))
+    release.set()
+    assert found == ["read", "late", "read", "read"]
+
+
+def test_a_catalog_that_never_answered_is_waited_for_once() -> None:
+    release, asked = threading.Event(), []
+
+    def read(number: int) -> str:
+        asked.append(number)
+        if number < 3:
+            release.wait(60)
+        return "read"
+
+    found = read_all(["hung", "hung", "hung", "good"], read, lambda _: "late", Reading(1, 0.5))
+    release.set()
+    assert found == ["late", "late", "late", "read"]
+    assert sorted(asked) == [0, 3]
+
+
+def test_no_tables_are_read_at_once() -> None:
+    assert read_all([], lambda _: "read", lambda _: "late", Reading()) == []
+
+
+def test_one_table_that_does_not_answer_is_an_error_with_its_catalog() -> None:
+    table, release = TableName("lake", ("db",), "t"), threading.Event()
+    with pytest.raises(TableError) as late:
+        read_one(lambda: release.wait(60), table, 0.2)
+    release.set()
+    assert [d.code for d in late.value.diagnostics] == ["ZL105"]
+    assert "catalogs.lake" in late.value.diagnostics[0].hint
+    with pytest.raises(KeyError, match="as it is"):
+        read_one(lambda: _fails(), table, 5)
+
+
+def _fails() -> None:
+    raise KeyError("as it is")

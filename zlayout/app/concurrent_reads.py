@@ -1,0 +1,151 @@
+"""Read many tables at the same time, within a time limit for tables whose catalog or store does not answer.
+
+The threads are daemon threads, and each catalog has its own: a library that waits for ever in one catalog holds up
+neither the tables of other catalogs, nor Ctrl-C, nor the end of the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from zlayout.errors import Location, TableError
+
+if TYPE_CHECKING:
+    from zlayout.spec.model import TableName
+
+PARALLELISM = 8
+TIMEOUT = 60.0  # seconds
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How tables are read.
+
+    Attributes:
+        parallelism: The number of tables of one catalog to read at the same time.
+        timeout: The limit for one table, in seconds.
+    """
+
+    parallelism: int = PARALLELISM
+    timeout: float = TIMEOUT
+
+
+def read_all(
+    lanes: Sequence[str], read: Callable[[int], Result], late: Callable[[int], Result], reading: Reading
+) -> list[Result]:
+    """Read tables in threads.
+
+    Args:
+        lanes: The catalog of each table.
+        read: Reads the table with this number. It is called in a thread and must not raise an exception.
+        late: Makes the result for a table that could not be read within the time limit. If a table exceeds the limit
+            before any other table of its catalog was read, the waiting tables of that catalog are late too.
+        reading: The limits.
+
+    Returns:
+        The result of each table.
+    """
+    return _Run(lanes, read, late, reading).results()
+
+
+def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
+    """Return the result of `read`, or raise its exception, or TableError ZL105 after `timeout` seconds."""
+
+    def attempt(_number: int) -> Callable[[], Result]:
+        try:
+            result = read()
+        except Exception as error:
+            return partial(_raise, error)
+        return lambda: result
+
+    def late(_number: int) -> Callable[[], Result]:
+        return partial(_raise, no_answer(table, timeout))
+
+    (answer,) = read_all([table.catalog], attempt, late, Reading(1, timeout))
+    return answer()
+
+
+def no_answer(table: TableName, timeout: float, location: Location | None = None) -> TableError:
+    """Return the error for a table that could not be read within the time limit."""
+    name = table.catalog
+    message = f"{table} could not be read within {timeout:g} s: catalog {name} or its object store does not answer"
+    hint = f"check that the services of catalogs.{name} answer; if they are slow, use a larger --timeout"
+    return TableError.of("ZL105", message, hint=hint, location=location)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The tables of one catalog: those that no thread has begun, and the time at which each running one is late."""
+
+    waiting: deque[int]
+    running: dict[int, float] = field(default_factory=dict)
+    answered: bool = False
+
+
+class _Run(Generic[Result]):
+    def __init__(
+        self, lanes: Sequence[str], read: Callable[[int], Result], late: Callable[[int], Result], reading: Reading
+    ) -> None:
+        self._read, self._late, self._reading = read, late, reading
+        self._done: SimpleQueue[tuple[int, Result]] = SimpleQueue()
+        self._found: dict[int, Result] = {}
+        self._count = len(lanes)
+        numbers: dict[str, deque[int]] = {}
+        for number, name in enumerate(lanes):
+            numbers.setdefault(name, deque()).append(number)
+        self._lanes = [_Lane(waiting) for waiting in numbers.values()]
+
+    def results(self) -> list[Result]:
+        while len(self._found) < self._count:
+            for lane in self._lanes:
+                self._start(lane)
+            self._take(min(at for lane in self._lanes for at in lane.running.values()))
+            for lane in self._lanes:
+                self._give_up(lane)
+        return [self._found[number] for number in range(self._count)]
+
+    def _start(self, lane: _Lane) -> None:
+        while lane.waiting and len(lane.running) < max(self._reading.parallelism, 1):
+            number = lane.waiting.popleft()
+            lane.running[number] = time.monotonic() + self._reading.timeout
+            Thread(target=self._work, args=(number,), daemon=True).start()
+
+    def _work(self, number: int) -> None:
+        self._done.put((number, self._read(number)))
+
+    def _take(self, until: float) -> None:
+        """Wait for one result, at most until a time."""
+        try:
+            number, result = self._done.get(timeout=max(until - time.monotonic(), 0.0))
+        except Empty:
+            return
+        if number in self._found:
+            return  # it came after the limit
+        self._found[number] = result
+        lane = next(lane for lane in self._lanes if number in lane.running)
+        del lane.running[number]
+        lane.answered = True
+
+    def _give_up(self, lane: _Lane) -> None:
+        """Replace the results of late tables."""
+        now = time.monotonic()
+        late = [number for number, at in lane.running.items() if at <= now]
+        if late and not lane.answered:
+            late += lane.waiting
+            lane.waiting.clear()
+        for number in late:
+            lane.running.pop(number, None)
+            self._found[number] = self._late(number)
