@@ -157,7 +157,8 @@ def plan_tables(
 
 
 def _sampled(planned: Planned, backend: Backend, max_bytes: int) -> Planned:
-    return replace(planned, decision=sampled(planned.spec, planned.state, planned.decision, backend, max_bytes))
+    decision = sampled(planned.spec, planned.state, planned.decision, backend, max_bytes, planning=True)
+    return replace(planned, decision=decision)
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:

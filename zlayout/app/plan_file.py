@@ -15,6 +15,7 @@ from zlayout.errors import Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document
 from zlayout.planner.assemble import assemble
+from zlayout.planner.bound_need import saved_values, with_values
 from zlayout.planner.budget import choose_saved
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
@@ -146,6 +147,8 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
         )
     if again.decision.plan.status is Status.ERROR:
         raise TableError(*again.decision.plan.diagnostics)
+    if lengths := saved_values(saved, again.decision.plan):
+        again = replace(again, decision=with_values(planned.spec, again.state, again.decision, lengths))
     if reasons := staleness(saved, planned.spec, again.decision, planned.state, mode):
         raise Refused(*reasons)
     return again

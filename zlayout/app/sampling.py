@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
+from zlayout.planner.bound_need import needed_values, with_values
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import Status
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, with_sample
@@ -19,7 +20,13 @@ SEED = 1
 
 
 def sampled(
-    spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, max_bytes: int
+    spec: LayoutSpec,
+    state: TableState | None,
+    decision: Decision,
+    backend: Backend,
+    max_bytes: int,
+    *,
+    planning: bool = False,
 ) -> Decision:
     """Return the decision with a forecast from a sample; as it is if nothing is rewritten or it has one already.
 
@@ -31,6 +38,7 @@ def sampled(
         decision: The decision without a sample.
         backend: The backend of the table.
         max_bytes: The limit of the size of the column chunks that are read; 0 for no sample.
+        planning: Whether the sample may also determine the length of string bounds, because the plan was not shown yet.
     """
     plan = decision.plan
     if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
@@ -46,6 +54,8 @@ def sampled(
         chosen = files_to_sample(spec, state, groups)
         columns = columns_to_sample(spec, fields if moves else ())
         sample = backend.sample_keys(spec.table, state, chosen, columns, max_bytes, SEED)
+        if planning:
+            decision = with_values(spec, state, decision, needed_values(state, plan, sample))
         return with_sample(spec, state, fields, decision, sample)
     except Exception as error:
         # Whatever a reader raises: a forecast is no condition of a plan.

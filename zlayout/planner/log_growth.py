@@ -38,8 +38,8 @@ class LogGrowth:
 
 def log_growth(spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange]) -> LogGrowth | None:
     """Return the growth by the changed properties; None if none of them changes statistics."""
-    longer = {p.name: _length_in(p.after) for p in properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
-    enabled = {p.name: _length_in(p.after) for p in properties if p.reason is PropertyReason.NO_STATISTICS}
+    longer = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
+    enabled = {p.name: length_in(p.after) for p in properties if p.reason is PropertyReason.NO_STATISTICS}
     grown: dict[str, int] = {}
     for column in state.columns:
         names = {name for name, _ in column.longer_bounds} & (longer.keys() | enabled.keys())
@@ -67,7 +67,7 @@ def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[Prope
     yield Diagnostic("ZL432", message, "note", location=spec.location_of("zorder.columns"))
 
 
-def _length_in(value: str) -> int:
+def length_in(value: str) -> int:
     """Return the length that a property value sets: 256 in `256` and in `truncate(256)`; 0 for a list of columns."""
     numbers = _LENGTH.findall(value) if value.isdecimal() or value.startswith("truncate(") else []
     return int(numbers[0]) if numbers else 0

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.planner.actions import PropertyReason
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
+from zlayout.planner.log_growth import length_in
 from zlayout.planner.model import TablePlan
 from zlayout.planner.notes import small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Index
@@ -26,7 +26,7 @@ from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import LONG_BOUND, PartitionField, TableState
+from zlayout.table.state import PartitionField, TableState
 
 # The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
 # only some row groups were read, because the jackknife does not see what all of them lack.
@@ -92,12 +92,14 @@ def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
 
 
 def _columns(spec: LayoutSpec, state: TableState, plan: TablePlan) -> tuple[Column, ...]:
-    longer = {p.column for p in plan.properties if p.reason is PropertyReason.BOUNDS_TRUNCATED}
+    lengths = {p.name: length_in(p.after) for p in plan.properties if length_in(p.after)}
     result = []
     for name in spec.column_names:
         column = state.column(name)
         length = column.bound_length if column else None
-        length = LONG_BOUND if name in longer and length else length
+        if column is not None and length:
+            sets = [lengths[key] for key, _ in (*column.longer_bounds, *column.enable_stats) if key in lengths]
+            length = max([length, *sets])
         bounded = column is None or not lacks_bounds(column, state) or bool(column.enable_stats)
         result.append(Column(name, length, bounded))
     return tuple(result)

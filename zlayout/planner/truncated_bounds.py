@@ -29,11 +29,12 @@ MAX_SHARE_AGREEING = 0.25
 MAX_FACTOR_OF_LAYOUT = 1.5
 
 
-def examine(files: FileTable, column: str) -> TruncatedBounds | None:
+def examine(files: FileTable, column: str, *, in_doubt: bool = True) -> TruncatedBounds | None:
     """Describe how the bounds of a column are truncated; None if they are not truncated or still distinguish files.
 
     Bounds distinguish files if most of them differ and the values have no long common prefix, as with hashes. Bounds of
-    files that are not laid out show little of the values in between, so bounds that are in doubt are reported.
+    files that are not laid out show little of the values in between, so bounds with a long common prefix are reported
+    too. in_doubt: false for a table whose length was chosen, for example by a sample, which is not doubted.
     """
     bounds = files.bounds.get(column)
     if bounds is None or not len(files):
@@ -48,7 +49,7 @@ def examine(files: FileTable, column: str) -> TruncatedBounds | None:
     )
     alike = _common_prefix(bounds, cut) >= max(1, MAX_SHARE_AGREEING * length)
     equal = _sharing(files.partition, bounds.lower, _one_prefix(bounds))
-    if repeated < MIN_SHARE_EQUAL * len(files) and not alike:
+    if repeated < MIN_SHARE_EQUAL * len(files) and not (alike and in_doubt):
         return None
     return TruncatedBounds(column, length, equal, len(files), same=equal >= MIN_SHARE_EQUAL * len(files) and equal > 1)
 
@@ -70,12 +71,16 @@ def worth_longer(spec: LayoutSpec, state: TableState, chosen: Sequence[Int64]) -
 
     chosen: for each group, int64 indices of its files.
     """
-    columns = [column.name for column in _columns(spec, state) if column.longer_bounds]
+    columns = [column for column in _columns(spec, state) if column.longer_bounds]
     if not chosen or not columns:
         return ()
     files = state.files.take(np.concatenate(chosen))
     keys = len(spec.layout.columns)
-    found = (examine(files, name) or _examine_indistinct(files, name, keys) for name in columns)
+    chosen_length = {c.name: any(key in state.properties for key, _ in c.longer_bounds) for c in columns}
+    found = (
+        examine(files, name, in_doubt=not explicit) or _examine_indistinct(files, name, keys)
+        for name, explicit in chosen_length.items()
+    )
     return tuple(cut for cut in found if cut is not None)
 
 
@@ -157,6 +162,11 @@ def _common_prefix(bounds: ColumnBounds, cut: Bools) -> int:
     high = pc.min_max(bounds.upper.take(index))["max"].as_py()
     if low is None or high is None:
         return 0
+    return common_length(low, high)
+
+
+def common_length(low: str | bytes, high: str | bytes) -> int:
+    """Return the length of the common prefix of two values, in characters or bytes."""
     return next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
 
