@@ -41,6 +41,8 @@ _DELTALAKE_NAMES = {
     "aws_virtual_hosted_style_request": ("aws_virtual_hosted_style_request", "virtual_hosted_style_request"),
     "aws_allow_http": ("aws_allow_http", "allow_http"),
 }
+# deltalake repeats a request to a store that does not answer for three minutes by default.
+_LIMITS = {"connect_timeout": "10s", "max_retries": "3", "retry_timeout": "30s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,10 @@ def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -
 
 def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the storage options of deltalake."""
-    own = properties(catalog)
-    if Store.S3 not in stores(catalog):
-        return own
+    own, found = properties(catalog), stores(catalog)
+    limited = {**_LIMITS, **own} if found else own
+    if Store.S3 not in found:
+        return limited
     s3 = s3_access(catalog, environ)
     derived = {"aws_region": s3.region or ""}
     if s3.endpoint:
@@ -98,7 +101,7 @@ def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.en
             "aws_allow_http": _flag(s3.is_plain_http),
         }
     given = {name.lower() for name in own}
-    return {k: v for k, v in derived.items() if v and given.isdisjoint(_DELTALAKE_NAMES[k])} | own
+    return {k: v for k, v in derived.items() if v and given.isdisjoint(_DELTALAKE_NAMES[k])} | limited
 
 
 def pyiceberg_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

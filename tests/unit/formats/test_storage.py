@@ -21,6 +21,7 @@ from zlayout.spec.model import CatalogConfig
 
 ENDPOINT = "https://minio.example.com:9000"
 STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
+LIMITS = {"connect_timeout": "10s", "max_retries": "3", "retry_timeout": "30s"}
 EVERYWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-west-2"}
 
 
@@ -36,6 +37,7 @@ def iceberg(kind: str = "sql", **options: Any) -> CatalogConfig:
 
 def test_a_declared_store_reaches_every_library() -> None:
     assert deltalake_options(delta(storage=STORAGE), {}) == {
+        **LIMITS,
         "aws_endpoint_url": ENDPOINT,
         "aws_region": "eu-central-1",
         "aws_virtual_hosted_style_request": "false",
@@ -79,7 +81,7 @@ def test_the_environment_counts_for_all_libraries_where_nothing_is_declared() ->
 
 
 def test_aws_itself_needs_a_region_only() -> None:
-    assert deltalake_options(delta(storage={"region": "eu-west-1"}), {}) == {"aws_region": "eu-west-1"}
+    assert deltalake_options(delta(storage={"region": "eu-west-1"}), {}) == {**LIMITS, "aws_region": "eu-west-1"}
     assert pyiceberg_options(iceberg(storage={"region": "eu-west-1"}), {}) == {"client.region": "eu-west-1"}
 
 

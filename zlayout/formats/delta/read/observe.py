@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.features import refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
@@ -62,7 +63,7 @@ def observe_delta(
 
     Raises:
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
-            exist, ZL113 if a commit is missing.
+            exist, ZL113 if a commit is missing, ZL114 if the object store cannot be reached.
     """
     options = dict(storage_options or {})
     delta = _open(table, location, version, options)
@@ -150,6 +151,10 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
 
 
 def _unreadable(table: TableName, location: str, error: Exception) -> TableError:
+    cause = cause_of(error) if "://" in location else None
+    if cause is not None:
+        message = f"the store of {table} at {location} cannot be reached: {cause.reason}"
+        return TableError.of("ZL114", message, hint=cause.hint)
     return TableError(
         Diagnostic(
             "ZL111",

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zlayout.errors import TableError, ZlayoutError, first_line
+from zlayout.formats.access import cause_of
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.spec.model import CatalogConfig, TableName
+
+# The packages by which pyiceberg asks catalogs, and itself: it reads files through pyarrow.
+_CATALOG_CLIENTS = ("requests", "urllib3", "botocore", "sqlalchemy", "thrift", "hive_metastore", "pyiceberg")
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -28,7 +32,8 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     Raises:
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL126 if pyiceberg does not know the type of a column.
+            cannot be read, ZL126 if pyiceberg does not know the type of a column, ZL127 if
+            the store of its metadata cannot be reached.
     """
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
@@ -64,7 +69,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             hint="check that the table has Iceberg format version 1, 2 or 3, and restore its metadata if it is damaged",
         ) from error
     except Exception as error:
-        raise _unreachable(catalog, error) from error
+        raise (_unreachable(catalog, error) if _is_of_catalog(error) else _no_store(name, error)) from error
 
 
 @contextmanager
@@ -75,6 +80,8 @@ def readable_metadata(name: TableName) -> Iterator[None]:
     except ZlayoutError:
         raise
     except Exception as error:
+        if cause_of(error) is not None:
+            raise _no_store(name, error) from error
         raise TableError.of(
             "ZL125",
             f"a manifest of {name} cannot be read: {first_line(error)}",
@@ -112,12 +119,27 @@ def _unknown_type(name: TableName, type_: str) -> ZlayoutError:
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
+    cause = cause_of(error)
     return TableError.of(
         "ZL121",
-        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {first_line(error)}",
-        hint=f"check uri, warehouse and credentials of catalogs.{catalog.name}",
+        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: "
+        + (cause.reason if cause else first_line(error)),
+        hint=cause.hint if cause else f"check uri, warehouse and credentials of catalogs.{catalog.name}",
         location=catalog.location,
     )
+
+
+def _no_store(name: TableName, error: Exception) -> ZlayoutError:
+    """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
+    cause = cause_of(error)
+    message = f"the store of {name} cannot be reached: {cause.reason if cause else first_line(error)}"
+    hint = cause.hint if cause else f"check storage and credentials of catalogs.{name.catalog}"
+    return TableError.of("ZL127", message, hint=hint)
+
+
+def _is_of_catalog(error: Exception) -> bool:
+    """Return whether the client of a catalog raised an error, and not the reader of files."""
+    return type(error).__module__.partition(".")[0] in _CATALOG_CLIENTS
 
 
 def _require_sqlite_file(catalog: CatalogConfig) -> None:

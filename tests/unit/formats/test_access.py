@@ -1,0 +1,122 @@
+"""Why a store or catalog could not be reached: real errors of the libraries, and texts that need a server elsewhere."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from zlayout.errors import Location, TableError
+from zlayout.formats.access import cause_of
+from zlayout.formats.registry import backend_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+
+HERE = Location("zlayout.yaml", 3, 3)
+CLOSED = "http://127.0.0.1:1"
+
+
+def delta(endpoint: str) -> CatalogConfig:
+    storage = {"endpoint": endpoint, "region": "us-east-1"}
+    return CatalogConfig("lake", "delta", "path", {"warehouse": "s3://bucket/x", "storage": storage}, HERE)
+
+
+def rest(uri: str) -> CatalogConfig:
+    return CatalogConfig("ice", "iceberg", "rest", {"uri": uri}, HERE)
+
+
+@pytest.fixture
+def read(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[CatalogConfig], str]:
+    """Read a table of a catalog, which fails, and return the error."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+    def fail(catalog: CatalogConfig) -> str:
+        project = Project(tmp_path_factory.mktemp("p"), {catalog.name: catalog}, SparkConfig(), ())
+        with pytest.raises(TableError) as error:
+            backend_for(catalog, SparkRuntime(project)).observe(TableName(catalog.name, ("db",), "t"), ())
+        return str(error.value)
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "place"),
+    [(delta, "ZL114", "the store of lake.db.t at s3://bucket/x/db/t"), (rest, "ZL121", "catalog ice (type rest)")],
+    ids=["delta", "rest"],
+)
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        (CLOSED, "the connection was refused"),
+        ("https://nowhere.invalid", "the host name is unknown"),
+    ],
+    ids=["refused", "dns"],
+)
+def test_the_message_names_the_service_and_the_cause(
+    read: Callable[[CatalogConfig], str],
+    make: Callable[[str], CatalogConfig],
+    code: str,
+    place: str,
+    address: str,
+    reason: str,
+) -> None:
+    message = read(make(address))
+    assert f"{code} {place} cannot be reached: {reason} (" in message
+    assert "damaged" not in message
+
+
+def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str]) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return
+                with closing(connection):
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        import threading
+
+        threading.Thread(target=answer, daemon=True).start()
+        message = read(delta(f"https://127.0.0.1:{port}"))
+        server.shutdown(socket.SHUT_RDWR)
+    assert "the TLS connection failed" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("404 Not Found <Code>NoSuchBucket</Code>", "the bucket does not exist"),
+        ("AWS Error NO_SUCH_BUCKET during HeadObject operation", "the bucket does not exist"),
+        ("GET http://169.254.169.254/latest/api/token: 403 Forbidden", "no credentials were found"),
+        ("Unable to locate credentials", "no credentials were found"),
+        ("<Code>InvalidAccessKeyId</Code> 403 Forbidden", "the credentials are wrong"),
+        ("<Code>AccessDenied</Code>", "access is denied"),
+        ("<Code>ExpiredToken</Code> 400", "the credentials have expired"),
+        ("<Code>RequestTimeTooSkewed</Code> 403", "the clocks of this machine and of the server differ too much"),
+        ("<Code>AuthorizationHeaderMalformed</Code> expecting 'eu-west-1'", "the bucket is in another region"),
+        ("You must specify a region.", "no region is known"),
+        ("builder error: URL scheme is not allowed", "plain http is not allowed"),
+        ("Apache Hive support not installed: pip install 'pyiceberg[hive]'", "a Python package is missing"),
+        ("operation timed out", "there was no answer in time"),
+        ("UnauthorizedError: 401", "the credentials are missing or not accepted"),
+    ],
+)
+def test_texts_of_libraries(text: str, reason: str) -> None:
+    inner = OSError(text)
+    outer = ValueError("something else")
+    outer.__cause__ = inner
+    for error in (inner, outer):
+        cause = cause_of(error)
+        assert cause is not None
+        assert cause.reason == reason
+
+
+def test_an_unknown_error_has_no_cause() -> None:
+    assert cause_of(ValueError("expected column a, found b")) is None

@@ -1,0 +1,132 @@
+"""Recognises why a catalog or an object store could not be reached, from the errors of the libraries that ask it.
+
+The libraries (deltalake, pyiceberg, boto3, requests, SQLAlchemy) have no common types for these errors. Some of them
+put the cause into the text alone. Therefore the text of the whole chain of causes is searched. Nothing depends on the
+result but the message for the user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_CAUSES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a service could not be reached.
+
+    Attributes:
+        reason: The reason, to complete a sentence.
+        hint: What to do, imperative.
+    """
+
+    reason: str
+    hint: str
+
+
+# The first pattern that is found anywhere in the chain counts, so that specific ones stand before general ones.
+_CAUSES = tuple(
+    (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
+    for pattern, reason, hint in (
+        (
+            r"support not installed|No module named|NotInstalledError",
+            "a Python package is missing",
+            "install the extra of zlayout for this catalog: postgres, hive or glue, as in pip install 'zlayout[hive]'",
+        ),
+        (
+            r"NoSuchBucket|NO_SUCH_BUCKET|bucket does not exist",
+            "the bucket does not exist",
+            "correct the location or the endpoint",
+        ),
+        (
+            r"RequestTimeTooSkewed",
+            "the clocks of this machine and of the server differ too much",
+            "set the clock of this machine",
+        ),
+        (
+            r"ExpiredToken|token (has |is )?expired|TokenRefreshRequired",
+            "the credentials have expired",
+            "renew them, for example by signing in again",
+        ),
+        (
+            r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint",
+            "the bucket is in another region",
+            "set storage.region of the catalog, or AWS_REGION",
+        ),
+        (
+            r"NoRegion|must specify a region|unable to (find|load) region|Missing region",
+            "no region is known",
+            "set storage.region of the catalog, or AWS_REGION",
+        ),
+        (
+            r"169\.254\.169\.254|metadata\.google\.internal|Unable to locate credentials|NoCredentials"
+            r"|no credentials|CredentialsNotLoaded|CredentialUnavailable|Partial credentials",
+            "no credentials were found",
+            "set them in the environment or a profile, or give the machine a role",
+        ),
+        (
+            r"InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|UnrecognizedClient|InvalidClientTokenId"
+            r"|password authentication failed|Access denied for user",
+            "the credentials are wrong",
+            "check the key, the secret and the password",
+        ),
+        (
+            r"AccessDenied|ACCESS_DENIED|AccessControl|NotAuthorized|\b403\b|Forbidden|permission denied"
+            r"|not authorized",
+            "access is denied",
+            "allow these credentials to list and to read the location",
+        ),
+        (r"\b401\b|Unauthorized|OAuthError", "the credentials are missing or not accepted", "check the credentials"),
+        (
+            r"URL scheme is not allowed",
+            "plain http is not allowed",
+            "declare the endpoint in storage.endpoint of the catalog, or use https",
+        ),
+        (
+            r"certificate|CERTIFICATE_VERIFY|InvalidContentType|WRONG_VERSION_NUMBER|SSLError|tls handshake"
+            r"|UnknownIssuer",
+            "the TLS connection failed",
+            "check the certificate, and whether the endpoint uses http or https",
+        ),
+        (
+            r"Connection refused|ConnectionRefused",
+            "the connection was refused",
+            "check that the service runs at this address and port",
+        ),
+        (
+            r"Name or service not known|failed to lookup address|NameResolution|nodename nor servname"
+            r"|could not translate host name|getaddrinfo|dns error",
+            "the host name is unknown",
+            "correct the host name, or check DNS",
+        ),
+        (
+            r"timed? ?out|ReadTimeout|ConnectTimeout|deadline",
+            "there was no answer in time",
+            "check that the service answers, and that no firewall drops the connection",
+        ),
+        (
+            r"Connection reset|broken pipe|connection closed|EndpointConnection|Could not connect|error sending request"
+            r"|Max retries exceeded|ConnectionError|NETWORK_CONNECTION|TTransportException",
+            "the connection failed",
+            "check address, port and network",
+        ),
+    )
+)
+
+
+def cause_of(error: BaseException) -> Cause | None:
+    """Return why a service could not be reached, None if the error has another or an unknown reason."""
+    text = "\n".join(f"{type(e).__name__}: {e}" for e in _chain(error))
+    return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    at: BaseException | None = error
+    for _ in range(MAX_CAUSES):
+        if at is None:
+            return
+        yield at
+        at = at.__cause__ or at.__context__
