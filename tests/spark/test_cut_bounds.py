@@ -12,6 +12,7 @@ from demo import scanned_files
 from spark.arenas import SparkArena
 from support.ranges import files_touched
 
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import TablePlan
 from zlayout.table.state import TableState
@@ -76,6 +77,26 @@ def test_one_apply_makes_bounds_distinct(arena: SparkArena) -> None:
     assert again.commits == []
     assert arena.backend.observe(arena.table, ()).version == after.state.version
     assert arena.rows().sort_by("id")["url"].to_pylist() == ROWS["url"].to_pylist()
+
+
+def test_a_sample_makes_bounds_as_long_as_they_need_to_be(arena: SparkArena) -> None:
+    contract = UrlContract()
+    arena.create(ROWS, FILES)
+    spec = contract.spec(arena, ("url",))
+    before = contract.plan(arena, spec)
+    assert before.state is not None
+    decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES, planning=True)
+    (change,) = decision.plan.properties
+    name, value = PROPERTY[before.state.format]
+    assert (change.name, change.after) == (name, value.replace("256", "112"))  # 84 characters differ, and a margin
+    contract.apply(arena, replace(before, decision=decision))
+    after = contract.plan(arena, spec)
+    assert after.state is not None
+    assert after.state.properties[name] == change.after
+    assert after.decision.plan.status == "unchanged"
+    assert _queried(arena, after.state) == [1, 1, 1]
+    arena.append(urls(4000, start=4000), FILES)
+    assert contract.plan(arena, spec).decision.plan.properties == ()
 
 
 def test_identical_beginnings_of_a_thousand_characters_end_in_an_empty_plan(arena: SparkArena) -> None:
