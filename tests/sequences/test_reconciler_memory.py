@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from reconciler import Reconciler, counts, make_rows, shapes
+from reconciler import OPTIONS, Reconciler, counts, make_rows, shapes
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
+from zlayout.app.plan import plan_table
 from zlayout.spec.model import TableName
 from zlayout.table.state import PartitionField
 
@@ -66,6 +68,21 @@ class MemoryReconciler(Reconciler):
         stored = self.subject.stored
         stored.append(rows, files, data.draw(st.integers(0, len(stored.specs) - 1)))
         self.expected = pa.concat_tables([self.expected, rows])
+
+    @rule()
+    def rename(self) -> None:
+        """The plan is the same while the key columns have other names, in the table and in the layout."""
+        assert isinstance(self.subject, MemorySubject)
+        before = self.plan().decision.plan
+        names = {"a": "c", "b": "d"}
+        self.subject.stored.rename(names)
+        columns = tuple(replace(c, name=names[c.name]) for c in self.spec.layout.columns)
+        renamed = replace(self.spec, layout=replace(self.spec.layout, columns=columns))
+        after = plan_table(renamed, self.subject.backend, OPTIONS).decision.plan
+        assert (after.status, len(after.groups)) == (before.status, len(before.groups))
+        assert [(d.measure, d.value) for d in after.decay] == [(d.measure, d.value) for d in before.decay]
+        assert [d.key for d in after.drift] == [d.key for d in before.drift]
+        self.subject.stored.rename({new: old for old, new in names.items()})
 
 
 TestMemoryReconciler = MemoryReconciler.TestCase

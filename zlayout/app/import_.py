@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,18 +128,22 @@ def _file_name(table: TableName) -> str:
 def recorded_settings(state: TableState) -> Mapping[str, Any] | None:
     """Return the settings of the layout record that covers most bytes; None if there is no layout record.
 
-    Records without the settings that every layout has are ignored, since other programs may have changed them.
+    Records without the settings that every layout has are ignored, since other programs may have changed them, and so
+    are records with columns that the table no longer has.
     """
-    known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings)]
+    names = frozenset(column.name for column in state.columns)
+    known = [n for n, record in enumerate(state.files.layouts) if _whole(record.settings, names)]
     if not known:
         return None
     size = [int(state.files.bytes[state.files.layout == n].sum()) for n in known]
     return state.files.layouts[known[int(np.argmax(size))]].settings if max(size) else None
 
 
-def _whole(settings: Mapping[str, Any]) -> bool:
+def _whole(settings: Mapping[str, Any], names: Container[str]) -> bool:
     columns, size = settings.get("zorder.columns"), settings.get("files.target_size")
-    return isinstance(columns, list) and type(size) is int
+    if not isinstance(columns, list) or type(size) is not int:
+        return False
+    return all((column.get("name") if isinstance(column, dict) else column) in names for column in columns)
 
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:

@@ -61,7 +61,10 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
             *growth_notes(spec, state, properties),
         ),
     )
-    return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {})
+    keys = (state.column(name) for name in spec.column_names)
+    ids = tuple(key.id for key in keys if key is not None and key.id)
+    ids = ids if len(ids) == len(spec.column_names) else ()
+    return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}, ids)
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:

@@ -35,10 +35,12 @@ class Decision:
     Attributes:
         plan: The plan of the table.
         pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
+        column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
     """
 
     plan: TablePlan
     pinned: Mapping[str, FileTable] = field(default_factory=dict)
+    column_ids: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -49,7 +51,7 @@ class Decision:
         """Return the work order that carries out the decision."""
         return Work(
             table=spec.table,
-            layout=spec.layout,
+            layout=spec.layout.identified(self.column_ids) if self.column_ids else spec.layout,
             run_id=run_id,
             actions=self.plan.actions,
             requirements=self.plan.requirements,

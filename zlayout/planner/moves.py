@@ -67,6 +67,28 @@ class Arrivals:
     kept: Index
     group: Index
 
+    def with_new_files(self, selected: Sequence[SelectedFiles], laid: Bools) -> list[SelectedFiles]:
+        """Add the new files of partitions in which rows arrive and nothing is selected, to be merged with these rows.
+
+        The tolerance for new files is that of theory. Without new files, errors of the prediction are accepted.
+
+        Args:
+            selected: The groups of the plan of `state`.
+            laid: bool[N], the laid-out files of the table.
+        """
+        partition, arriving = self.state.files.partition, np.arange(len(self.kept), len(self.state.files))
+        taken = {int(partition[group.files[0]]) for group in selected}
+        new = np.flatnonzero(~laid[self.kept])
+        new = new[np.isin(partition[new], np.unique(partition[arriving]))]
+        more = [
+            SelectedFiles(
+                np.concatenate((new[partition[new] == p], arriving[partition[arriving] == p])), Reason.DECAYED
+            )
+            for p in np.unique(partition[new]).tolist()
+            if p not in taken
+        ]
+        return [*selected, *more]
+
     def joined(
         self, groups: Sequence[SelectedFiles], selected: Iterable[SelectedFiles], max_bytes: float, size: Index
     ) -> list[SelectedFiles]:
@@ -104,6 +126,8 @@ class Arrivals:
                 files[first] = np.sort(whole)
                 for number in rest:
                     parent[number] = first
+            elif len(stay):
+                others.append(SelectedFiles(stay, chosen.reason))
         return [
             *(SelectedFiles(files[n], group.reason) for n, group in enumerate(groups) if parent[n] == n),
             *others,

@@ -81,7 +81,7 @@ def select(
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())
     if moves and spec.layout.engine == "zlayout":
-        return _with_moves(spec, state, fields, recorded, old, indistinct, max_bytes, adopts)
+        return _with_moves(spec, state, fields, adopted, old, indistinct, max_bytes, adopts)
     if moves:
         # The formats' own rewrites cannot move some files and leave those of the declared partitioning alone.
         everything = np.flatnonzero(facts.in_scope[files.partition])
@@ -111,14 +111,14 @@ def _with_moves(
     spec: LayoutSpec,
     state: TableState,
     fields: tuple[PartitionField, ...],
-    facts: PartitionFacts,
+    adopted: Adopted,
     old: Bools,
     indistinct: Bools | None,
     max_bytes: int | None,
     adopts: bool,
 ) -> FileSelection:
     """Select as `select` does, and move the files of the partitions `old` (bool[P]) to the declared partitioning."""
-    files = state.files
+    files, facts = state.files, adopted.partitions
     groups = move_groups(spec, files, np.flatnonzero(old[files.partition]), max_bytes)
     then = arrivals(spec, state, fields, groups, facts.current & (facts.files > 0), facts.in_scope)
     stay = replace(state, files=files.take(then.kept))
@@ -129,8 +129,9 @@ def _with_moves(
 
     present = selected(stay)
     chosen = selected(then.state) if len(then.group) else present
+    found = then.with_new_files(chosen.groups, adopted.each_file.laid)
     limit = np.inf if max_bytes is None else max_bytes
-    return replace(present, groups=tuple(then.joined(groups, chosen.groups, limit, files.bytes)), moves=True)
+    return replace(present, groups=tuple(then.joined(groups, found, limit, files.bytes)), moves=True)
 
 
 def _choose(

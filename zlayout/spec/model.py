@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ CURVES = ("kd", "zorder", "hilbert", "linear")
 _CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
 # Part of the layout id. Raise it if the same settings would produce other files.
 ALGORITHM_VERSION = 1
+# The key of the column ids in the settings that a table stores. It is no layout setting, and not part of the layout id.
+COLUMN_IDS = "column_ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,15 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class ZorderColumn:
-    """A z-order column. weight: how often queries filter on it, relative to the other z-order columns."""
+    """A z-order column.
+
+    weight: how often queries filter on it, relative to the other z-order columns. id: the column id in the table, see
+    `Column`; empty if unknown.
+    """
 
     name: str
     weight: float = 1.0
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,16 @@ class Layout:
             "files.sort_within": self.sort_within,
             "engine": self.engine,
         }
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """The layout settings as a table stores them: with the ids of the columns, which renames do not change."""
+        ids = [column.id for column in self.columns]
+        return {**self.settings(), **({COLUMN_IDS: ids} if all(ids) else {})}
+
+    def identified(self, ids: Sequence[str]) -> Layout:
+        """This layout with a column id for each z-order column."""
+        columns = tuple(replace(column, id=known) for column, known in zip(self.columns, ids, strict=True))
+        return replace(self, columns=columns)
 
     @property
     def layout_id(self) -> str:

@@ -106,8 +106,9 @@ def _type(column: Column) -> str:
 
 
 def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagnostic:
+    renamed = next((r.renamed[name] for r in state.files.layouts if name in r.renamed), None)
     known = [c.name for c in state.columns]
-    hint = suggestion(name, known)
+    hint = f"it was renamed to {quote_value(renamed)}" if renamed is not None else suggestion(name, known)
     return Diagnostic(
         "ZL012",
         f"unknown column {quote_value(name)} in {key.partition('[')[0]}",

@@ -40,10 +40,15 @@ def is_text(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRecord:
-    """What the table stores about laid-out files: the layout id and, if they are recorded, the layout settings."""
+    """What the table stores about laid-out files: the layout id and, if they are recorded, the layout settings.
+
+    Both are in terms of the present column names (`zlayout.spec.renames`). renamed: the present name of each z-order
+    column that had another name when the files were laid out, by the former name.
+    """
 
     layout_id: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 def are_settings(value: object) -> bool:
@@ -109,7 +114,8 @@ class Column:
     type: the Arrow type of its bounds. stats: whether writers collect min and max for it. enable_stats: if they do not,
     the table properties (name, value) that make them do so. longer_bounds: the table properties that make writers keep
     LONG_BOUND characters of a bound; empty if they already do. bound_length: the number of characters (bytes for
-    binary) to which writers truncate bounds, None if they do not.
+    binary) to which writers truncate bounds, None if they do not. id: what the table knows the column by if it is
+    renamed (Iceberg's field id, Delta's physical name); empty if unknown.
     """
 
     name: str
@@ -119,6 +125,7 @@ class Column:
     enable_stats: tuple[tuple[str, str], ...] = ()
     longer_bounds: tuple[tuple[str, str], ...] = ()
     bound_length: int | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
 from zlayout.spec.model import Layout, TableName
+from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, LayoutRecord, PartitionField, TableState
@@ -41,7 +42,7 @@ class MemoryBackend:
             table_id=stored.table_id,
             version=at.number,
             schema_digest=hashlib.sha256(str(at.schema).encode()).hexdigest(),
-            columns=tuple(Column(f.name, f.type, _orderable(f.type)) for f in at.schema),
+            columns=columns_of(at),
             partition_fields=at.fields,
             spec_id=at.spec_id,
             properties=dict(at.properties),
@@ -119,7 +120,7 @@ def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) 
     if len(read) < len(paths):
         raise CommitConflict.of("ZL320", f"{len(paths) - len(read)} of {len(paths)} files changed meanwhile")
     rows = pa.concat_tables(f.live for f in read)
-    record = LayoutRecord(layout.layout_id, layout.settings())
+    record = LayoutRecord(layout.layout_id, layout.recorded_settings())
     new = [
         StoredFile(new_path(), part, partition, layout=record, group=group.id)
         for partition, inside in by_partition(rows, table.current)
@@ -159,10 +160,15 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
     return [rows.filter(pa.array(where == file)) for file in np.unique(where)]
 
 
+def columns_of(version: Version) -> tuple[Column, ...]:
+    fields = zip(version.schema, version.ids, strict=True)
+    return tuple(Column(f.name, f.type, _orderable(f.type), id=known) for f, known in fields)
+
+
 def _file_table(version: Version, columns: list[str]) -> FileTable:
     files = list(version.files.values())
     partitions = {key: n for n, key in enumerate(dict.fromkeys(f.partition for f in files))}
-    records = {f.layout.layout_id: f.layout for f in files if f.layout}
+    records = {str(f.layout): f.layout for f in files if f.layout}
     order = list(records)
     groups = {name: n for n, name in enumerate(dict.fromkeys(f.group for f in files if f.layout))}
     return FileTable(
@@ -174,8 +180,8 @@ def _file_table(version: Version, columns: list[str]) -> FileTable:
         bytes=np.array([f.rows.nbytes for f in files], dtype=np.int64),
         partition=np.array([partitions[f.partition] for f in files], dtype=np.int32),
         partitions=tuple(partitions),
-        layout=np.array([order.index(f.layout.layout_id) if f.layout else -1 for f in files], dtype=np.int32),
-        layouts=tuple(records.values()),
+        layout=np.array([order.index(str(f.layout)) if f.layout else -1 for f in files], dtype=np.int32),
+        layouts=present_records(records.values(), columns_of(version)),
         group=np.array([groups[f.group] if f.layout else -1 for f in files], dtype=np.int32),
         bounds={name: _bounds(files, name, version.schema.field(name).type) for name in columns},
         baselines={groups[f.group]: f.baseline for f in files if f.layout and f.baseline},

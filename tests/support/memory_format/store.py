@@ -56,6 +56,7 @@ class Version:
     fields: tuple[PartitionField, ...] = ()
     spec_id: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
     files: Mapping[str, StoredFile] = field(default_factory=dict)
 
 
@@ -64,7 +65,8 @@ class MemoryTable:
 
     def __init__(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
         self.table_id = str(uuid.uuid4())
-        self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by))]
+        ids = tuple(f"id-{number}" for number in range(len(schema)))
+        self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by), ids=ids)]
         self.specs = [self.log[0].fields]
         self._lock = threading.Lock()
 
@@ -109,6 +111,16 @@ class MemoryTable:
         whole, version = self.rows(), self.current
         new = [StoredFile(new_path(), rows, partition) for partition, rows in by_partition(whole, version)]
         self._change(lambda _: {f.path: f for f in new})
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give columns other names (by their present ones); their ids stay. Partition columns keep their names."""
+
+        def renamed(version: Version) -> Version:
+            after = [names.get(name, name) for name in version.schema.names]
+            files = {path: replace(f, rows=f.rows.rename_columns(after)) for path, f in version.files.items()}
+            return replace(version, schema=version.schema.empty_table().rename_columns(after).schema, files=files)
+
+        self._append_version(renamed)
 
     def set_properties(self, properties: Mapping[str, str]) -> int:
         return self._append_version(lambda v: replace(v, properties={**v.properties, **properties}))

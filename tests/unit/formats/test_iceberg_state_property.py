@@ -72,3 +72,22 @@ def test_summaries_of_snapshots_count() -> None:
     summaries = [(1, {"zlayout.layout_id": "a"}), (2, {"spark.app.id": "x"}), (3, {"zlayout.layout_id": "b"})]
     state = recorded.from_summaries({"a": LaidOut({"s": 1}, frozenset({7}))}, summaries)
     assert state == {"a": LaidOut({"s": 1}, frozenset({1, 7})), "b": LaidOut({}, frozenset({3}))}
+
+
+def test_a_layout_id_that_stands_for_two_layouts_keeps_both() -> None:
+    """Columns 1 and 2 swapped their names between two rewrites by `a`."""
+    layout = make_layout("a")
+    first = recorded.after({}, layout.identified(["1"]), [10], frozenset())
+    second = recorded.parse(recorded.render(recorded.after(first, layout.identified(["2"]), [20], frozenset())))
+    found = {(recorded.layout_id(n), tuple(e.settings["column_ids"])): e.snapshots for n, e in second.items()}
+    assert found == {(layout.layout_id, ("1",)): {10}, (layout.layout_id, ("2",)): {20}}
+    # The summaries of both snapshots have the same layout id.
+    summaries = [(10, {recorded.LAYOUT_ID: layout.layout_id}), (20, {recorded.LAYOUT_ID: layout.layout_id})]
+    assert recorded.from_summaries(second, summaries) == second
+    back = recorded.after(second, layout.identified(["1"]), [30], frozenset())
+    found = {tuple(e.settings["column_ids"]): e.snapshots for e in back.values()}
+    assert found == {("1",): {10, 30}, ("2",): {20}}
+    # A record without ids, of an older version, gets those of the next rewrite.
+    plain = recorded.after({}, layout, [10], frozenset())
+    (entry,) = recorded.after(plain, layout.identified(["1"]), [20], frozenset()).values()
+    assert entry.snapshots == {10, 20}

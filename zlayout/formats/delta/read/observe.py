@@ -25,7 +25,8 @@ from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
 from zlayout.reading import parse_json
-from zlayout.spec.model import TableName
+from zlayout.spec.model import COLUMN_IDS, TableName
+from zlayout.spec.renames import present_records
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
     ExternalRewrite,
@@ -79,6 +80,14 @@ def observe_delta(
     log, adds, annotations = _read(table, delta, storage)
     del delta  # frees its copy of the live files
     files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
+    known = columns_of(
+        all_leaves,
+        metadata.partition_columns,
+        properties,
+        columns,
+        lambda: recorded_columns(adds, all_leaves),
+    )
+    files = replace(files, layouts=present_records(files.layouts, known))
     ordering, rewrites = _external(storage, log, at, files, all_leaves)
     return TableState(
         table=str(table),
@@ -87,13 +96,7 @@ def observe_delta(
         table_id=str(metadata.id),
         version=at,
         schema_digest=schema_digest(schema),
-        columns=columns_of(
-            all_leaves,
-            metadata.partition_columns,
-            properties,
-            columns,
-            lambda: recorded_columns(adds, all_leaves),
-        ),
+        columns=known,
         partition_fields=fields,
         spec_id=0,
         properties=properties,
@@ -231,18 +234,25 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
 def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
     """Return the layout index of each file (-1 for none), and the layout records.
 
-    The settings of a record are the first valid ones among the files with its layout id.
+    A record has the files with the same layout id and column ids. Its settings are the first valid ones among them.
     """
     layout, ids = _codes(annotations[LAYOUT_ID])
     written, texts = _codes(annotations[LAYOUT])
-    settings: dict[int, dict[str, Any]] = {}
-    known = (layout >= 0) & (written >= 0)
-    pairs, _ = distinct_rows([layout[known], written[known]])
-    for at, text in pairs.tolist():
-        if at not in settings:
-            parsed = _settings(texts[text].as_py())
-            settings.update({at: parsed} if parsed else {})
-    return layout, tuple(LayoutRecord(name, settings.get(at, {})) for at, name in enumerate(ids.to_pylist()))
+    known = layout >= 0
+    pairs, of_pair = distinct_rows([layout[known], written[known]])
+    parsed = [_settings(text.as_py()) for text in texts]
+    records: dict[tuple[int, str], LayoutRecord] = {}
+    number = np.empty(len(pairs), np.int32)
+    for at, (name, text) in enumerate(pairs.tolist()):
+        settings = parsed[text] if text >= 0 else {}
+        key = (name, str(settings.get(COLUMN_IDS)))
+        records.setdefault(key, LayoutRecord(ids[name].as_py()))
+        if settings and not records[key].settings:
+            records[key] = LayoutRecord(ids[name].as_py(), settings)
+        number[at] = list(records).index(key)
+    index = np.full(len(layout), -1, np.int32)
+    index[known] = number[of_pair]
+    return index, tuple(records.values())
 
 
 def _settings(text: str) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def columns_of(
             enable_stats=enabling if leaf in missing else (),
             longer_bounds=longer if pa.types.is_string(leaf.type) and leaf.name in collected else (),
             bound_length=prefix if pa.types.is_string(leaf.type) else None,
+            id=dotted(leaf.physical),
         )
         for leaf in all_leaves
     )

@@ -26,7 +26,7 @@ _PREFIX = "zlayout."
 
 def layout_tags(layout: Layout) -> dict[str, str]:
     """Return the file tags for a layout: its id, and its settings as canonical JSON, by which drift is explained."""
-    settings = json.dumps(layout.settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    settings = json.dumps(layout.recorded_settings(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return {LAYOUT_ID: layout.layout_id, LAYOUT: settings}
 
 

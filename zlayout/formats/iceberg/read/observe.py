@@ -21,6 +21,7 @@ from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.support import features, refusals
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.spec.renames import present_records
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, Ordering, TableState, is_text
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _files(
         partition=data.partition_index(),
         partitions=tuple(reader.partition(spec_id, raw) for spec_id, raw in data.partitions),
         layout=layout,
-        layouts=layouts,
+        layouts=present_records(layouts, leaves),
         group=group,
         bounds={c.name: _bounds(data, c, wanted[c.name], config) for c in leaves if c.name in wanted},
     )
@@ -199,7 +200,8 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
         truncatable = is_text(kind)
         enable = () if stats or not orderable else config.enable(name, long=truncatable)
         longer = config.lengthen(name, field.field_id) if stats and truncatable else ()
-        columns.append(Column(name, kind, orderable, stats, enable, longer, mode.length if truncatable else None))
+        length = mode.length if truncatable else None
+        columns.append(Column(name, kind, orderable, stats, enable, longer, length, str(field.field_id)))
     return tuple(columns)
 
 
@@ -215,7 +217,7 @@ def _laid_out(data: DataColumns, state: recorded.State) -> tuple[Int32, tuple[La
     A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
     """
     names = sorted(state)
-    layouts = tuple(LayoutRecord(name, state[name].settings) for name in names)
+    layouts = tuple(LayoutRecord(recorded.layout_id(name), state[name].settings) for name in names)
     of_snapshot = {snapshot: i for i, name in enumerate(names) for snapshot in state[name].snapshots}
     snapshots, inverse = np.unique(data.int64("snapshot"), return_inverse=True)
     layout_of = np.array([of_snapshot.get(s, -1) for s in snapshots.tolist()], np.int32)

@@ -5,6 +5,9 @@ snapshot that added it. A manifest entry keeps the id of this snapshot when mani
 snapshot expires.
 
     {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...]}}}
+
+If two columns swap their names, a layout id may stand for two layouts. The former one is then kept under the name
+`<layout id>~<column ids>`.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zlayout.reading import parse_json
-from zlayout.spec.model import Layout
+from zlayout.spec.model import COLUMN_IDS, Layout
 from zlayout.table.state import are_settings
 
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
 LAYOUT_ID = "zlayout.layout_id"
 _FORMAT_VERSION = 1
+_SEPARATOR = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ def render(state: State) -> str:
 def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mapping[str, Any] | None = None) -> State:
     """Return the state with additional snapshots of a layout. settings: None keeps the recorded ones."""
     old = state.get(layout_id, LaidOut())
+    if settings is not None and _ids(settings) and _ids(old.settings) and _ids(settings) != _ids(old.settings):
+        others = {name: entry for name, entry in state.items() if name != layout_id}
+        own = others.pop(_with_ids(layout_id, settings), LaidOut())
+        state, old = {**others, _with_ids(layout_id, old.settings): old}, own
     entry = LaidOut(old.settings if settings is None else settings, old.snapshots | frozenset(snapshots))
     return {**state, layout_id: entry}
 
@@ -81,10 +89,25 @@ def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str
 
     The property may lack such a snapshot, because a run may be killed before it sets the property.
     """
+    known = listed(state)
     for snapshot_id, summary in summaries:
-        if LAYOUT_ID in summary:
+        if LAYOUT_ID in summary and snapshot_id not in known:
             state = add(state, summary[LAYOUT_ID], [snapshot_id])
     return state
+
+
+def layout_id(name: str) -> str:
+    """Return the layout id of an entry with this name."""
+    return name.partition(_SEPARATOR)[0]
+
+
+def _with_ids(layout_id: str, settings: Mapping[str, Any]) -> str:
+    return _SEPARATOR.join((layout_id, *map(str, _ids(settings))))
+
+
+def _ids(settings: Mapping[str, Any]) -> list[Any]:
+    ids = settings.get(COLUMN_IDS)
+    return ids if isinstance(ids, list) else []
 
 
 def listed(state: State) -> frozenset[int]:
@@ -94,7 +117,7 @@ def listed(state: State) -> frozenset[int]:
 
 def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozenset[int]) -> State:
     """Return the state after a run: without dead snapshots, and with the new snapshots of the layout."""
-    return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.settings())
+    return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.recorded_settings())
 
 
 def _laid_out(entry: Any) -> LaidOut:

@@ -1,0 +1,74 @@
+"""Express layout records in terms of the present column names, if columns were renamed since.
+
+A column keeps its id when it is renamed: on Iceberg the field id, on Delta with column mapping the physical name.
+Layout records have these ids. Without them, a renamed column would look like another layout, and two columns that
+swapped their names would hide that files are laid out by the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from zlayout.spec.model import COLUMN_IDS, Layout, ZorderColumn
+
+if TYPE_CHECKING:
+    from zlayout.table.state import Column, LayoutRecord
+
+_COLUMNS = "zorder.columns"
+_DROPPED = "(dropped)"
+
+
+def present_records(records: Iterable[LayoutRecord], columns: Sequence[Column]) -> tuple[LayoutRecord, ...]:
+    """Return the layout records in terms of the present columns of a table.
+
+    The layout id of a record with renamed columns is that of the same layout under the present names. A record without
+    column ids is returned as it is.
+    """
+    names = {column.id: column.name for column in columns if column.id}
+    return tuple(_present(record, names) for record in records)
+
+
+def _present(record: LayoutRecord, names: Mapping[str, str]) -> LayoutRecord:
+    ids, before = record.settings.get(COLUMN_IDS), record.settings.get(_COLUMNS)
+    if not names or not isinstance(ids, list) or not isinstance(before, list) or len(ids) != len(before):
+        return record
+    known = [_name(column) for column in before]
+    now = [names.get(str(one), f"{name} {_DROPPED}") for one, name in zip(ids, known, strict=True)]
+    if now == known:
+        return record
+    settings = {**record.settings, _COLUMNS: [_renamed(c, name) for c, name in zip(before, now, strict=True)]}
+    old, new = _layout(record.settings), _layout(settings)
+    if old is None or new is None or old.layout_id != record.layout_id:
+        # of another version of the algorithm: outdated under any name
+        return replace(record, layout_id=f"{record.layout_id} renamed", settings=settings)
+    renamed = {a: b for a, b, one in zip(known, now, ids, strict=True) if a != b and one in names}
+    return replace(record, layout_id=new.layout_id, settings=settings, renamed=renamed)
+
+
+def _name(column: Any) -> str:
+    return str(column.get("name")) if isinstance(column, dict) else str(column)
+
+
+def _renamed(column: Any, name: str) -> Any:
+    return {**column, "name": name} if isinstance(column, dict) else name
+
+
+def _layout(settings: Mapping[str, Any]) -> Layout | None:
+    """Return the layout with these settings, None if they are not those of a layout."""
+    try:
+        columns = tuple(
+            ZorderColumn(_name(c), c.get("weight", 1.0) if isinstance(c, dict) else 1.0) for c in settings[_COLUMNS]
+        )
+        return Layout(
+            columns=columns,
+            curve=settings["zorder.curve"],
+            range_ids=settings.get("zorder.range_ids", 0),
+            noise=settings["zorder.noise"],
+            target_size=settings["files.target_size"],
+            sort_within=settings["files.sort_within"],
+            engine=settings["engine"],
+        )
+    except KeyError:
+        return None
