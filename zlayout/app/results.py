@@ -89,9 +89,18 @@ def result_of(applied: Applied) -> TableResult:
         files_removed=sum(c.files_removed for c in rewrites),
         files_added=sum(c.files_added for c in rewrites),
         bytes_added=sum(c.bytes_added for c in rewrites),
+        bytes_removed=sum(c.bytes_removed for c in rewrites),
         problems=_problems(applied),
         columns=tuple(
-            MeasuredColumn(c.column, c.touched, c.depth, c.overlaps, c.depth_histogram, applied.predicted.get(c.column))
+            MeasuredColumn(
+                c.column,
+                c.touched,
+                c.depth,
+                c.overlaps,
+                c.depth_histogram,
+                applied.predicted.get(c.column),
+                c.bytes_read.now,
+            )
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),

@@ -130,7 +130,13 @@ def plan(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with code 2 if there are changes.")
+        bool,
+        typer.Option(
+            "--detailed-exitcode", help="Exit with 2 if there are changes, 5 if queries read more after them."
+        ),
+    ] = False,
+    allow_worse: Annotated[
+        bool, typer.Option("--allow-worse", help="With --detailed-exitcode: exit with 2 instead of 5.")
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
@@ -151,7 +157,10 @@ def plan(
     request = PlanRequest(
         project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget, sample
     )
-    return plan_command(request, Console(color, verbose=verbose), out, output, detailed_exitcode, reports)
+    console = Console(color, verbose=verbose)
+    return plan_command(
+        request, console, out, output, reports, detailed_exitcode=detailed_exitcode, allow_worse=allow_worse
+    )
 
 
 @app.command()

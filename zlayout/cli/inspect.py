@@ -82,11 +82,13 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
         yield "  no column with bounds"
         return
     width = max(6, *(len(printable(m.column)) for m in metrics))
-    yield f"  {'column':<{width}} {'touched':>10} {'floor':>10} {'depth':>10} {'overlaps':>10} {'no bounds':>10}"
+    heads = ("touched", "bytes read", "floor", "depth", "overlaps", "no bounds")
+    yield f"  {'column':<{width}}" + "".join(f" {head:>10}" for head in heads)
     for m in metrics:
-        values = (m.touched, m.floor, m.depth, m.overlaps, m.unbounded)
-        cells = "".join(f" {'?' if v is None else number(v):>10}" for v in values)
-        yield f"  {printable(m.column):<{width}}{cells}"
+        floor = "?" if m.floor is None else number(m.floor)
+        numbers = (number(v) for v in (m.depth, m.overlaps, m.unbounded))
+        cells = (number(m.touched), size(round(m.bytes_read)), floor, *numbers)
+        yield f"  {printable(m.column):<{width}}" + "".join(f" {cell:>10}" for cell in cells)
     for m in metrics:
         if deep := [b for b in m.depth_histogram if b.files]:
             listed = ", ".join(f"{b.files:,} at {b.label}" for b in deep)

@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 4 partly refused, 64 usage, 130 interrupted."""
+    """Run zlayout and exit: 0 ok, 1 error, 2 changes, 3 refused, 4 partly refused, 5 worse, 64 usage, 130 Ctrl-C."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # while modules are imported

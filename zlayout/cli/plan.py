@@ -22,6 +22,7 @@ from zlayout.report.words import plural
 from zlayout.spec.layouts import size_in_bytes
 
 CHANGES = 2
+WORSE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,20 @@ def parse_budget(text: str | None) -> int | None:
 
 
 def plan_command(
-    request: PlanRequest, console: Console, out: Path | None, output: str, detailed_exitcode: bool, reports: Reports
+    request: PlanRequest,
+    console: Console,
+    out: Path | None,
+    output: str,
+    reports: Reports,
+    *,
+    detailed_exitcode: bool = False,
+    allow_worse: bool = False,
 ) -> int:
-    """Write the plan file and the reports, print the plan, and return the exit code."""
+    """Write the plan file and the reports, print the plan, and return the exit code.
+
+    detailed_exitcode: Whether changes exit with CHANGES, and changes after which queries read more bytes with WORSE,
+    unless `allow_worse`.
+    """
     planned = request.plan()
     report = drawn(planned, reports)
     if out is not None:
@@ -76,7 +88,11 @@ def plan_command(
         write_document(report, out)
         console.say(f"plan written to {out}")
     _print(report, heading(planned), output, console, reports)
-    code = planned.document.exit_code or (CHANGES if detailed_exitcode and planned.has_changes else 0)
+    code = planned.document.exit_code
+    if not code and detailed_exitcode and planned.has_changes:
+        code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
+        if code == WORSE:
+            console.say("Queries would read more bytes than now (ZL440). If that is intended: --allow-worse", "warning")
     reports.finish(report, console, code)
     return code
 

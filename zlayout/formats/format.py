@@ -48,6 +48,7 @@ class Traits:
         native_curves: The curves that engine native supports.
         local_warehouse_scheme: The prefix of the absolute path of a local warehouse.
         target_size_property: The table property for the size of new files in bytes.
+        cleanup: When replaced files are removed from storage, after the word "until".
         spark_extension: The class of the Spark session extension, '' for none.
         spark_packages: Maven coordinates of the jars that Spark needs.
         spark_conf: Spark configuration for every session.
@@ -64,6 +65,7 @@ class Traits:
     native_curves: tuple[str, ...]
     local_warehouse_scheme: str
     target_size_property: str
+    cleanup: str = "old versions are removed"
     spark_extension: str = ""
     spark_packages: tuple[str, ...] = ()
     spark_conf: Mapping[str, str] = field(default_factory=dict)

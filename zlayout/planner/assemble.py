@@ -9,6 +9,7 @@ from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, ordered
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, SetProperties
 from zlayout.planner.budget import rest
+from zlayout.planner.bytes_after import with_bytes
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
@@ -28,6 +29,7 @@ from zlayout.planner.requirements import (
     VersionIs,
 )
 from zlayout.planner.settings import compare_layout, longer
+from zlayout.planner.size_notes import one_file, reads_more, unreasonable_size
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.state import TableState
@@ -57,7 +59,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         columns=columns,
         files_after=files,
         diagnostics=(
-            *_diagnostics(proposal, choice, lengthens=lengthens),
+            *_diagnostics(proposal, choice, columns, lengthens=lengthens),
             *growth_notes(spec, state, properties),
         ),
     )
@@ -141,12 +143,15 @@ def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast,
         return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
     chosen = [proposal.selection.groups[n].files for n in choice.candidates]
     rewrites = rewrites_of(state.files, chosen, [proposal.candidates[n].action.target_files for n in choice.candidates])
-    after = touched_ranges(spec, state, proposal.now, rewrites)
-    return forecast.columns(proposal.now, after), files_after(state.files, rewrites)
+    after = forecast.columns(proposal.now, touched_ranges(spec, state, proposal.now, rewrites))
+    return with_bytes(state, proposal.now, rewrites, after), files_after(state.files, rewrites)
 
 
-def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tuple[Diagnostic, ...]:
+def _diagnostics(
+    proposal: Proposal, choice: Choice, columns: Sequence[ColumnForecast], *, lengthens: bool
+) -> tuple[Diagnostic, ...]:
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
+    writes = bool(choice.candidates) and not proposal.refusals
     by_others = () if selection.groups else ordered.note(spec, state)
     return (
         *proposal.checked,
@@ -158,5 +163,8 @@ def _diagnostics(proposal: Proposal, choice: Choice, *, lengthens: bool) -> tupl
         *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
         *(by_others or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
+        *reads_more(spec, columns),
+        *(one_file(spec, proposal.now.targets) if writes and proposal.provable else ()),
+        *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
         *((choice.refusal,) if choice.refusal else ()),
     )

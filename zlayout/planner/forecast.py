@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlayout.planner.forecasts import ColumnForecast, TouchedRange
+from zlayout.planner.forecasts import BytesRead, ColumnForecast, TouchedRange
 from zlayout.planner.partitions import laid_out
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
@@ -111,6 +111,7 @@ def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnFo
                 unbounded=metrics.unbounded,
                 truncated=metrics.truncated,
                 depth_histogram=tuple((b.label, b.files) for b in metrics.depth_histogram),
+                bytes_read=BytesRead(round(metrics.bytes_read)),
             )
         )
     return tuple(forecasts)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from zlayout.planner.fields import Count, Histogram
 
+# Bytes read count as more only above this multiple, because the present ones are estimated: docs/metrics.md, "touched".
+SAME_READS = 1.1
+
 
 @dataclass(frozen=True, slots=True)
 class TouchedRange:
@@ -59,6 +62,29 @@ class SampleFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class BytesRead:
+    """The size of the files that a query for one value opens, in bytes."""
+
+    now: Count
+    """The expected size at present."""
+    predicted: Count | None = None
+    """The forecast for the time after apply, from a sample of the rows; null without a sample."""
+    low: Count | None = None
+    """The lowest possible value after apply; null if it is unknown or nothing is rewritten."""
+    high: Count | None = None
+    """The highest possible value after apply; null if it is unknown or nothing is rewritten."""
+
+    @property
+    def least(self) -> int | None:
+        """The prediction, or without one the lowest possible value; None if nothing is known."""
+        return self.low if self.predicted is None else self.predicted
+
+    def grows_to(self, after: float | None) -> bool:
+        """Return whether `after` is more than now, beyond the error of the estimate."""
+        return after is not None and after > SAME_READS * self.now
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnForecast:
     """The present metrics of one z-order column, and its forecast."""
 
@@ -84,3 +110,5 @@ class ColumnForecast:
     """The number of files with truncated bounds."""
     depth_histogram: Histogram
     """Number of files per class of depth."""
+    bytes_read: BytesRead = BytesRead(0)
+    """The size of the files that a query for one value opens."""

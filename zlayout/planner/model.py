@@ -17,6 +17,8 @@ from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
 from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange
 from zlayout.planner.requirements import Requirement, VersionIs
 
+# The code of the warning that queries read more bytes after the rewrite than now.
+READS_MORE = "ZL440"
 FORMAT_VERSION: Literal[2] = 2
 
 
@@ -165,6 +167,11 @@ class TablePlan:
         return not self.drift and bool(groups) and all(g.reason is Reason.NOT_LAID_OUT for g in groups)
 
     @property
+    def reads_more(self) -> bool:
+        """Whether queries read more bytes after apply."""
+        return any(diagnostic.code == READS_MORE for diagnostic in self.diagnostics)
+
+    @property
     def rewrite_bytes(self) -> int:
         """The size of the files to rewrite."""
         return sum(group.bytes for group in self.groups)
@@ -194,6 +201,11 @@ class Plan:
     @property
     def has_changes(self) -> bool:
         return any(t.status is Status.CHANGES for t in self.tables)
+
+    @property
+    def reads_more(self) -> bool:
+        """Whether queries of a table read more bytes after apply."""
+        return any(t.reads_more for t in self.tables)
 
     def withheld(self, *, all_or_nothing: bool) -> bool:
         """Return whether apply must write nothing because of tables that are refused or cannot be planned.

@@ -41,6 +41,8 @@ class MeasuredColumn:
     """Number of files per class of depth."""
     predicted: float | None = None
     """The forecast of `touched` from the sample of the run; null without one."""
+    bytes_read: Count = 0
+    """The size of the files that a query for one value opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class TableResult:
     """The files after the run, for the HTML report; null if they were not drawn."""
     strip: Strip = ()
     """The partitions after the run, for the HTML report; empty if they were not drawn."""
+    bytes_removed: Count = 0
+    """The size of the files that rewrites removed from the table. They stay on storage until old versions expire."""
 
     @property
     def succeeded(self) -> bool:

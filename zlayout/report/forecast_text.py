@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlayout.planner.forecasts import SampleFacts
+from zlayout.planner.forecasts import BytesRead, SampleFacts
 from zlayout.planner.model import DeferredGroups, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.report.words import known, number, plural, printable, size
@@ -15,7 +15,13 @@ def written_text(table: TablePlan) -> str:
     after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
     if after is None or (after.predicted is None and after.high is None):
         return f"~{sum(g.target_files for g in table.groups):,}"
-    return known(*(None if n is None else n - kept for n in (after.predicted, after.low, after.high)))
+    predicted, low, high = (None if n is None else n - kept for n in (after.predicted, after.low, after.high))
+    return known(predicted, low, high)
+
+
+def bytes_text(read: BytesRead) -> str:
+    """Write what is known of the bytes that a query reads after apply; '' if nothing is."""
+    return known(read.predicted, read.low, read.high, size)
 
 
 def is_vague(table: TablePlan) -> bool:
@@ -32,10 +38,11 @@ def sample_text(sample: SampleFacts) -> str:
 
 
 def measured_text(result: TableResult) -> str:
-    """Write the measured touched of each column beside the prediction."""
+    """Write the measured touched of each column beside the prediction, and the bytes that a query reads."""
     return "   ".join(
         f"{printable(c.column)} {number(c.touched)}"
         + ("" if c.predicted is None else f" (predicted {number(c.predicted)})")
+        + (f", {size(c.bytes_read)}" if c.bytes_read else "")
         for c in result.columns
     )
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import SpecError
 from zlayout.planner.actions import ChangePartitioning, SetProperties
-from zlayout.planner.model import ColumnForecast, Plan, TablePlan, summary
+from zlayout.planner.forecasts import BytesRead, ColumnForecast
+from zlayout.planner.model import Plan, TablePlan, summary
 from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report import charts, phrases, text, words
-from zlayout.report.forecast_text import left_over_text
+from zlayout.report.forecast_text import bytes_text, left_over_text
 from zlayout.report.pages import environment, source_hash
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "left_over": left_over_text(table.left_over) if table.left_over else "",
         "result": phrases.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
+        "storage": phrases.storage_text(table, result),
         "worst": max((c.touched for c in table.columns), default=None),
+        "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
         "measured": bool(result and result.columns),
         "columns": [_column(c, result) for c in table.columns],
@@ -134,19 +137,30 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
-    """Return files and touched (of the worst column) after the rewrite as text, each with a number to sort by."""
+    """Return files, touched and bytes read (of the worst column) after the rewrite, each with a number to sort by."""
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
         worst = max(c.touched for c in result.columns)
-        return {"files": words.number(files), "most_files": files, "touched": words.number(worst), "worst": worst}
+        most = max(c.bytes_read for c in result.columns)
+        return {
+            "files": words.number(files),
+            "most_files": files,
+            "touched": words.number(worst),
+            "worst": worst,
+            "read": words.size(most),
+            "most_read": most,
+        }
     then = table.files_after
     files = max(then.predicted or 0, then.high or 0) if then else 0
     last = max(table.columns, key=_last, default=None)
+    read = max((c.bytes_read for c in table.columns), key=_last_read, default=BytesRead(0))
     return {
         "files": words.known(then.predicted, then.low, then.high) if then else "",
         "most_files": files,
         "touched": _then(last) if last else "",
         "worst": _last(last) if last else 0,
+        "read": bytes_text(read),
+        "most_read": _last_read(read),
     }
 
 
@@ -159,9 +173,23 @@ def _last(column: ColumnForecast) -> float:
     return next((v for v in (column.predicted, column.high, column.low) if v is not None), 0.0)
 
 
+def _last_read(read: BytesRead) -> int:
+    """As `_last`, for the bytes that a query reads."""
+    return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
+
+
 def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any]:
-    measured = {c.column: c for c in result.columns} if result else {}
-    return {"now": column, "after": measured.get(column.column), "then": _then(column), "last": _last(column)}
+    after = next((c for c in result.columns if c.column == column.column), None) if result else None
+    read = column.bytes_read
+    return {
+        "now": column,
+        "after": after,
+        "then": _then(column),
+        "last": _last(column),
+        "read": words.size(after.bytes_read) if after else bytes_text(read),
+        "most_read": after.bytes_read if after else _last_read(read),
+        "worse": read.grows_to(after.bytes_read if after else read.least),
+    }
 
 
 def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:

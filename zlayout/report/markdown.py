@@ -7,7 +7,7 @@ import re
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report.forecast_text import written_text
+from zlayout.report.forecast_text import bytes_text, written_text
 from zlayout.report.text import TextOptions, last_line, render_table
 from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
 
@@ -36,7 +36,8 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
         details.append(detail)
     lines = head
     if rows:
-        lines += ["| table | | rewrites | files | touched | declared in |", "|---|---|---|---|---|---|", *rows, ""]
+        lines += ["| table | | rewrites | files | touched | bytes read | declared in |"]
+        lines += ["|---|---|---|---|---|---|---|", *rows, ""]
         lines += details
     if left := len(tables) - len(rows):
         lines += [f"{plural(left, 'table')} more do not fit into one comment; see the full report.", ""]
@@ -69,12 +70,18 @@ def _row(table: TablePlan, result: TableResult | None) -> str:
         for c in table.columns
         if (after := known(c.predicted, c.low, c.high))
     )
+    read = ", ".join(
+        f"{_code(c.column)} {size(c.bytes_read.now)} → {after}"
+        for c in table.columns
+        if (after := bytes_text(c.bytes_read))
+    )
     cells = [
         _code(table.table),
         RESULT_STATUSES[result.outcome] if result else state(table),
         size(table.rewrite_bytes) if groups else "",
         f"{files:,} → {written_text(table)}" if groups else "",
         touched,
+        read,
         _code(str(table.location)),
     ]
     return "| " + " | ".join(map(_cell, cells)) + " |"

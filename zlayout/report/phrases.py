@@ -9,7 +9,7 @@ from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Decay, Measure, SettingDrift, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.report.forecast_text import written_text
-from zlayout.report.words import REASONS, RESULT_STATUSES, plural, printable, setting, share, size
+from zlayout.report.words import REASONS, RESULT_STATUSES, cleanup, plural, printable, setting, share, size
 
 # The number of partitions that the screen names without -v.
 MAX_PARTITIONS = 6
@@ -69,5 +69,19 @@ def result_text(result: TableResult) -> str:
     """Write the result of one table: status, commits, files, bytes and run id."""
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
-        made += f", {result.files_removed:,} -> {result.files_added:,} files, {size(result.bytes_added)} written"
+        made += f", {result.files_removed:,} -> {result.files_added:,} files, {_written(result)}"
     return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
+
+
+def _written(result: TableResult) -> str:
+    before = f"{size(result.bytes_removed)} -> " if result.bytes_removed else ""
+    return f"{before}{size(result.bytes_added)} written"
+
+
+def storage_text(table: TablePlan, result: TableResult | None) -> str:
+    """Write what stays on storage because of a rewrite, and until when; '' if nothing is replaced."""
+    replaced = table.rewrite_bytes if result is None else result.bytes_removed
+    if not replaced:
+        return ""
+    stay = f"the replaced {size(replaced)} stay until {cleanup(table.format)}"
+    return f"new files are added, and {stay}" if result is None else f"grew by {size(result.bytes_added)}; {stay}"

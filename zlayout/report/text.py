@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zlayout.planner.actions import ChangePartitioning, SetProperties
@@ -19,6 +19,7 @@ from zlayout.planner.result import ResultStatus, TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.forecast_text import (
     NARROW,
+    bytes_text,
     is_vague,
     left_over_text,
     measured_text,
@@ -33,6 +34,7 @@ from zlayout.report.phrases import (
     reasons_text,
     result_text,
     rewrite_text,
+    storage_text,
 )
 from zlayout.report.words import (
     RESULT_STATUSES,
@@ -192,7 +194,7 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
     for decay in table.decay:
         if options.verbose or (decay.exceeded and groups):
             yield "", _labelled("", "decay", decay_text(decay))
-    for line in _touched(table.columns, options.width):
+    for line in (*_touched(table.columns, options.width), *_reads(table.columns, options.width)):
         yield "", line
     if table.sample:
         yield "dim", _labelled("", "", sample_text(table.sample))
@@ -202,6 +204,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "", _labelled("", "result", result_text(result))
         if result.columns and groups:
             yield "", _labelled("", "measured", measured_text(result))
+    if stored := storage_text(table, result):
+        yield "", _labelled("", "storage", stored)
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:
@@ -219,7 +223,6 @@ def _labelled(sign: str, label: str, text: str) -> str:
 
 
 def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    """Yield one line if it fits, else one line per column with aligned numbers."""
     cells = [
         (
             printable(c.column),
@@ -229,16 +232,28 @@ def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
         )
         for c in columns
     ]
+    yield from _by_column("touched", cells, width)
+
+
+def _reads(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
+    """Yield the bytes that a query for one value reads, unless a plan file has none."""
+    if any(c.bytes_read.now for c in columns):
+        cells = [(printable(c.column), size(c.bytes_read.now), bytes_text(c.bytes_read), "") for c in columns]
+        yield from _by_column("bytes read", cells, width)
+
+
+def _by_column(label: str, cells: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:
+    """Yield column, present value, value after apply and limit of each column: one line if it fits, else one each."""
     if not cells:
         return
     line = "   ".join(
-        f"{name} {now}{after and ' -> '}{after}{floor and ' '}{floor}" for name, now, after, floor in cells
+        f"{name} {now}{after and ' -> '}{after}{limit and ' '}{limit}" for name, now, after, limit in cells
     )
     if len(line) + _TEXT_INDENT <= width:
-        yield _labelled("", "touched", line)
+        yield _labelled("", label, line)
         return
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
     arrow = " -> " if wide[2] else ""
-    for at, (name, now, after, floor) in enumerate(cells):
-        text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{arrow}{after:>{wide[2]}} {floor:>{wide[3]}}"
-        yield _labelled("", "" if at else "touched", text.rstrip())
+    for at, (name, now, after, limit) in enumerate(cells):
+        text = f"{name:<{wide[0]}}  {now:>{wide[1]}}{arrow}{after:>{wide[2]}} {limit:>{wide[3]}}"
+        yield _labelled("", "" if at else label, text.rstrip())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, truncation_text
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.result import ResultStatus
+
+T = TypeVar("T", int, float)
 
 STATUSES = {
     Status.CHANGES: "change",
@@ -60,16 +63,16 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
-def known(predicted: float | None, low: float | None, high: float | None) -> str:
+def known(predicted: T | None, low: T | None, high: T | None, write: Callable[[T], str] = number) -> str:
     """Write a forecast: the prediction, or the range, for example `1..28`; '' if nothing is known.
 
     The range is written if there is no prediction, or if its error exceeds MAX_ERROR.
     """
     if predicted is not None and (low is None or high is None or high - low <= 2 * MAX_ERROR * predicted):
-        return number(predicted)
+        return write(predicted)
     if low is None or high is None:
-        return "" if low is None else f"{number(low)} or more"
-    ends = number(low), number(high)
+        return "" if low is None else f"{write(low)} or more"
+    ends = write(low), write(high)
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
@@ -81,6 +84,11 @@ def share(value: float) -> str:
 def version_word(format: str) -> str:
     """Return the word of the format for a version of a table: version or snapshot."""
     return FORMATS[format].traits.version_word if format in FORMATS else "version"
+
+
+def cleanup(format: str) -> str:
+    """Return when the format removes replaced files from storage, after the word "until"."""
+    return FORMATS[format].traits.cleanup if format in FORMATS else "old versions are removed"
 
 
 def property_reason(change: PropertyChange) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zlayout.table.floor import min_floor
 from zlayout.table.histogram import DepthBucket, depth_histogram
 from zlayout.table.ranks import rank_bounds
-from zlayout.table.reach import Reach, estimate_in_partitions, reach_of, touched_in_partitions
+from zlayout.table.reach import Reach, bytes_in_partitions, estimate_in_partitions, reach_of, touched_in_partitions
 from zlayout.table.segments import Float64, PerSegment, Segments, segments_of
 from zlayout.table.side_by_side import both, side_by_side
 from zlayout.table.state import FileTable, Int64
@@ -28,11 +28,13 @@ MIN_FILES_PER_BOUND = 4  # files per distinct bound; with fewer, bounds do not s
 class ByPartition:
     """Metrics of each partition, float64[P] each.
 
-    touched: files touched. distinct: estimated distinct values, infinity if unknown. max_distinct: an upper limit of
-    the distinct values that the bounds prove, infinity if they prove none. floor: NaN if unknown.
+    touched: files touched. bytes: the size of these files. distinct: estimated distinct values, infinity if unknown.
+    max_distinct: an upper limit of the distinct values that the bounds prove, infinity if they prove none. floor: NaN
+    if unknown.
     """
 
     touched: Float64
+    bytes: Float64
     distinct: Float64
     max_distinct: Float64
     floor: Float64
@@ -42,18 +44,19 @@ class ByPartition:
 class ColumnMetrics:
     """The metrics of one column of one set of files.
 
-    touched: files opened by an equality query on this column, summed over partitions. floor: touched that no layout of
-    files of this number and these sizes can go below; None where bounds do not show how often the values occur. depth,
-    overlaps: mean over the files that have a value. distinct: estimated distinct values, the maximum over partitions
-    (infinity if unknown). unbounded: number of files with an open bound. all_null: number of files without any value.
-    truncated: number of files with a truncated bound. reach: the share of rows in each file's interval, if it was
-    requested.
+    touched: files opened by an equality query on this column, summed over partitions. bytes_read: the size of these
+    files. floor: touched that no layout of files of this number and these sizes can go below; None where bounds do not
+    show how often the values occur. depth, overlaps: mean over the files that have a value. distinct: estimated
+    distinct values, the maximum over partitions (infinity if unknown). unbounded: number of files with an open bound.
+    all_null: number of files without any value. truncated: number of files with a truncated bound. reach: the share of
+    rows in each file's interval, if it was requested.
     """
 
     column: str
     files: int
     partitions: int
     touched: float
+    bytes_read: float
     floor: float | None
     depth: float
     overlaps: float
@@ -96,18 +99,20 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
         limit = max_distinct(segments, countable, single)
         return _mean(depths), depth_histogram(depths), _mean(overlaps(segments)), distinct, limit
 
-    def from_rows() -> tuple[PerSegment, Float64]:
+    def from_rows() -> tuple[PerSegment, Float64, Float64]:
         estimate = estimate_in_partitions(segments, rows_with_value(files, column))
-        return estimate, touched_in_partitions(segments, estimate)
+        read = bytes_in_partitions(segments, estimate, files.bytes)
+        return estimate, touched_in_partitions(segments, estimate), read
 
     found = both(from_bounds, from_rows, len(files) if alone else 0)
-    (mean_depth, depths, others, distinct, limit), (estimate, touched_inside) = found
+    (mean_depth, depths, others, distinct, limit), (estimate, touched_inside, read) = found
     lowest = known_floor(segments, estimate, touched_inside, limit, files, single)
     return ColumnMetrics(
         column=column,
         files=len(files),
         partitions=int((number > 0).sum()),
         touched=float(touched_inside.sum()),
+        bytes_read=float(read.sum()),
         floor=None if np.isnan(lowest).any() else float(lowest.sum()),
         depth=mean_depth,
         overlaps=others,
@@ -116,7 +121,7 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
         unbounded=unbounded,
         all_null=all_null,
         truncated=int(bounds.truncated.sum()),
-        by_partition=ByPartition(touched_inside, distinct, limit, lowest),
+        by_partition=ByPartition(touched_inside, read, distinct, limit, lowest),
         reach=reach_of(segments, estimate, len(files)) if with_reach else None,
     )
 

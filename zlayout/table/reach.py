@@ -101,7 +101,22 @@ def estimate_in_partitions(segments: Segments, weights: Float64) -> PerSegment:
 
 def touched_in_partitions(segments: Segments, estimate: PerSegment) -> Float64:
     """float64[P]: touched of each partition. estimate: rows in each segment."""
+    return _mean_in_partitions(segments, estimate, segments.coverage)
+
+
+def bytes_in_partitions(segments: Segments, estimate: PerSegment, size: Int64) -> Float64:
+    """float64[P]: the expected size of the files that a query for one value opens in each partition.
+
+    estimate: rows in each segment. size: int64[N], the size of each file.
+    """
+    return _mean_in_partitions(segments, estimate, segments.cover(size[segments.file].astype(np.float64)))
+
+
+def _mean_in_partitions(
+    segments: Segments, estimate: PerSegment, values: tuple[Int32 | Float64, Int32 | Float64]
+) -> Float64:
+    """float64[P]: the mean of `values` (one per point, one per gap) over the rows of each partition."""
     points, gaps = estimate
-    on_points, on_gaps = segments.coverage
+    on_points, on_gaps = values
     met = segments.per_partition(points * on_points + gaps * on_gaps)
     return np.divide(met, segments.per_partition(points + gaps), out=np.zeros(len(met)), where=met > 0)

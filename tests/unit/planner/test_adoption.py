@@ -65,7 +65,8 @@ def test_a_partition_in_order_is_left_alone_and_the_others_are_rewritten() -> No
 )
 def test_what_a_rewrite_would_improve_is_not_adopted(files: list[File]) -> None:
     decision = decide(SPEC, state(*files), DELTA)
-    assert (decision.plan.status, codes(decision)) == ("changes", [])
+    assert decision.plan.status == "changes"
+    assert set(codes(decision)) <= {"ZL440"}  # small files in order: a query for one value reads one larger file
     assert len(chosen(decision)) == len(files)
 
 

@@ -11,7 +11,7 @@ from zlayout.planner.actions import (
     RewriteGroup,
     SetProperties,
 )
-from zlayout.planner.forecasts import FilesAfter, SampleFacts
+from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
 from zlayout.planner.model import ColumnForecast, Decay, Measure, Plan, SettingDrift, Status, TablePlan
 from zlayout.planner.requirements import TableIs, VersionIs
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
@@ -22,7 +22,8 @@ PLACE = Location("layouts/orders.yaml", 3, 1)
 
 def column(name: str, touched: float, predicted: float | None) -> ColumnForecast:
     low, high = (1.0, 615.0) if predicted is None else (0.95 * predicted, 1.05 * predicted)
-    return ColumnForecast(name, touched, predicted, low, high, 1.0, 1.0, 0.0, 0, 0, ())
+    read = BytesRead(2**40, None if predicted is None else 2**30, 2**30 - 2**24, 2**30 + 2**24)
+    return ColumnForecast(name, touched, predicted, low, high, 1.0, 1.0, 0.0, 0, 0, (), read)
 
 
 def group(partition: str, reason: Reason = Reason.LAYOUT_CHANGED) -> RewriteGroup:

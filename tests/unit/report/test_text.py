@@ -8,7 +8,7 @@ from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, U
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
-from zlayout.planner.forecasts import FilesAfter
+from zlayout.planner.forecasts import BytesRead, FilesAfter
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
 from zlayout.report.redact import without_values
@@ -26,7 +26,9 @@ bronze.orders (delta, version 1843)                                             
       partitions      day=1; day=2
       because         layout changed
       touched         customer_id 9,610 -> 35.4 (floor 1)   order_date 9,610 -> 35.4 (floor 1)
+      bytes read      customer_id 1 TiB -> 1 GiB   order_date 1 TiB -> 1 GiB
                       forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
+      storage         new files are added, and the replaced 1.17 TiB stay until VACUUM
 
 Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 """
@@ -43,6 +45,8 @@ bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:
       because         not laid out yet (1 partition), decayed (1 partition)
       decay           unclustered 23%, tolerance 10%
       decay           touched 1.90x, tolerance 1.50x
+      storage         new files are added, and the replaced 1.17 TiB stay until
+                      snapshots expire
 
 Plan: 1 to alter, 1 to rewrite, 0 unchanged. Rewrites 1.17 TiB.
 """
@@ -67,17 +71,24 @@ def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
 
 
 def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
-    ranges = tuple(replace(c, predicted=None, floor=None, low=1.0, high=615.0) for c in ORDERS.columns)
+    read = BytesRead(2**40, None, 2**29, 2**40)
+    ranges = tuple(
+        replace(c, predicted=None, floor=None, low=1.0, high=615.0, bytes_read=read) for c in ORDERS.columns
+    )
     vague = replace(ORDERS, columns=ranges, sample=None, files_after=FilesAfter(None, 2, 1230))
     lines = render(Plan("0.1.0", (vague,)), TextOptions(width=100)).splitlines()
     assert lines[5].endswith("9,610 -> 2..1,230 files")
-    assert lines[8:10] == [
+    assert lines[8:11] == [
         "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
+        "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB   order_date 1 TiB -> 512 MiB..1 TiB",
         "                      run with --sample to narrow the forecast",
     ]
     certain = replace(vague, columns=(replace(ranges[0], high=1.0),))
     lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
-    assert lines[8:10] == ["      touched         customer_id 9,610 -> 1", ""]
+    assert lines[8:10] == [
+        "      touched         customer_id 9,610 -> 1",
+        "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB",
+    ]
 
 
 def test_what_was_measured_stands_beside_the_prediction() -> None:

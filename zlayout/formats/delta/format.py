@@ -28,6 +28,7 @@ class DeltaFormat:
         native_curves=("zorder",),
         local_warehouse_scheme="",
         target_size_property="delta.targetFileSize",
+        cleanup="VACUUM",
         spark_extension="io.delta.sql.DeltaSparkSessionExtension",
         spark_packages=(versions.DELTA_PACKAGE,),
         spark_conf={"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},

@@ -34,6 +34,7 @@ class IcebergFormat:
         # pyiceberg and Spark resolve a path without scheme in the default file system, which may not be the local one.
         local_warehouse_scheme="file://",
         target_size_property="write.target-file-size-bytes",
+        cleanup="snapshots expire",
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         spark_packages=(versions.ICEBERG_PACKAGE,),
     )
