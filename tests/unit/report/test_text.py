@@ -72,9 +72,7 @@ def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
 
 def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     read = BytesRead(2**40, None, 2**29, 2**40)
-    ranges = tuple(
-        replace(c, predicted=None, floor=None, low=1.0, high=615.0, bytes_read=read) for c in ORDERS.columns
-    )
+    ranges = tuple(replace(c, predicted=None, floor=None, low=1.0, high=615.0, bytes_read=read) for c in ORDERS.columns)
     vague = replace(ORDERS, columns=ranges, sample=None, files_after=FilesAfter(None, 2, 1230))
     lines = render(Plan("0.1.0", (vague,)), TextOptions(width=100)).splitlines()
     assert lines[5].endswith("9,610 -> 2..1,230 files")
