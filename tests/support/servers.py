@@ -1,4 +1,4 @@
-"""Services that tests start on this machine, on the loopback address: an S3 store with Glue (moto)."""
+"""Services that tests start on this machine, on the loopback address: an S3 store with Glue, and one that hangs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
+
+import pytest
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1"}
 
@@ -63,3 +66,25 @@ def _wait(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> N
         except (URLError, OSError):
             time.sleep(0.2)
     raise TimeoutError(f"no answer of {url}")
+
+
+@pytest.fixture
+def hung() -> Iterator[int]:
+    """The port of a server that accepts connections and never answers."""
+    kept = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    kept.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield int(server.getsockname()[1])
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in kept:
+            connection.close()

@@ -88,6 +88,20 @@ def init(
     return init_command(folder, given, workflows, console.interactive and not no_input, console)
 
 
+@app.command()
+def doctor(
+    catalogs: Annotated[list[str] | None, typer.Argument(help="Names of catalogs. Default: all.")] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the same tables in it.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="The limit for each step, in seconds.")] = 20.0,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Check step by step whether catalogs and their stores can be reached. Writes nothing."""
+    from zlayout.cli.doctor import doctor_command
+
+    return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
+
+
 @app.command(name="import")
 def import_(
     table: Annotated[

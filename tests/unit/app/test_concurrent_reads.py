@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.projects import Cli, cli, root  # noqa: F401 - fixtures
+from support.servers import hung  # noqa: F401
 
 from zlayout.app.concurrent_reads import Reading, read_all, read_one
 from zlayout.errors import TableError
@@ -23,32 +21,10 @@ HUNG = """
 """
 
 
-@pytest.fixture
-def hung() -> Iterator[int]:
-    """The port of a server that accepts connections and never answers."""
-    kept = []
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-
-        def accept() -> None:
-            while True:
-                try:
-                    kept.append(server.accept()[0])
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield int(server.getsockname()[1])
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for connection in kept:
-            connection.close()
-
-
 def test_good_tables_are_planned_beside_services_that_hang(
     root: Path,  # noqa: F811
     cli: Cli,  # noqa: F811
-    hung: int,
+    hung: int,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")

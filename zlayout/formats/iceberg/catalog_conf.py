@@ -7,15 +7,12 @@ from urllib.parse import unquote, urlsplit
 from zlayout.formats.storage import iceberg_conf, pyiceberg_options
 from zlayout.spec.model import CatalogConfig
 
-# pyiceberg repeats a request to Glue ten times by default.
-_GLUE_LIMITS = {"glue.max-retries": "3"}
 ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def pyiceberg_properties(catalog: CatalogConfig) -> dict[str, str]:
     """Return the properties for `pyiceberg.catalog.load_catalog(catalog.name, **properties)`."""
-    properties = {"type": catalog.type, **_GLUE_LIMITS} if catalog.type == "glue" else {"type": catalog.type}
-    properties |= pyiceberg_options(catalog)
+    properties = {"type": catalog.type, **pyiceberg_options(catalog)}
     for key in ("uri", "warehouse"):
         if key in catalog.options:
             properties[_key(catalog, key)] = str(catalog.options[key])

@@ -1,0 +1,132 @@
+"""`zlayout doctor` says which step fails and what to do. The services that fail are real."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
+from support.servers import hung  # noqa: F401
+
+from zlayout.app.doctor import Check, Outcome, Step, doctor
+from zlayout.app.project import load_project
+from zlayout.errors import SpecError
+
+S3 = '{{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "{url}", region: us-east-1}}}}'
+REST = '{{format: iceberg, type: rest, uri: "{url}"}}'
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+
+def checks(root: Path, catalog: str, timeout: float = 3.0) -> list[Check]:  # noqa: F811
+    """The checks of one more catalog with one layout."""
+    settings = root / "zlayout.yaml"
+    settings.write_text(settings.read_text().rstrip() + f"\n  other: {catalog}\n")
+    (root / "layouts" / "other.yaml").write_text(LAYOUT.replace("lake.db.orders", "other.db.orders"))
+    return list(doctor(load_project(root), ["other"], timeout=timeout))
+
+
+def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:  # noqa: F811
+    found = list(doctor(load_project(root)))
+    assert [(c.step, c.outcome) for c in found] == [
+        (Step.RESOLVE, Outcome.SKIPPED),
+        (Step.READ_METADATA, Outcome.OK),
+        (Step.READ_DATA_FILE, Outcome.OK),
+    ]
+    printed = cli("doctor")
+    assert "lake\n  skipped  resolve" in printed.out
+    assert "  ok       read a data file  lake.db.orders: one row group of one file" in printed.out
+
+
+@pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])
+@pytest.mark.parametrize(
+    ("url", "step", "detail"),
+    [
+        ("https://nowhere.invalid", Step.RESOLVE, "nowhere.invalid: the host name is unknown"),
+        ("http://127.0.0.1:1", Step.CONNECT, "127.0.0.1:1: the connection was refused"),
+    ],
+    ids=["dns", "refused"],
+)
+def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str, step: Step, detail: str) -> None:  # noqa: F811
+    last = checks(root, catalog.format(url=url))[-1]
+    assert (last.step, last.outcome) == (step, Outcome.FAILED)
+    assert detail in last.detail
+    assert last.hint
+
+
+@pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])
+def test_a_service_that_hangs_fails_within_the_limit(
+    root: Path,  # noqa: F811
+    hung: int,  # noqa: F811
+    catalog: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    found = checks(root, catalog.format(url=f"http://127.0.0.1:{hung}"), timeout=2)
+    assert [(c.step, c.outcome) for c in found] == [
+        (Step.RESOLVE, Outcome.OK),
+        (Step.CONNECT, Outcome.OK),
+        (Step.READ_METADATA, Outcome.FAILED),
+    ]
+    assert "ZL105" in found[-1].detail
+
+
+def test_tls_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    import threading
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return
+                with closing(connection):
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        last = checks(root, S3.format(url=f"https://127.0.0.1:{server.getsockname()[1]}"), timeout=30)[-1]
+        server.shutdown(socket.SHUT_RDWR)
+    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
+    assert "the TLS connection failed" in last.detail
+
+
+def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None:  # noqa: F811
+    last = checks(root, "{format: delta, warehouse: elsewhere}")[-1]
+    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
+    assert "ZL110" in last.detail
+    (root / "layouts" / "other.yaml").unlink()
+    last = list(doctor(load_project(root), ["other"]))[-1]
+    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.SKIPPED)
+
+
+def test_a_missing_python_package_is_named(root: Path) -> None:  # noqa: F811
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        last = checks(root, f"{{format: iceberg, type: hive, uri: 'thrift://127.0.0.1:{server.getsockname()[1]}'}}")[-1]
+    assert last.outcome is Outcome.FAILED
+    assert "a Python package is missing" in last.detail
+    assert "zlayout[hive]" in last.hint
+
+
+def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root: Path, cli: Cli) -> None:  # noqa: F811
+    checks(root, REST.format(url="http://127.0.0.1:1"))
+    printed = cli("doctor", code=1)
+    assert "lake\n" in printed.out
+    assert "other\n" in printed.out
+    assert "  failed   connect" in printed.out
+
+
+def test_an_unknown_catalog_is_an_error(root: Path) -> None:  # noqa: F811
+    with pytest.raises(SpecError, match="ZL021 unknown catalog 'nope'"):
+        list(doctor(load_project(root), ["nope"]))

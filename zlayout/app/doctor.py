@@ -1,0 +1,182 @@
+"""Check step by step whether the services of a catalog can be reached, and say which step fails. Writes nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+
+from zlayout.app.concurrent_reads import read_one
+from zlayout.errors import SpecError, ZlayoutError
+from zlayout.formats.access import cause_of
+from zlayout.formats.addresses import Address, addresses
+from zlayout.formats.registry import backend_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import CatalogConfig, LayoutSpec, Project
+from zlayout.table.state import TableState
+
+TIMEOUT = 20.0  # seconds for each step
+SAMPLE_BYTES = 1  # one row group, the smallest sample
+
+
+class Step(StrEnum):
+    """A step of the check, in this order."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    READ_METADATA = "read metadata"
+    READ_DATA_FILE = "read a data file"
+    START_SPARK = "start Spark"
+    READ_IN_SPARK = "read in Spark"
+
+
+class Outcome(StrEnum):
+    """What a step found. A step is skipped if there is nothing to check, or if an earlier step failed."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One step of one catalog.
+
+    Attributes:
+        catalog: The name of the catalog.
+        step: The step.
+        outcome: What it found.
+        detail: What was checked, or why it failed or was skipped.
+        hint: What to do; empty unless the step failed.
+    """
+
+    catalog: str
+    step: Step
+    outcome: Outcome
+    detail: str
+    hint: str = ""
+
+
+def doctor(
+    project: Project, catalogs: Sequence[str] = (), *, spark: bool = False, timeout: float = TIMEOUT
+) -> Iterator[Check]:
+    """Check catalogs, one step after the other.
+
+    Args:
+        project: The project.
+        catalogs: The names of the catalogs. Empty: all catalogs of the project.
+        spark: Whether to start Spark with the configuration of the project, and to read the same tables in it.
+        timeout: The limit for each step, in seconds.
+
+    Yields:
+        Each check as soon as it is made.
+
+    Raises:
+        SpecError: ZL021, a catalog is not in the project.
+    """
+    for name in catalogs:
+        if name not in project.catalogs:
+            known = ", ".join(sorted(project.catalogs))
+            raise SpecError.of("ZL021", f"unknown catalog {name!r}", hint=f"use one of {known}")
+    for name in catalogs or sorted(project.catalogs):
+        catalog = project.catalogs[name]
+        spec = next((spec for spec in project.layouts if spec.table.catalog == name), None)
+        yield from _catalog(_Checks(project, catalog, spec, timeout), spark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    project: Project
+    catalog: CatalogConfig
+    spec: LayoutSpec | None
+    timeout: float
+
+    def of(self, step: Step, outcome: Outcome, detail: str, hint: str = "") -> Check:
+        return Check(self.catalog.name, step, outcome, detail, hint)
+
+    def attempt(self, step: Step, detail: str, action: Callable[[], object]) -> Check:
+        """Return the check of an action that raises an exception if it fails."""
+        try:
+            action()
+        except ZlayoutError as error:
+            first = error.diagnostics[0]
+            return self.of(step, Outcome.FAILED, f"{first.code} {first.message}", first.hint)
+        except Exception as error:
+            cause = cause_of(error)
+            reason = cause.reason if cause else f"{type(error).__name__}: {error}"
+            return self.of(step, Outcome.FAILED, f"{detail}: {reason}", cause.hint if cause else "")
+        return self.of(step, Outcome.OK, detail)
+
+    def skipped(self, step: Step, reason: str) -> Check:
+        return self.of(step, Outcome.SKIPPED, reason)
+
+
+def _catalog(checks: _Checks, spark: bool) -> Iterator[Check]:
+    found = addresses(checks.catalog)
+    if not found:
+        yield checks.skipped(Step.RESOLVE, "the catalog and its tables are on this machine")
+    for address in found:
+        resolved = checks.attempt(Step.RESOLVE, f"{address.service}: {address.host}", partial(_resolve, address))
+        yield resolved
+        if resolved.outcome is Outcome.FAILED:
+            return
+        connected = checks.attempt(Step.CONNECT, f"{address.service}: {address}", partial(_connect, address, checks))
+        yield connected
+        if connected.outcome is Outcome.FAILED:
+            return
+    yield from _table(checks, spark)
+
+
+def _resolve(address: Address) -> None:
+    socket.getaddrinfo(address.host, address.port)
+
+
+def _connect(address: Address, checks: _Checks) -> None:
+    with closing(socket.create_connection((address.host, address.port), checks.timeout)):
+        pass
+
+
+def _table(checks: _Checks, spark: bool) -> Iterator[Check]:
+    """Check the first table of the catalog that has a layout."""
+    if checks.spec is None:
+        yield checks.skipped(Step.READ_METADATA, "no layout of the project names a table of this catalog")
+        return
+    table, columns = checks.spec.table, checks.spec.column_names
+    runtime = SparkRuntime(checks.project)
+    backend = backend_for(checks.catalog, runtime)
+    states: list[TableState] = []
+
+    def observe() -> None:
+        states.append(read_one(lambda: backend.observe(table, columns), table, checks.timeout))
+
+    observed = checks.attempt(Step.READ_METADATA, str(table), observe)
+    yield observed
+    if not states:
+        return
+    (state,) = states
+    if not len(state.files):
+        yield checks.skipped(Step.READ_DATA_FILE, f"{table} has no data files")
+    else:
+        first = np.zeros(1, np.int64)
+        yield checks.attempt(
+            Step.READ_DATA_FILE,
+            f"{table}: one row group of one file",
+            lambda: read_one(
+                lambda: backend.sample_keys(table, state, first, columns, SAMPLE_BYTES, 0), table, checks.timeout
+            ),
+        )
+    if spark:
+        with runtime:
+            started = checks.attempt(Step.START_SPARK, "with the configuration of the project", lambda: runtime.session)
+            yield started
+            if started.outcome is Outcome.OK:
+                yield checks.attempt(
+                    Step.READ_IN_SPARK,
+                    f"{table}: the same version",
+                    lambda: backend.sample_source(table, state, 0).frame.limit(1).collect(),
+                )

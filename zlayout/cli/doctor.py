@@ -1,0 +1,26 @@
+"""The command `doctor`: print each check of the catalogs, and return the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from zlayout.app.doctor import Outcome, doctor
+from zlayout.app.project import load_project
+from zlayout.cli.console import Console
+from zlayout.report.words import printable
+from zlayout.secrets import without_secrets
+
+
+def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, spark: bool, timeout: float) -> int:
+    """Print the checks as they are made. Return 1 if one failed, else 0. Raises the errors of `app.doctor.doctor`."""
+    failed, catalog = False, ""
+    for check in doctor(load_project(project), catalogs, spark=spark, timeout=timeout):
+        if check.catalog != catalog:
+            catalog = check.catalog
+            console.result(f"{catalog}\n")
+        failed |= check.outcome is Outcome.FAILED
+        console.result(f"  {check.outcome:<8} {check.step:<17} {printable(without_secrets(check.detail))}\n")
+        if check.hint:
+            console.result(f"  {'':<8} {'':<17} {printable(check.hint)}\n")
+    return 1 if failed else 0

@@ -1,0 +1,54 @@
+"""The network addresses of the services that a catalog needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from zlayout.formats.storage import Store, s3_access, stores
+from zlayout.spec.model import CatalogConfig
+
+# The ports of services whose URLs may omit them, by scheme.
+_PORTS = {"http": 80, "https": 443, "thrift": 9083, "postgresql": 5432, "mysql": 3306}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of one service.
+
+    Attributes:
+        service: What the service is: the catalog or its object store.
+        host: The host name or IP address.
+        port: The TCP port.
+    """
+
+    service: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
+    """Return the addresses of the catalog and of its S3 store; empty if both are files of this machine."""
+    found = [_address("catalog", _catalog_url(catalog))]
+    if Store.S3 in stores(catalog):
+        s3 = s3_access(catalog)
+        found.append(_address("store", s3.endpoint or f"https://s3.{s3.region or 'us-east-1'}.amazonaws.com"))
+    return tuple(dict.fromkeys(address for address in found if address is not None))
+
+
+def _catalog_url(catalog: CatalogConfig) -> str:
+    uri = str(catalog.options.get("uri", ""))
+    if catalog.type == "glue" and not uri:
+        return f"https://glue.{s3_access(catalog).region or 'us-east-1'}.amazonaws.com"
+    return uri
+
+
+def _address(service: str, url: str) -> Address | None:
+    parts = urlsplit(url)
+    scheme = parts.scheme.partition("+")[0]
+    if not parts.hostname or scheme not in _PORTS:
+        return None
+    return Address(service, parts.hostname, parts.port or _PORTS[scheme])
