@@ -25,16 +25,16 @@ real_begin, real_write_groups, real_commit_apart = commit.begin, delta_backend.w
 real_send, real_log_commit, real_run = Committer.send, outcome.Log.commit, commit.run_zlayout
 
 
-def send_now(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+def send_now(self: Any, transaction: Any, added: Any, removed: Any, *tags: Any) -> int:
     delta = self._delta
     transaction = real_begin(delta, delta.snapshot(), Seq(removed))
-    return real_send(self, transaction, added, removed)
+    return real_send(self, transaction, added, removed, *tags)
 
 
-def send_unchecked(self: Any, transaction: Any, added: Any, removed: Any) -> int:
+def send_unchecked(self: Any, transaction: Any, added: Any, removed: Any, *tags: Any) -> int:
     """No conflict check at all, as `commitLarge` has none."""
     transaction.require_no_conflict = lambda _: None
-    return real_send(self, transaction, added, removed)
+    return real_send(self, transaction, added, removed, *tags)
 
 
 def same_paths(groups: Sequence[Any], live: Any) -> tuple[list[Any], list[Any]]:
@@ -90,17 +90,17 @@ def tags_first(delta: Any, log: Any, snapshot: Any, state: Any, work: Any, notif
     yield from real_run(delta, log, delta.table.current, state, work, notify)
 
 
-def twice(self: Any, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
+def twice(self: Any, transaction: Any, actions: Any, operation: Any, doing: str, *tags: Any) -> int:
     try:
-        return real_log_commit(self, transaction, actions, operation, doing)
+        return real_log_commit(self, transaction, actions, operation, doing, *tags)
     except Exception:
         transaction.require_no_conflict = lambda _: None
-        return real_log_commit(self, transaction, actions, operation, doing)
+        return real_log_commit(self, transaction, actions, operation, doing, *tags)
 
 
-def orphans_deleted(self: Any, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
+def orphans_deleted(self: Any, transaction: Any, actions: Any, operation: Any, doing: str, *tags: Any) -> int:
     try:
-        return real_log_commit(self, transaction, actions, operation, doing)
+        return real_log_commit(self, transaction, actions, operation, doing, *tags)
     except Exception:
         self.storage.storage -= {action.name for action in actions if isinstance(action, AddFile)}
         raise
@@ -117,8 +117,8 @@ def by_run(storage: Any, mark: str, after: int) -> int | None:  # noqa: ARG001
     return found
 
 
-def all_removed(self: Any, transaction: Any, added: Any, removed: Any) -> int:  # noqa: ARG001
-    return real_send(self, transaction, added, list(transaction.snapshot().files.values()))
+def all_removed(self: Any, transaction: Any, added: Any, removed: Any, *tags: Any) -> int:  # noqa: ARG001
+    return real_send(self, transaction, added, list(transaction.snapshot().files.values()), *tags)
 
 
 def residual(delta: Any, files: Any) -> tuple[Row, ...]:

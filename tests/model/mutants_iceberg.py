@@ -70,14 +70,14 @@ def without_lineage(tasks: Iterable[Task]) -> tuple[Row, ...]:
     return tuple(row._replace(id=None, version=None) for row in real_rows(tasks))
 
 
-def state_first(jvm: StandIn, catalog: Any, work: Any, notify: Any) -> Iterator[Any]:
+def state_first(jvm: StandIn, catalog: Any, work: Any, notify: Any, files: Any) -> Iterator[Any]:
     """The planned files' snapshots are recorded as laid out, then they are laid out."""
     table = jvm.table
     step("record")
     snapshots = {file.snapshot for file in table.current.files.values()}
     state = recorded.after({}, work.layout, snapshots, snapshots)
     table.commit(Change(table.number(work.run_id, 99), properties={recorded.PROPERTY: recorded.render(state)}))
-    yield from real_rewrite(jvm, catalog, work, notify)
+    yield from real_rewrite(jvm, catalog, work, notify, files)
 
 
 def twice(doing: str, send: Any, look: Any, failures: Any) -> Any:  # noqa: ARG001

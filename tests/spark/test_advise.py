@@ -20,8 +20,8 @@ from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import in_partitions, queries_on
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.planner.forecast import check_predictions
 from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload
 
@@ -112,9 +112,10 @@ def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_pat
     assert measured.mean_files < 0.6 * found.now.mean_files
     # and bounds are pruned by as Spark prunes by them
     assert measured.files.tolist() == read_by_spark(arena)
-    kept, partitions = check_predictions(after.files, spec)
-    assert partitions == 1
-    assert all(0.5 < p.predicted / p.measured < 2 for p in kept)
+    stored = arena.backend.last_run(arena.table)
+    assert stored is not None
+    touched = {m.column: m.touched for m in layout_metrics(after.files, spec.column_names)}
+    assert {c.column: c.measured for c in stored.columns} == pytest.approx(touched, rel=0.001)
 
 
 def test_the_sample_knows_partitions_and_is_the_same_for_a_seed(arena: SparkArena) -> None:

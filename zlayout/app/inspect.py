@@ -11,7 +11,7 @@ from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
-from zlayout.planner.forecast import PredictionCheck, check_predictions
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.histogram import SizeBucket, size_histogram
@@ -29,9 +29,7 @@ class Inspection:
         target_size: The declared target size in bytes, or the default.
         sizes: Number of files per class of size.
         columns: The metrics of each column: touched, floor, depth and overlaps.
-        predictions: Predicted and measured touched of each z-order column, in partitions that one rewrite laid out as a
-            whole; empty before the first apply.
-        predicted_partitions: The number of these partitions.
+        last_run: Predicted and measured touched of the last apply, as stored in the table; None before the first one.
         orphans: Files that no version refers to; None unless requested.
     """
 
@@ -40,8 +38,7 @@ class Inspection:
     target_size: int
     sizes: tuple[SizeBucket, ...]
     columns: tuple[ColumnMetrics, ...]
-    predictions: tuple[PredictionCheck, ...] = ()
-    predicted_partitions: int = 0
+    last_run: RunMetrics | None = None
     orphans: Orphans | None = None
 
 
@@ -72,17 +69,13 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
     state = read_one(lambda: backend.observe(name, wanted), name)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
-    declared = spec if columns is None else None
     target = spec.layout.target_size if spec else DEFAULT_SIZE
-    predictions: tuple[tuple[PredictionCheck, ...], int] = ((), 0)
-    if declared is not None and backend.capabilities.can_predict(declared.layout):
-        predictions = check_predictions(state.files, declared)
     return Inspection(
         state,
         spec,
         target,
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
-        *predictions,
+        backend.last_run(name) if (state.files.layout >= 0).any() else None,
         backend.orphans(name) if orphans else None,
     )

@@ -10,7 +10,7 @@ from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.orphans import Orphans
-from zlayout.planner.forecast import PredictionCheck
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.report.words import number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.table.metrics import ColumnMetrics
@@ -26,7 +26,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
-    lines += _prediction_checks(found.predictions, found.predicted_partitions, len(found.state.files.partitions))
+    lines += _last_run(found.last_run, version_word(found.state.format))
     console.result("\n".join(lines) + "\n")
     return 0
 
@@ -95,15 +95,15 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
             yield f"  files by depth of {printable(m.column)}: {listed}"
 
 
-def _prediction_checks(checks: tuple[PredictionCheck, ...], partitions: int, of: int) -> Iterator[str]:
+def _last_run(run: RunMetrics | None, version: str) -> Iterator[str]:
     """Yield a table of predicted and measured touched; nothing before the first apply."""
-    if not checks:
+    if run is None:
         return
-    where = f", in {partitions:,} of {of:,} partitions" if of > 1 else ""
     yield ""
-    yield f"  touched of the declared layout, as predicted and as measured after its rewrites{where}"
-    width = max(6, *(len(printable(p.column)) for p in checks))
+    yield f"  touched as predicted for the last apply and as measured after it ({version} {run.version})"
+    width = max(6, *(len(printable(c.column)) for c in run.columns))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
-    for p in checks:
-        ratio = f"{p.predicted / p.measured:.2f}" if p.measured else ""
-        yield f"  {printable(p.column):<{width}} {number(p.predicted):>10} {number(p.measured):>10} {ratio:>10}"
+    for c in run.columns:
+        predicted = "not known" if c.predicted is None else number(c.predicted)
+        ratio = f"{c.predicted / c.measured:.2f}" if c.predicted is not None and c.measured else ""
+        yield f"  {printable(c.column):<{width}} {predicted:>10} {number(c.measured):>10} {ratio:>10}".rstrip()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.orphans import Orphans
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.planner.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
@@ -140,6 +141,14 @@ class Backend(Protocol):
         """Find the files below the table's location that no version of the table refers to. Deletes nothing.
 
         The result includes files that another writer has written and not yet committed.
+
+        Raises:
+            TableError: If the metadata of the table cannot be read.
+        """
+        ...
+
+    def last_run(self, table: TableName) -> RunMetrics | None:
+        """Return what the newest commit with metrics of a run stored, without a JVM; None if no such commit is found.
 
         Raises:
             TableError: If the metadata of the table cannot be read.

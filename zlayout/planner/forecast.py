@@ -117,40 +117,6 @@ def columns(now: Measured, after: Sequence[TouchedRange] = ()) -> tuple[ColumnFo
     return tuple(forecasts)
 
 
-@dataclass(frozen=True, slots=True)
-class PredictionCheck:
-    """Predicted and measured touched of one column, summed over partitions that one rewrite laid out as a whole."""
-
-    column: str
-    predicted: float
-    measured: float
-
-
-def check_predictions(files: FileTable, spec: LayoutSpec) -> tuple[tuple[PredictionCheck, ...], int]:
-    """Compare predicted with measured touched in partitions that one rewrite laid out as a whole.
-
-    The prediction is computed again from metadata, for the present number of files.
-
-    Returns:
-        One check per z-order column, and the number of such partitions. Both are empty if there are none.
-    """
-    in_layout = laid_out(spec, files)
-    count = max(len(files.partitions), 1)
-    number, laid = counts(files.partition, count), counts(files.partition[in_layout], count)
-    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
-    np.minimum.at(low, files.partition, files.group)
-    np.maximum.at(high, files.partition, files.group)
-    whole = (number > 0) & (laid == number) & (low == high)
-    if not whole.any():
-        return (), 0
-    now = measure(files, spec)
-    predicted = ideal_touched(now.files[whole], spec.layout, now.distinct[whole]).sum(axis=0)
-    measured = now.touched[whole].sum(axis=0)
-    names = [m.column for m in now.metrics]
-    rows = zip(names, predicted.tolist(), measured.tolist(), strict=True)
-    return tuple(PredictionCheck(*row) for row in rows), int(whole.sum())
-
-
 def best_touched(ideal: Floats) -> Floats:
     """Return the lowest touched that a rewrite can be expected to reach, float64[P, d]; `ideal` is the mean."""
     return ideal if ideal.shape[1] == 1 else np.where(ideal > 1, np.maximum(_LOW_END * ideal, 1.0), ideal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -68,7 +68,8 @@ class Work:
 
     run_id: stored with each commit. actions, requirements: of the plan. pinned: the files behind each `RewriteGroup`,
     by its id. declared: the partition fields behind `ChangePartitioning`. covers_table: the groups are all files of the
-    table. verify: `full` reads the written files back before the commit.
+    table. verify: `full` reads the written files back before the commit. predicted: touched after the whole plan by
+    z-order column, where it is predicted.
     """
 
     table: TableName
@@ -80,6 +81,7 @@ class Work:
     declared: tuple[PartitionField, ...]
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
+    predicted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:

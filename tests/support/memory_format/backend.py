@@ -15,10 +15,12 @@ from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
+from zlayout.formats.run_metrics import RunColumn, RunMetrics
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, LayoutRecord, PartitionField, TableState
 
 
@@ -53,6 +55,9 @@ class MemoryBackend:
 
     def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
         return Orphans((), "")
+
+    def last_run(self, table: TableName) -> RunMetrics | None:
+        return self._catalog.load(table.identifier).last_run
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         raise NotImplementedError
@@ -96,14 +101,20 @@ class MemoryBackend:
     def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
         table = self._catalog.load(work.table.identifier)
         pinned = table.current
+        keys, groups = [column.name for column in work.layout.columns], work.groups
         if work.properties:
             yield Commit("settings", table.set_properties(dict(work.properties)))
         if work.partition_by is not None:
             yield Commit("settings", table.set_partitioning(work.partition_by))
-        for number, group in enumerate(work.groups):
-            notify(Progress(str(work.table), Stage.REWRITING, done=number, total=len(work.groups)))
+        for number, group in enumerate(groups):
+            notify(Progress(str(work.table), Stage.REWRITING, done=number, total=len(groups)))
             try:
-                yield _rewrite(table, pinned, work.layout, group)
+                commit = _rewrite(table, pinned, work.layout, group)
+                if number == len(groups) - 1:
+                    found = layout_metrics(_file_table(table.current, keys), keys)
+                    columns = tuple(RunColumn(m.column, work.predicted.get(m.column), m.touched) for m in found)
+                    table.last_run = RunMetrics(work.run_id, commit.version, columns)
+                yield commit
             except CommitConflict as conflict:
                 yield GroupFailed((group.id,), conflict)
 

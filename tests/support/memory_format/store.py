@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, TableError
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.table.baseline import Baseline
 from zlayout.table.state import LayoutRecord, Partition, PartitionField
 
@@ -68,6 +69,7 @@ class MemoryTable:
         ids = tuple(f"id-{number}" for number in range(len(schema)))
         self.log = [Version(0, schema, tuple(PartitionField(name) for name in partition_by), ids=ids)]
         self.specs = [self.log[0].fields]
+        self.last_run: RunMetrics | None = None
         self._lock = threading.Lock()
 
     @property

@@ -1,22 +1,23 @@
-"""`inspect` prints predictions beside measurements once the declared layout has been carried out."""
+"""`inspect` prints what the last apply predicted and measured, as stored in the table."""
 
 from __future__ import annotations
 
-from zlayout.cli.inspect import _prediction_checks
-from zlayout.planner.forecast import PredictionCheck
+from zlayout.cli.inspect import _last_run
+from zlayout.formats.run_metrics import RunColumn, RunMetrics
 
 
 def test_predicted_measured_and_their_ratio() -> None:
-    checks = (PredictionCheck("l_shipdate", 4.7, 4.1), PredictionCheck("b", 120.0, 0.0))
-    lines = list(_prediction_checks(checks, 3, 5))
+    columns = (RunColumn("l_shipdate", 4.7, 4.1), RunColumn("b", 120.0, 0.0), RunColumn("c", None, 2.5))
+    lines = list(_last_run(RunMetrics("run", 17, columns), "version"))
     assert lines[0] == ""
-    assert "in 3 of 5 partitions" in lines[1]
+    assert "(version 17)" in lines[1]
     assert [line.split() for line in lines[2:]] == [
         ["column", "predicted", "measured", "ratio"],
         ["l_shipdate", "4.7", "4.1", "1.15"],
         ["b", "120", "0"],
+        ["c", "not", "known", "2.5"],
     ]
 
 
 def test_nothing_before_the_first_apply() -> None:
-    assert list(_prediction_checks((), 0, 5)) == []
+    assert list(_last_run(None, "version")) == []

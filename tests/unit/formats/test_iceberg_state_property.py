@@ -7,6 +7,8 @@ from support.builders import make_layout
 
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.state_property import CorruptState, LaidOut
+from zlayout.table.baseline import Baseline
+from zlayout.table.partition import Partition, PartitionField
 
 LAYOUT = make_layout("a", curve="zorder", engine="native")
 
@@ -91,3 +93,59 @@ def test_a_layout_id_that_stands_for_two_layouts_keeps_both() -> None:
     plain = recorded.after({}, layout, [10], frozenset())
     (entry,) = recorded.after(plain, layout.identified(["1"]), [20], frozenset()).values()
     assert entry.snapshots == {10, 20}
+
+
+def groups(files: int, count: int, snapshot: int) -> recorded.Baselines:
+    return {(snapshot, f"{at:010x}"): Baseline(files + at, (1.5, 2.0)) for at in range(count)}
+
+
+def test_baselines_are_stored_with_their_snapshot() -> None:
+    state = recorded.after({}, LAYOUT, [7], frozenset(), groups(60, 2, 7))
+    text = recorded.render(state)
+    assert json.loads(text)["layouts"][LAYOUT.layout_id]["baselines"] == {
+        "7": {"0000000000": "60 1.5 2", "0000000001": "61 1.5 2"}
+    }
+    assert recorded.parse(text) == state
+    more = recorded.after(state, LAYOUT, [8], frozenset(), groups(5, 1, 8))
+    assert recorded.parse(recorded.render(more)) == more
+    assert len(more[LAYOUT.layout_id].baselines) == 3
+    assert recorded.after(more, LAYOUT, [9], frozenset({7, 8}))[LAYOUT.layout_id].baselines == {}
+
+
+def test_the_largest_groups_keep_their_baselines() -> None:
+    state = recorded.after({}, LAYOUT, [7], frozenset(), groups(1000, 200, 7))
+    state = recorded.after(state, LAYOUT, [8], frozenset(), groups(1, 50_000, 8))
+    kept = state[LAYOUT.layout_id].baselines
+    assert len(kept) == recorded.MAX_BASELINES
+    assert min(baseline.files for baseline in kept.values()) > 49_000
+    assert len(recorded.render(state)) < 20_000
+    assert state[LAYOUT.layout_id].snapshots == {7, 8}
+
+
+@pytest.mark.parametrize(
+    "baselines",
+    [
+        None,
+        [],
+        "60 1.5",
+        {"7": []},
+        {"7": {"0000000000": 60}},
+        {"7": {"0000000000": "60 nan"}},
+        {"7": {"0000000000": "60 " + "1 " * 9999}},
+        {"7": {"x" * 100_000: "60 1.5"}},
+        {"8": {"0000000000": "60 1.5"}},
+        {"seven": {"0000000000": "60 1.5"}},
+    ],
+)
+def test_invalid_baselines_are_ignored(baselines: object) -> None:
+    entry = {"settings": {}, "snapshots": [7], "baselines": baselines}
+    found = recorded.parse(json.dumps({"v": 1, "layouts": {"a": entry}}))
+    assert found == {"a": LaidOut({}, frozenset({7}))}
+
+
+def test_the_digest_of_a_partition_depends_on_its_spec_and_values_only() -> None:
+    fields = (PartitionField("a"),)
+    one = recorded.partition_digest(Partition(1, fields, ("x", 2)))
+    assert one == recorded.partition_digest(Partition(1, (PartitionField("renamed"),), ("x", 2)))
+    others = [Partition(2, fields, ("x", 2)), Partition(1, fields, ("x", "2")), Partition(1, fields, ("\ud800", 2))]
+    assert len({one, *map(recorded.partition_digest, others)}) == 4

@@ -14,10 +14,13 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
+from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.tags import log_names
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_table
 from zlayout.formats.orphans import Orphans
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
@@ -50,6 +53,12 @@ class DeltaBackend:
         from zlayout.formats.delta.read.orphans import delta_orphans
 
         return delta_orphans(self._catalog, table)
+
+    def last_run(self, table: TableName) -> RunMetrics | None:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
+        state = self.observe(table, ())
+        storage = self._storage(state.location)
+        return last_run(storage, log_names(storage), state.version)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.

@@ -9,10 +9,12 @@ import pyarrow as pa
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
+from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_table
 from zlayout.formats.orphans import Orphans
+from zlayout.formats.run_metrics import RunMetrics
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
@@ -43,6 +45,10 @@ class IcebergBackend:
         from zlayout.formats.iceberg.read.orphans import iceberg_orphans
 
         return iceberg_orphans(self._catalog, table)
+
+    def last_run(self, table: TableName) -> RunMetrics | None:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
+        return last_run(self._catalog, table)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""
@@ -89,7 +95,8 @@ class IcebergBackend:
 
     def checked(self, work: Work) -> TableState:
         """See `zlayout.formats.kernel.execute.Steps`. Returns the table at the work's version."""
-        state = self.observe(work.table, (), work.version)
+        measured = tuple(column.name for column in work.layout.columns) if work.groups else ()
+        state = self.observe(work.table, measured, work.version)
         require_allowed(state, self.partition_diagnostics(work.partition_by or (), state))
         require_table(work, state.table_id, work.table_id)
         return state
@@ -115,6 +122,7 @@ class IcebergBackend:
             changed = change_settings(jvm, work)
             if changed is not None:
                 yield changed
-            if work.groups:
-                rewrite = by_iceberg.rewrite if native else commit.rewrite
-                yield from rewrite(jvm, self._catalog, work, notify)
+            if work.groups and native:
+                yield from by_iceberg.rewrite(jvm, self._catalog, work, notify)
+            elif work.groups:
+                yield from commit.rewrite(jvm, self._catalog, work, notify, state.files)

@@ -29,6 +29,7 @@ INTERNALS = Internals(
         f"{_ICEBERG}.relocated.com.google.common.collect.Maps": ("uniqueIndex/2",),
         f"{_ICEBERG}.relocated.com.google.common.base.Splitter": ("on/1", "splitToList/1"),
         f"{_ICEBERG}.BaseFileScanTask": ("new/5",),
+        f"{_ICEBERG}.ContentFileParser": ("toJson/2",),
         **PLACEMENT,
     },
 )

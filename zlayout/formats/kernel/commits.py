@@ -8,6 +8,7 @@ from typing import Any
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, Group, GroupFailed
+from zlayout.table.state import FileTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,13 @@ class Rewritten:
         group: The group.
         added: The new files.
         removed: The format's own objects for the old files (py4j).
+        written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """
 
     group: Group
     added: tuple[NewFile, ...]
     removed: tuple[Any, ...] = ()
+    written: FileTable | None = None
 
 
 def commit_apart(

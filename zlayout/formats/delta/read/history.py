@@ -17,10 +17,13 @@ import pyarrow.fs as pa_fs
 from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched
 from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
 HEAD_BYTES = 1 << 16
 MAX_CONCURRENT_READS = 16
+# The number of commits that are searched for the metrics of the last run.
+MAX_COMMITS_WITH_METRICS = 1000
 # The operations that rewrite files of a table, also because rows change.
 _REWRITING = (
     "OPTIMIZE",
@@ -139,6 +142,26 @@ def _rewriting(commit: Mapping[str, Any]) -> str | None:
 def _engine(commit: Mapping[str, Any]) -> str:
     found = commit.get("engineInfo") or commit.get("clientVersion")
     return found if isinstance(found, str) else ""
+
+
+def last_run(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> RunMetrics | None:
+    """Return what the newest commit with metrics of a run stored; None if the newest commits have none.
+
+    Args:
+        storage: The file system, rooted at the table.
+        log: The result of `zlayout.formats.delta.read.tags.log_names`.
+        version: The version of the newest commit to read.
+    """
+    try:
+        for info in commit_infos(storage, log, version, MAX_COMMITS_WITH_METRICS):
+            tags = info.get("tags")
+            if not isinstance(tags, dict) or not isinstance(run_id := tags.get(RUN), str):
+                continue
+            if columns := parse_touched(tags.get(TOUCHED)):
+                return RunMetrics(run_id, info["version"], columns)
+    except (OSError, ValueError, RecursionError):
+        pass
+    return None
 
 
 def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from zlayout.formats.delta.read.features import refusals, table_features
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
+from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
 from zlayout.reading import parse_json
 from zlayout.spec.model import COLUMN_IDS, TableName
 from zlayout.spec.renames import present_records
+from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
     ExternalRewrite,
@@ -193,6 +194,7 @@ def _files(
     partition, partitions = _partitions(adds, fields)
     partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
     layout, layouts = _layouts(annotations)
+    group = np.where(layout < 0, np.int32(-1), _codes(annotations[GROUP])[0])
     return FileTable(
         path=path,
         version_key=annotations["version_key"].combine_chunks(),
@@ -204,8 +206,9 @@ def _files(
         partitions=partitions,
         layout=layout,
         layouts=layouts,
-        group=np.where(layout < 0, np.int32(-1), _codes(annotations[GROUP])[0]),
+        group=group,
         bounds=read_bounds(adds, wanted, partitioning, prefix),
+        baselines=_baselines(group, annotations),
     ), notes
 
 
@@ -253,6 +256,19 @@ def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
     index = np.full(len(layout), -1, np.int32)
     index[known] = number[of_pair]
     return index, tuple(records.values())
+
+
+def _baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
+    """Return the first valid baseline among the files of each group, by the number of the group."""
+    written, texts = _codes(annotations[BASELINE])
+    known = (group >= 0) & (written >= 0)
+    pairs, _ = distinct_rows([group[known], written[known]])
+    parsed = [parse_baseline(text) for text in texts.to_pylist()]
+    found: dict[int, Baseline] = {}
+    for number, text in pairs.tolist():
+        if (baseline := parsed[text]) is not None:
+            found.setdefault(number, baseline)
+    return found
 
 
 def _settings(text: str) -> dict[str, Any]:

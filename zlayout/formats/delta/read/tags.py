@@ -22,7 +22,8 @@ LOG = "_delta_log"
 LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
-TAGS = (LAYOUT_ID, GROUP, LAYOUT)
+BASELINE = "zlayout.baseline"
+TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE)
 
 _DELETION_VECTOR = pa.struct(
     [

@@ -7,9 +7,10 @@ files of a dropped group remain as orphans for VACUUM.
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,20 +18,25 @@ import pyarrow.fs as pa_fs
 
 from zlayout.errors import CommitConflict, Diagnostic
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
-from zlayout.formats.delta.read.tags import GROUP
+from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.delta.read.tags import BASELINE, GROUP
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.new_bounds import written_files
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.new_files import FileName, spark_partition
 from zlayout.formats.kernel.requirements import changed_files
+from zlayout.formats.run_metrics import TOUCHED
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
-from zlayout.table.state import TableState
+from zlayout.table.baseline import Baseline
+from zlayout.table.state import FileTable, TableState
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
 FILE_NAME = FileName(
@@ -72,19 +78,23 @@ def run_zlayout(
         rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
-    yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work).commit)
+    measurement = Measurement(state.files, work)
+    yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work, measurement).commit)
 
 
 class Committer:
     """Commits the groups that one transaction has written, all at once or some of them."""
 
-    def __init__(self, delta: DeltaJvm, log: Log, snapshot: Any, transaction: Any, work: Work) -> None:
+    def __init__(
+        self, delta: DeltaJvm, log: Log, snapshot: Any, transaction: Any, work: Work, measurement: Measurement
+    ) -> None:
         """Store the transaction that wrote the files. It makes the first commit, which has all groups."""
         self._delta = delta
         self._log = log
         self._snapshot = snapshot
         self._transactions = [transaction]
         self._work = work
+        self._measurement = measurement
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
         """Make one commit.
@@ -100,10 +110,16 @@ class Committer:
         else:
             with spark_errors(str(self._work.table), "committing"):
                 transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
+        touched = self._measurement.text(some)
+        tags = {} if touched is None else {TOUCHED: touched}
+        version = self.send(transaction, [file.handle for file in new_files(some)], removed, tags)
         # nothing after the commit may fail, even if the JVM dies
-        return rewrite_commit(self.send(transaction, [file.handle for file in new_files(some)], removed), some)
+        self._measurement.committed(some)
+        return rewrite_commit(version, some)
 
-    def send(self, transaction: Any, added: Sequence[Any], removed: Sequence[Any]) -> int:
+    def send(
+        self, transaction: Any, added: Sequence[Any], removed: Sequence[Any], tags: Mapping[str, str] | None = None
+    ) -> int:
         """Commit the replacement of AddFiles by others, and return the version. Raises the errors of `commit`."""
         with spark_errors(str(self._work.table), "committing"):
             now = int(time.time() * 1000)
@@ -114,7 +130,7 @@ class Committer:
                 # Delta does not report this as a conflict, and would give the rows other ids than they have now
                 message = f"{self._work.table}: row tracking was enabled during the rewrite"
                 raise CommitConflict.of("ZL321", message, hint="plan again")
-            return self._log.commit(transaction, actions, operation, "committing")
+            return self._log.commit(transaction, actions, operation, "committing", tags)
 
 
 def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
@@ -160,10 +176,32 @@ def write_groups(
         {t.id: (t.rows, sum(new.rows for new in of_group)) for t, of_group in zip(targets, added, strict=True)}
     )
     rewritten = [
-        Rewritten(group, tuple(tagged(delta, new, work, group) for new in of_group), tuple(files.of(group)))
-        for group, of_group in zip(groups, added, strict=True)
+        _rewritten(delta, work, group, of_group, files, measured)
+        for group, of_group, measured in zip(groups, added, _written(delta, snapshot, work, groups, added), strict=True)
     ]
     return rewritten, placed.notes(work.table)
+
+
+def _rewritten(
+    delta: DeltaJvm, work: Work, group: Group, added: Sequence[NewFile], files: PinnedFiles, written: FileTable | None
+) -> Rewritten:
+    baseline = baseline_of(written, work.layout)
+    new = tuple(tagged(delta, file, work, group, baseline) for file in added)
+    return Rewritten(group, new, tuple(files.of(group)), written)
+
+
+def _written(
+    delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], added: Sequence[Sequence[NewFile]]
+) -> list[FileTable | None]:
+    """Return the new files of each group with the bounds of the z-order columns."""
+    names = {column.name for column in work.layout.columns}
+    wanted = [leaf for leaf in leaves(json.loads(delta.schema(snapshot))) if leaf.name in names]
+    prefix = delta.string_prefix(snapshot)
+    found = []
+    for group, files in zip(groups, added, strict=True):
+        partition = group.files.partitions[group.files.partition[0]]
+        found.append(written_files(files, [str(file.handle.stats()) for file in files], wanted, partition, prefix))
+    return found
 
 
 def _records_other_values(
@@ -197,7 +235,9 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
     ]
 
 
-def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group) -> NewFile:
+def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group, baseline: Baseline | None = None) -> NewFile:
     """Return the new file with the file tags of its layout record and with `dataChange` false, as in OPTIMIZE."""
     tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
+    if baseline is not None:
+        tags[BASELINE] = str(baseline)
     return replace(new, handle=delta.changed(new.handle, dataChange=False, tags=tags))

@@ -32,13 +32,19 @@ class Log:
         self._delta = delta
         self._run_id = run_id
 
-    def commit(self, transaction: Any, actions: Any, operation: Any, doing: str) -> int:
-        """Commit a Scala Seq of actions and return the version. Raises the errors of `kernel.outcome.settled`."""
+    def commit(
+        self, transaction: Any, actions: Any, operation: Any, doing: str, tags: Mapping[str, str] | None = None
+    ) -> int:
+        """Commit a Scala Seq of actions with more tags, if any, and return the version.
+
+        Raises the errors of `kernel.outcome.settled`.
+        """
         marker, base = uuid.uuid4().hex, int(transaction.snapshot().version())
+        stored = {**(tags or {}), RUN: self._run_id, COMMIT_MARKER: marker}
 
         def send() -> int:
             with session_conf(self._delta.spark, _COMMIT_CONF):
-                return self._delta.commit(transaction, actions, operation, {RUN: self._run_id, COMMIT_MARKER: marker})
+                return self._delta.commit(transaction, actions, operation, stored)
 
         return settled(self._doing(doing), send, lambda: version_with_marker(self.storage, marker, base), FAILURES)
 

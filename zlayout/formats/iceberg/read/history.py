@@ -10,6 +10,7 @@ from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
+from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched
 from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
@@ -70,6 +71,17 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
     return [
         s for s in table.metadata.snapshots if s.summary and s.summary.additional_properties.get(recorded.RUN) == run_id
     ]
+
+
+def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
+    """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
+    snapshots = load_table(catalog, name).metadata.snapshots
+    for snapshot in sorted(snapshots, key=lambda s: s.sequence_number or 0, reverse=True):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        columns = parse_touched(summary.get(TOUCHED))
+        if recorded.RUN in summary and columns:
+            return RunMetrics(summary[recorded.RUN], snapshot.snapshot_id, columns)
+    return None
 
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:

@@ -22,7 +22,18 @@ from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.support import features, refusals
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int32, LayoutRecord, Ordering, TableState, is_text
+from zlayout.table.baseline import Baseline
+from zlayout.table.state import (
+    Column,
+    ColumnBounds,
+    FileTable,
+    Int32,
+    LayoutRecord,
+    Ordering,
+    Partition,
+    TableState,
+    is_text,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -109,7 +120,8 @@ def _files(
     deletes = attribute_deletes(data, unpartitioned, _equality_fields(data, metadata, schema))
     rows = data.int64("rows")
     reader = PartitionReader(metadata, schema)
-    layout, layouts, group = _laid_out(data, state)
+    partitions = tuple(reader.partition(spec_id, raw) for spec_id, raw in data.partitions)
+    layout, layouts, group, baselines = _laid_out(data, partitions, state)
     return FileTable(
         path=data.paths(),
         version_key=deletes.key,
@@ -118,11 +130,12 @@ def _files(
         shared_deletes=deletes.shared,
         bytes=data.int64("size"),
         partition=data.partition_index(),
-        partitions=tuple(reader.partition(spec_id, raw) for spec_id, raw in data.partitions),
+        partitions=partitions,
         layout=layout,
         layouts=present_records(layouts, leaves),
         group=group,
         bounds={c.name: _bounds(data, c, wanted[c.name], config) for c in leaves if c.name in wanted},
+        baselines=baselines,
     )
 
 
@@ -211,10 +224,13 @@ def _bounds(data: DataColumns, column: Column, field_id: int, config: MetricsCon
     return column_bounds(data.lower[field_id], data.upper[field_id], nulls, column.type, lengths)
 
 
-def _laid_out(data: DataColumns, state: recorded.State) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
-    """Return the layout index of each file, the layout records, and the laid-out group of each file.
+def _laid_out(
+    data: DataColumns, partitions: Sequence[Partition], state: recorded.State
+) -> tuple[Int32, tuple[LayoutRecord, ...], Int32, dict[int, Baseline]]:
+    """Return the layout index of each file, the layout records, the laid-out group of each file, and the baselines.
 
     A laid-out group has the files that one snapshot added to one partition. Both arrays are int32[files], -1 for none.
+    The baselines are by number of the group.
     """
     names = sorted(state)
     layouts = tuple(LayoutRecord(recorded.layout_id(name), state[name].settings) for name in names)
@@ -224,9 +240,18 @@ def _laid_out(data: DataColumns, state: recorded.State) -> tuple[Int32, tuple[La
     layout: Int32 = layout_of[inverse] if len(layout_of) else np.zeros(0, np.int32)
     group = np.full(len(data.path), -1, np.int32)
     known = layout >= 0
-    pairs = inverse[known].astype(np.int64) * max(1, len(data.partitions)) + data.partition_index()[known]
-    group[known] = np.unique(pairs, return_inverse=True)[1]
-    return layout, layouts, group
+    width = max(1, len(partitions))
+    pairs = inverse[known].astype(np.int64) * width + data.partition_index()[known]
+    groups, group[known] = np.unique(pairs, return_inverse=True)
+    stored = {at: baseline for entry in state.values() for at, baseline in entry.baselines.items()}
+    baselines: dict[int, Baseline] = {}
+    if stored:
+        digests = [recorded.partition_digest(partition) for partition in partitions]
+        for number, pair in enumerate(groups.tolist()):
+            snapshot, partition = divmod(pair, width)
+            if (baseline := stored.get((int(snapshots[snapshot]), digests[partition]))) is not None:
+                baselines[number] = baseline
+    return layout, layouts, group, baselines
 
 
 def _digest(schema: Schema) -> str:

@@ -4,7 +4,11 @@ The property lists, for each layout, the snapshots that added laid-out files. Th
 snapshot that added it. A manifest entry keeps the id of this snapshot when manifests are rewritten and when the
 snapshot expires.
 
-    {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...]}}}
+    {"v":1,"layouts":{"<layout id>":{"settings":{...},"snapshots":[<id>,...],
+                                     "baselines":{"<snapshot>":{"<partition>":"60 3.52 2.94",...},...}}}}
+
+`baselines` has the baselines of the largest laid-out groups, at most MAX_BASELINES of all layouts together. A group has
+the files that one snapshot added to one partition, which is stored as a short digest.
 
 If two columns swap their names, a layout id may stand for two layouts. The former one is then kept under the name
 `<layout id>~<column ids>`.
@@ -12,28 +16,37 @@ If two columns swap their names, a layout id may stand for two layouts. The form
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from zlayout.reading import parse_json
 from zlayout.spec.model import COLUMN_IDS, Layout
-from zlayout.table.state import are_settings
+from zlayout.table.baseline import Baseline, parse_baseline
+from zlayout.table.state import Partition, are_settings
 
 PROPERTY = "zlayout.state"
 RUN = "zlayout.run"
 LAYOUT_ID = "zlayout.layout_id"
+# About 40 bytes each. Catalogs store the metadata of a table again with each commit.
+MAX_BASELINES = 256
+_DIGEST_CHARACTERS = 10
 _FORMAT_VERSION = 1
 _SEPARATOR = "~"
+
+# The baselines of groups by snapshot and by the digest of the partition.
+Baselines = Mapping[tuple[int, str], Baseline]
 
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """The settings of one layout, and the ids of the snapshots that added files with this layout."""
+    """The settings of one layout, the ids of the snapshots that added files with this layout, and their baselines."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
+    baselines: Baselines = field(default_factory=dict)
 
 
 State = Mapping[str, LaidOut]
@@ -58,21 +71,43 @@ def parse(text: str | None) -> State:
 
 def render(state: State) -> str:
     """Return the state as canonical JSON."""
-    layouts = {
-        name: {"settings": dict(entry.settings), "snapshots": sorted(entry.snapshots)} for name, entry in state.items()
-    }
+    layouts = {name: _rendered(entry) for name, entry in state.items()}
     return json.dumps({"v": _FORMAT_VERSION, "layouts": layouts}, sort_keys=True, separators=(",", ":"))
 
 
-def add(state: State, layout_id: str, snapshots: Iterable[int], settings: Mapping[str, Any] | None = None) -> State:
-    """Return the state with additional snapshots of a layout. settings: None keeps the recorded ones."""
+def _rendered(entry: LaidOut) -> dict[str, Any]:
+    baselines: dict[str, dict[str, str]] = {}
+    for (snapshot, partition), baseline in sorted(entry.baselines.items()):
+        baselines.setdefault(str(snapshot), {})[partition] = str(baseline)
+    more = {"baselines": baselines} if baselines else {}
+    return {"settings": dict(entry.settings), "snapshots": sorted(entry.snapshots), **more}
+
+
+def add(
+    state: State,
+    layout_id: str,
+    snapshots: Iterable[int],
+    settings: Mapping[str, Any] | None = None,
+    baselines: Baselines | None = None,
+) -> State:
+    """Return the state with additional snapshots and baselines of a layout. settings: None keeps the recorded ones."""
     old = state.get(layout_id, LaidOut())
     if settings is not None and _ids(settings) and _ids(old.settings) and _ids(settings) != _ids(old.settings):
         others = {name: entry for name, entry in state.items() if name != layout_id}
         own = others.pop(_with_ids(layout_id, settings), LaidOut())
         state, old = {**others, _with_ids(layout_id, old.settings): old}, own
-    entry = LaidOut(old.settings if settings is None else settings, old.snapshots | frozenset(snapshots))
+    entry = LaidOut(
+        old.settings if settings is None else settings,
+        old.snapshots | frozenset(snapshots),
+        {**old.baselines, **(baselines or {})},
+    )
     return {**state, layout_id: entry}
+
+
+def partition_digest(partition: Partition) -> str:
+    """Return a short digest of the spec id and the values of a partition, which does not depend on column names."""
+    content = repr((partition.spec_id, partition.values))
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def drop_dead(state: State, dead: frozenset[int]) -> State:
@@ -80,7 +115,14 @@ def drop_dead(state: State, dead: frozenset[int]) -> State:
 
     Without dead snapshots, the property has at most one id per live file.
     """
-    kept = {name: LaidOut(entry.settings, entry.snapshots - dead) for name, entry in state.items()}
+    kept = {
+        name: LaidOut(
+            entry.settings,
+            entry.snapshots - dead,
+            {at: baseline for at, baseline in entry.baselines.items() if at[0] not in dead},
+        )
+        for name, entry in state.items()
+    }
     return {name: entry for name, entry in kept.items() if entry.snapshots}
 
 
@@ -115,13 +157,47 @@ def listed(state: State) -> frozenset[int]:
     return frozenset(snapshot for entry in state.values() for snapshot in entry.snapshots)
 
 
-def after(state: State, layout: Layout, snapshots: Iterable[int], dead: frozenset[int]) -> State:
-    """Return the state after a run: without dead snapshots, and with the new snapshots of the layout."""
-    return add(drop_dead(state, dead), layout.layout_id, snapshots, layout.recorded_settings())
+def after(
+    state: State,
+    layout: Layout,
+    snapshots: Iterable[int],
+    dead: frozenset[int],
+    baselines: Baselines | None = None,
+) -> State:
+    """Return the state after a run: without dead snapshots, and with the new snapshots and baselines of the layout."""
+    return _limited(add(drop_dead(state, dead), layout.layout_id, snapshots, layout.recorded_settings(), baselines))
+
+
+def _limited(state: State) -> State:
+    """Return the state with the baselines of at most MAX_BASELINES groups, which are those with the most files."""
+    every = [(-b.files, name, *at) for name, entry in state.items() for at, b in entry.baselines.items()]
+    if len(every) <= MAX_BASELINES:
+        return state
+    kept = {tuple(of) for _, *of in sorted(every)[:MAX_BASELINES]}
+    return {
+        name: LaidOut(
+            entry.settings,
+            entry.snapshots,
+            {at: baseline for at, baseline in entry.baselines.items() if (name, *at) in kept},
+        )
+        for name, entry in state.items()
+    }
 
 
 def _laid_out(entry: Any) -> LaidOut:
     settings, snapshots = entry["settings"], entry["snapshots"]
     if not are_settings(settings) or not all(type(s) is int for s in snapshots):
         raise CorruptState("expected settings {} and snapshots [int]")
-    return LaidOut(settings, frozenset(snapshots))
+    return LaidOut(settings, frozenset(snapshots), dict(_baselines(entry.get("baselines"), frozenset(snapshots))))
+
+
+def _baselines(stored: Any, snapshots: frozenset[int]) -> Iterator[tuple[tuple[int, str], Baseline]]:
+    """Yield the valid baselines. Others are ignored: without one, the live files of the group are measured."""
+    if not isinstance(stored, dict):
+        return
+    of_snapshot = {str(snapshot): snapshot for snapshot in snapshots}
+    for snapshot, groups in stored.items():
+        if snapshot in of_snapshot and isinstance(groups, dict):
+            for partition, text in groups.items():
+                if len(partition) == _DIGEST_CHARACTERS and (baseline := parse_baseline(text)) is not None:
+                    yield (of_snapshot[snapshot], partition), baseline

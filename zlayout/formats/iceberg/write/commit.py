@@ -24,23 +24,29 @@ from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.partitions import argument, transform_name
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.new_bounds import written_files
 from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
 from zlayout.formats.iceberg.write.scan import still_live
 from zlayout.formats.iceberg.write.settings import current_fields
 from zlayout.formats.iceberg.write.staging import Staged, staged
 from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.formats.run_metrics import TOUCHED
 from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
+from zlayout.table.state import FileTable
 
 
-def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify) -> Iterator[Event]:
+def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify, files: FileTable) -> Iterator[Event]:
     """Rewrite the groups of the work and commit them. Groups whose files have changed since the plan are dropped.
+
+    files: the live files at the work's version with the bounds of the z-order columns, for metrics.
 
     Raises:
         EngineError: If the rewrite failed. Nothing was committed.
@@ -58,7 +64,7 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
         rewritten, notes = write_groups(pinned, work)
         notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
-        yield from commit_apart(rewritten, Committer(pinned, catalog, work).commit)
+        yield from commit_apart(rewritten, Committer(pinned, catalog, work, Measurement(files, work)).commit)
 
 
 def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
@@ -82,16 +88,24 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
         if work.verify == "full":
             with pinned.written([f for new in files.values() for f in new]) as written:
                 placed.gate.verify(written)
-    return [Rewritten(group, tuple(files[group.id])) for group in groups], placed.notes(work.table)
+    rewritten = [
+        Rewritten(group, tuple(files[group.id]), written=written_files(pinned, group, files[group.id]))
+        for group in groups
+    ]
+    return rewritten, placed.notes(work.table)
 
 
 class Committer:
     """Commits the groups that were written from one staged snapshot, all at once or some of them."""
 
-    def __init__(self, pinned: Staged, catalog: CatalogConfig, work: Work) -> None:
+    def __init__(
+        self, pinned: Staged, catalog: CatalogConfig, work: Work, measurement: Measurement | None = None
+    ) -> None:
+        """Store the staged files. measurement: measures the commits; None to store no metrics."""
         self._pinned = pinned
         self._catalog = catalog
         self._work = work
+        self._measurement = measurement
         self._dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
@@ -110,7 +124,10 @@ class Committer:
             transaction.commitTransaction()
             return rewrite_commit(snapshot, some)
 
-        return settled(doing, send, lambda: self.finished(some), FAILURES)
+        commit = settled(doing, send, lambda: self.finished(some), FAILURES)
+        if self._measurement is not None:
+            self._measurement.committed(some)
+        return commit
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
         """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
@@ -130,10 +147,12 @@ class Committer:
             change.addFile(file.handle)
         change.set(recorded.RUN, work.run_id)
         change.set(recorded.LAYOUT_ID, work.layout.layout_id)
+        if self._measurement is not None and (touched := self._measurement.text(some)) is not None:
+            change.set(TOUCHED, touched)
         change.commit()
         snapshot = int(transaction.table().currentSnapshot().snapshotId())
         state = known_state(pinned.jvm, table.operations().current())
-        state = recorded.after(state, work.layout, [snapshot], self._dead)
+        state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
         pinned.require_files(added, table.io())
         return transaction, snapshot
@@ -144,6 +163,16 @@ class Committer:
         found = run_commits(self._catalog, self._work.table, self._work.run_id)
         commits = (each.commit(self._work.groups) for each in found)
         return next((commit for commit in commits if wanted <= set(commit.groups)), None)
+
+
+def _baselines(snapshot: int, some: Sequence[Rewritten], work: Work) -> recorded.Baselines:
+    """Return the baselines of groups whose new files are in one partition with known values."""
+    found = {}
+    for each in some:
+        baseline = baseline_of(each.written, work.layout)
+        if each.written is not None and baseline is not None:
+            found[snapshot, recorded.partition_digest(each.written.partitions[0])] = baseline
+    return found
 
 
 def remove_files(pinned: Staged, groups: Sequence[Group], change: Any) -> None:

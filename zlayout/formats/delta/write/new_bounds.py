@@ -1,0 +1,86 @@
+"""Reads the bounds of new files from the statistics that are about to be committed, for baselines and metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.formats.delta.read.bounds import read_bounds
+from zlayout.formats.delta.read.schema import Leaf
+from zlayout.formats.kernel.commits import NewFile
+from zlayout.table.state import FileTable, Partition
+
+# The names of statistics in the log, and those that deltalake gives them.
+_STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
+
+
+def written_files(
+    files: Sequence[NewFile], stats: Sequence[str], wanted: Sequence[Leaf], partition: Partition, prefix: int
+) -> FileTable | None:
+    """Return the new files of one group with the bounds of the z-order columns.
+
+    Args:
+        files: The new files.
+        stats: The statistics of each file, as in the log.
+        wanted: The z-order columns.
+        partition: The partition of the group.
+        prefix: The length to which writers truncate string bounds.
+
+    Returns:
+        The files; None if the statistics cannot be read, for which a rewrite must not fail.
+    """
+    try:
+        documents = [json.loads(text, parse_float=Decimal) for text in stats]
+        bounds = {
+            leaf.name: read_bounds(_statistics(documents, leaf), [leaf], (), prefix)[leaf.name] for leaf in wanted
+        }
+    except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
+        return None
+    count = len(files)
+    none = np.zeros(count, np.int64)
+    return FileTable(
+        path=pa.array([file.path for file in files], pa.string()),
+        version_key=pa.array([""] * count, pa.string()),
+        rows=np.array([file.rows for file in files], np.int64),
+        deleted=none,
+        shared_deletes=none.astype(bool),
+        bytes=np.array([file.bytes for file in files], np.int64),
+        partition=none.astype(np.int32),
+        partitions=(partition,),
+        layout=none.astype(np.int32) - 1,
+        layouts=(),
+        group=none.astype(np.int32) - 1,
+        bounds=bounds,
+    )
+
+
+def _statistics(documents: Sequence[Mapping[str, Any]], leaf: Leaf) -> pa.Table:
+    """Return the statistics of one column in the form of `DeltaTable.get_add_actions`."""
+    columns = {}
+    for name, short in _STATISTICS:
+        values = [_value(document.get(name), leaf.physical) for document in documents]
+        column = _typed(values, pa.int64() if short == "null_count" else leaf.type)
+        for part in reversed(leaf.physical):
+            column = pa.StructArray.from_arrays([column], [part])
+        columns[short] = column
+    return pa.table(columns)
+
+
+def _value(document: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def _typed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Convert the values of JSON: dates and times are strings there."""
+    if pa.types.is_temporal(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    if pa.types.is_floating(kind):
+        return pa.array([None if v is None else float(v) for v in values], kind)
+    return pa.array([Decimal(v) if pa.types.is_decimal(kind) and v is not None else v for v in values], kind)

@@ -1,0 +1,67 @@
+"""Measures what a rewrite leaves before it is committed, so that the commit can store it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.errors import ZlayoutError
+from zlayout.formats.base import Work
+from zlayout.formats.kernel.commits import Rewritten
+from zlayout.formats.run_metrics import RunColumn, render_touched
+from zlayout.spec.model import Layout
+from zlayout.table.baseline import Baseline
+from zlayout.table.group_baselines import measure_baselines
+from zlayout.table.metrics import layout_metrics
+from zlayout.table.replaced import replaced
+from zlayout.table.state import FileTable
+
+# Errors of a measurement, because of which nothing is stored. A rewrite must not fail for them.
+_UNKNOWN = (ValueError, KeyError, TypeError, ArithmeticError, pa.ArrowException, ZlayoutError)
+
+
+def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
+    """Return the baseline of a group, given its new files; None if it is unknown or has files in several partitions."""
+    if written is None or len(written.partitions) != 1 or not len(written):
+        return None
+    names = [column.name for column in layout.columns]
+    try:
+        return measure_baselines(written, names, np.zeros(len(written), np.int32), 1)[0]
+    except _UNKNOWN:
+        return None
+
+
+class Measurement:
+    """Predicted and measured touched of a table during the commits of one work order."""
+
+    def __init__(self, files: FileTable, work: Work) -> None:
+        """Store the live files before the first commit. files: with the bounds of the z-order columns."""
+        self._files = files
+        self._work = work
+        self._done: list[Rewritten] = []
+
+    def text(self, some: Sequence[Rewritten]) -> str | None:
+        """Return what the commit of these groups stores, after the commits so far; None if a value is unknown."""
+        done = [*self._done, *some]
+        written = _known(each.written for each in done)
+        if written is None or any(c.name not in self._files.bounds for c in self._work.layout.columns):
+            return None
+        predicted = self._work.predicted
+        try:
+            files = replaced(self._files, [each.group.files.path for each in done], written)
+            found = layout_metrics(files, self._work.layout.weights)
+        except _UNKNOWN:
+            return None
+        return render_touched(tuple(RunColumn(m.column, predicted.get(m.column), m.touched) for m in found))
+
+    def committed(self, some: Sequence[Rewritten]) -> None:
+        """Count these groups as committed."""
+        self._done += some
+
+
+def _known(written: Iterable[FileTable | None]) -> list[FileTable] | None:
+    tables = list(written)
+    known = [table for table in tables if table is not None]
+    return known if len(known) == len(tables) else None

@@ -1,0 +1,85 @@
+"""What a run predicted and measured, as it is stored with its commits.
+
+As text: a JSON list with one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, predicted and
+measured touched of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+from zlayout.reading import parse_json
+from zlayout.table.baseline import SIGNIFICANT_DIGITS
+
+TOUCHED = "zlayout.touched"
+# Metrics with a longer text are not stored, and not read.
+MAX_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RunColumn:
+    """Touched of one z-order column over all partitions.
+
+    Attributes:
+        column: The column.
+        predicted: The prediction of the plan; None if it had none.
+        measured: The value directly after the commit.
+    """
+
+    column: str
+    predicted: float | None
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """What the newest commit of a run stored.
+
+    Attributes:
+        run_id: The run.
+        version: The version that the commit made.
+        columns: Predicted and measured touched; empty if they are not stored or cannot be read.
+    """
+
+    run_id: str
+    version: int
+    columns: tuple[RunColumn, ...]
+
+
+def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
+    """Return the text to store; None if there is nothing to store, or too much."""
+    entries = [
+        [c.column, None if c.predicted is None else _rounded(c.predicted), _rounded(c.measured)] for c in columns
+    ]
+    text = json.dumps(entries, separators=(",", ":"))
+    return text if entries and len(text) <= MAX_CHARACTERS else None
+
+
+def parse_touched(text: object) -> tuple[RunColumn, ...]:
+    """Parse a stored text. Return nothing for anything that `render_touched` cannot have written."""
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+        return ()
+    try:
+        entries = parse_json(text)
+    except ValueError:
+        return ()
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+        return ()
+    return tuple(RunColumn(name, predicted, measured) for name, predicted, measured in entries)
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, list) or len(entry) != 3:
+        return False
+    name, predicted, measured = entry
+    return isinstance(name, str) and (predicted is None or _is_number(predicted)) and _is_number(measured)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and isinstance(value, int | float) and 0 <= value < math.inf
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
