@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError
 
@@ -44,9 +45,9 @@ def require_exclusive_commits(delta: DeltaJvm, table: str) -> None:
     Raises:
         Refused: ZL220, if another writer's commit could be replaced.
     """
-    folder = delta.log_folder()
-    if str(folder.toUri().getScheme() or "").lower() not in S3_SCHEMES:
+    if urlsplit(delta.base_uri()).scheme.lower() not in S3_SCHEMES:
         return
+    folder = delta.log_folder()
     store = delta.log_store(folder)
     if (name := str(store.getClass().getName())) not in _EXCLUSIVE:
         hint = f"let zlayout start the session, or set spark.delta.logStore.s3a.impl to {_EXCLUSIVE[1]} in all writers"
