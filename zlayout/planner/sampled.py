@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.planner.decision import Decision
-from zlayout.planner.forecasts import ColumnForecast, FilesAfter, SampleFacts
+from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
 from zlayout.planner.log_growth import length_in
-from zlayout.planner.model import TablePlan
+from zlayout.planner.model import READS_MORE, TablePlan
 from zlayout.planner.notes import small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Index
 from zlayout.planner.simulated import Column
-from zlayout.planner.simulation import Outcome, Rewrite, error_of, simulate, weights_of
+from zlayout.planner.simulation import Outcome, Rewrite, errors_of, simulate, weights_of
+from zlayout.planner.size_notes import reads_more
 from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
@@ -68,15 +69,24 @@ def with_sample(
     rewrite = Rewrite(groups, _group_of(state, groups), _columns(spec, state, plan), fields)
     rows = weights_of(state.files, rewrite.group, sample)
     whole = simulate(spec, state, rewrite, sample, rows)
-    spread = np.zeros(len(rewrite.columns)) if sample.complete else error_of(spec, state, rewrite, sample, rows)
+    none = np.zeros(len(rewrite.columns))
+    spread, spread_read = (none, none) if sample.complete else errors_of(spec, state, rewrite, sample, rows)
     columns = tuple(
-        _forecast(c, float(whole.touched[n]), float(whole.floor[n]), float(spread[n]), complete=sample.complete)
+        _forecast(
+            replace(c, bytes_read=_bytes_read(c.bytes_read, float(whole.bytes_read[n]), float(spread_read[n]), sample)),
+            float(whole.touched[n]),
+            float(whole.floor[n]),
+            float(spread[n]),
+            complete=sample.complete,
+        )
         for n, c in enumerate(plan.columns)
     )
     facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed)
     after = _files_after(plan, spec, whole)
     notes = small_partition_files(spec, after, whole.partitions) if _too_fine(after, plan) else ()
-    forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=(*plan.diagnostics, *notes))
+    diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone
+    diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
+    forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
     return Decision(forecast, decision.pinned)
 
 
@@ -119,6 +129,21 @@ def _forecast(column: ColumnForecast, touched: float, floor: float, error: float
         low=float(low),
         high=float(high) if np.isfinite(high) else None,
         floor=min(floor, predicted) if np.isfinite(floor) else None,
+    )
+
+
+def _bytes_read(read: BytesRead, predicted: float, error: float, sample: RowGroupSample) -> BytesRead:
+    """As `_forecast`, for the bytes that a query reads."""
+    if not np.isfinite(predicted):
+        return read
+    least, most = float(read.low or 0), np.inf if read.high is None else float(read.high)
+    found = float(np.clip(predicted, least, most))
+    half = max(
+        2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if sample.complete else MIN_ERROR_OF_PART) * found
+    )
+    high = min(found + half, most)
+    return BytesRead(
+        read.now, round(found), round(max(found - half, least)), round(high) if np.isfinite(high) else None
     )
 
 

@@ -51,9 +51,10 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One simulation: touched of each z-order column (NaN if unknown), its floor, and the new files."""
+    """One simulation: touched, bytes read and floor of each z-order column (NaN if unknown), and the new files."""
 
     touched: Floats
+    bytes_read: Floats
     floor: Floats
     files: int
     new: tuple[Simulated, ...]
@@ -98,10 +99,12 @@ def simulate(spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowG
             unknown.append(number)
             continue
         new += _outputs(spec, rewrite, outputs, g, sample, drawn, number)
-    touched, floor = _measured(state, rewrite, new, unknown, sample, weights, outputs.partitions)
+    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, outputs.partitions)
     kept = int((group < 0).sum())
     written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
-    return Outcome(touched, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]}))
+    return Outcome(
+        touched, read, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]})
+    )
 
 
 def _outputs(
@@ -131,8 +134,8 @@ def _measured(
     sample: RowGroupSample,
     weights: Floats,
     partitions: int,
-) -> tuple[Floats, Floats]:
-    """Return touched and its floor for each z-order column after the rewrite, float64[d] each; NaN if unknown."""
+) -> tuple[Floats, Floats, Floats]:
+    """Return touched, bytes read and floor of each z-order column after the rewrite, float64[d]; NaN if unknown."""
     files, group, names = state.files, rewrite.group, rewrite.names
     changed = np.zeros(partitions, bool)
     changed[files.partition[group >= 0]] = True
@@ -149,7 +152,7 @@ def _measured(
     largest = np.zeros(partitions)
     np.maximum.at(largest, after.partition, after.rows)
     shares = [_Shares(sample, weights, name, group, files, after) for name in names]
-    touched, floor = np.empty(len(names)), np.empty(len(names))
+    touched, read, floor = (np.empty(len(names)) for _ in range(3))
     written = counts(after.partition, partitions)
     for at, m in enumerate(metrics):
         found = m.by_partition.touched.copy()
@@ -157,9 +160,10 @@ def _measured(
             found = _extrapolated(found, written, missing, rewrite, unknown)
         lowest = rest[at].floor
         touched[at] = rest[at].touched + found[changed].sum()
+        read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
         alone = shares[at].floor(largest) if not missing.any() and not _moves(rewrite, files) else np.nan
         floor[at] = np.nan if lowest is None else lowest + alone
-    return touched, floor
+    return touched, read, floor
 
 
 def _moves(rewrite: Rewrite, files: FileTable) -> bool:
@@ -215,15 +219,18 @@ def _extrapolated(touched: Floats, files: Index, missing: Bools, rewrite: Rewrit
     return np.where(missing, np.where(number > 1, 1 + excess * (number - 1), 1.0), touched)
 
 
-def error_of(spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats) -> Floats:
-    """Return the standard error of touched, float64[d]: the jackknife over FOLDS parts of the row groups."""
+def errors_of(
+    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the standard errors of touched and bytes read, float64[d] each: the jackknife over FOLDS of row groups."""
     fold = np.random.default_rng(sample.seed).permutation(sample.row_groups)[sample.row_group] % FOLDS
     found = []
     for part in range(min(FOLDS, sample.row_groups)):
         rest = np.where(fold == part, 0.0, weights)
-        found.append(simulate(spec, state, rewrite, sample, rest).touched)
+        outcome = simulate(spec, state, rewrite, sample, rest)
+        found.append(np.stack((outcome.touched, outcome.bytes_read)))
     if len(found) < 2:
-        return np.full(len(rewrite.columns), np.inf)
-    values = np.stack(found)
-    spread: Floats = np.sqrt((len(found) - 1) * values.var(axis=0))
-    return spread
+        unknown = np.full(len(rewrite.columns), np.inf)
+        return unknown, unknown
+    touched, read = np.sqrt((len(found) - 1) * np.stack(found).var(axis=0))
+    return touched, read

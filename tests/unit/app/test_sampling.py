@@ -16,7 +16,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from zlayout.app.plan import Planned, plan_table
 from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.forecasts import ColumnForecast
+from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.key_sample import RowGroupSample
 
@@ -67,6 +67,14 @@ class Table:
         return self.plan().decision.plan.columns
 
 
+def _bytes_are_as_predicted(before: BytesRead, then: BytesRead, now: BytesRead, file: int) -> None:
+    """Compare the range from metadata and the prediction with what is measured. file: the size of a file."""
+    assert before.low is not None
+    assert before.high is not None
+    assert 0.95 * before.low <= now.now <= 1.05 * before.high
+    assert then.predicted == pytest.approx(now.now, rel=0.1, abs=0.3 * file)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_predicted_is_measured_afterwards_for_every_shape(shape: str) -> None:
     table = Table(SHAPES[shape])
@@ -78,6 +86,7 @@ def test_predicted_is_measured_afterwards_for_every_shape(shape: str) -> None:
         assert before.predicted is None
         assert before.low is not None
         assert before.high is not None
+        _bytes_are_as_predicted(before.bytes_read, then.bytes_read, now.bytes_read, table.spec.layout.target_size)
         assert before.low <= now.touched <= before.high + 1e-9
         assert then.floor is not None
         assert then.floor <= now.touched + 1e-9
