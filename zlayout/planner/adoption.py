@@ -30,6 +30,8 @@ from zlayout.table.sums import counts, sums
 MIN_SHARE_EXCLUDED = 0.5
 # The share of the rows of a partition that its adopted files must have, if not all are adopted.
 MIN_SHARE_ADOPTED = 0.5
+# The number of files that a partition must adopt, if not all are adopted. Estimates for fewer files are not stable.
+MIN_FILES_ADOPTED = 8
 _ROUNDING = 1e-9
 
 
@@ -134,11 +136,11 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
 
 
 def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
-    """Return the partitions, bool[P], whose adopted files (bool[N]) have too few rows to be adopted."""
+    """Return the partitions, bool[P], whose adopted files (bool[N]) are too few or have too few rows."""
     index = np.flatnonzero(adopted)
     rows = sums(files.partition[index], partitions, files.rows[index])
     few: Bools = rows < MIN_SHARE_ADOPTED * sums(files.partition, partitions, files.rows)
-    return few
+    return few | (counts(files.partition[index], partitions) < MIN_FILES_ADOPTED)
 
 
 def _reaches(spec: LayoutSpec, files: FileTable, index: Index, now: Measured) -> list[Reach]:

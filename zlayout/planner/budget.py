@@ -33,7 +33,7 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
         if bundle.bytes <= left:
             taken.setdefault(bundle.table, set()).update(bundle.candidates)
             left -= bundle.bytes
-    smallest = [_smallest(proposal) for proposal in proposals if _has_work(proposal)]
+    smallest = [_smallest(proposal) for proposal in proposals if _needs_budget(proposal)]
     if smallest and not taken:
         min_bytes = min([bundle.bytes for bundle in bundles] or smallest)
         return tuple(_refused(proposal, budget, min_bytes) for proposal in proposals)
@@ -59,13 +59,19 @@ def rest(proposal: Proposal, candidates: Collection[int]) -> int:
 
 
 def _refused(proposal: Proposal, budget: int, min_bytes: int) -> Choice:
-    if not _has_work(proposal):
+    if not _needs_budget(proposal):
         return proposal.everything
     return Choice((), budget_too_small(proposal.spec, budget, min_bytes))
 
 
 def _has_work(proposal: Proposal) -> bool:
     return proposal.status is Status.CHANGES and proposal.whole is not None and proposal.whole.bytes > 0
+
+
+def _needs_budget(proposal: Proposal) -> bool:
+    """Return whether a budget should be spent on some of what is deferred."""
+    whole = proposal.whole.bytes if proposal.whole else 0
+    return _has_work(proposal) and whole > proposal.selection.left_out_bytes
 
 
 class _Bundle(NamedTuple):

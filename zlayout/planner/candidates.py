@@ -100,9 +100,7 @@ def pin(spec: LayoutSpec, state: TableState, selection: FileSelection) -> tuple[
     )
 
 
-def leave_out(
-    spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection, whole: DeferredGroups
-) -> tuple[FileSelection, DeferredGroups]:
+def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: FileSelection) -> FileSelection:
     """Leave out the groups of partitions on which no budget should be spent, because a rewrite gains nothing.
 
     The rewrite is predicted not to lower touched, and the selected files have no small or oversized files, no deleted
@@ -113,10 +111,9 @@ def leave_out(
         files: The files.
         now: The present metrics.
         selection: The selected files.
-        whole: The totals of everything that should be rewritten.
 
     Returns:
-        `selection` and `whole` without these groups.
+        The selection without these groups.
     """
     target = spec.layout.target_size
     repair = (files.deleted > 0) | (files.bytes < SMALL_BELOW * target) | (files.bytes > OVERSIZED_ABOVE * target)
@@ -131,13 +128,11 @@ def leave_out(
     saved = savings(spec, files, now, list(unrecorded.values())).sum(axis=1)
     idle = {partition for partition, saves in zip(unrecorded, saved.tolist(), strict=True) if saves <= 0}
     if not idle:
-        return selection, whole
+        return selection
     out = [group for partition in idle for group in of_partition[partition]]
     number, size = sum(len(g.files) for g in out), sum(int(files.bytes[g.files].sum()) for g in out)
     kept = tuple(g for g in selection.groups if int(files.partition[g.files[0]]) not in idle)
-    groups = max(whole.groups - len(idle), 0) if kept else 0
-    whole = replace(whole, groups=groups, files=whole.files - number, bytes=whole.bytes - size)
-    return replace(selection, groups=kept, left_out=len(out), left_out_files=number), whole
+    return replace(selection, groups=kept, left_out=len(out), left_out_files=number, left_out_bytes=size)
 
 
 def _id(spec: LayoutSpec, digest: str) -> str:

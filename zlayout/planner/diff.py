@@ -64,7 +64,7 @@ def propose(
     now = forecast.measure(state.files, spec)
     selection, whole = select_files(spec, state, change, now, options.max_rewrite_bytes)
     if whole is not None:
-        selection, whole = leave_out(spec, state.files, now, selection, whole)
+        selection = leave_out(spec, state.files, now, selection)
     cuts = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,

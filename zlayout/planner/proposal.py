@@ -65,7 +65,8 @@ class Proposal:
 
     @property
     def has_changes(self) -> bool:
-        return bool(self.partitioning or self.properties or self.candidates or self.exceeds_budget)
+        groups = self.candidates or self.selection.left_out
+        return bool(self.partitioning or self.properties or groups or self.exceeds_budget)
 
     @property
     def selects_nothing(self) -> bool:

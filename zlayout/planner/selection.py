@@ -33,6 +33,7 @@ class FileSelection:
         adopted_partitions: The number of partitions that have them.
         left_out: The number of groups that a budget is not spent on, because their rewrite gains nothing.
         left_out_files: The number of files of these groups.
+        left_out_bytes: The size of these files.
     """
 
     groups: tuple[SelectedFiles, ...]
@@ -46,3 +47,4 @@ class FileSelection:
     adopted_partitions: int = 0
     left_out: int = 0
     left_out_files: int = 0
+    left_out_bytes: int = 0

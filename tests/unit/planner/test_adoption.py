@@ -72,8 +72,8 @@ def test_what_a_rewrite_would_improve_is_not_adopted(files: list[File]) -> None:
 
 def test_another_layout_and_missing_bounds_are_not_adopted() -> None:
     assert decide(SPEC, state(*in_order(8, layout=1, group=0)), DELTA).plan.status == "changes"
-    observed = state(*in_order(8))
-    bounds = make_bounds([None, *range(10, 80, 10)], [9, *range(19, 89, 10)], KIND)
+    observed = state(*in_order(9))
+    bounds = make_bounds([None, *range(10, 90, 10)], [9, *range(19, 99, 10)], KIND)
     open_bound = replace(observed, files=replace(observed.files, bounds={"a": bounds}))
     assert chosen(decide(SPEC, open_bound, DELTA)) == ["f0"]
 
@@ -160,5 +160,15 @@ def test_a_budget_is_not_spent_on_new_files_that_gain_nothing() -> None:
     ]
     decision = decide(SPEC, state(*laid, *new, *wide), DELTA, options=options)
     assert [g.partition for g in decision.plan.groups] == ["region=west"]
-    assert (decision.plan.left_over, codes(decision)) == (None, ["ZL422"])
+    assert codes(decision) == ["ZL422"]
+    assert decision.plan.left_over is not None
+    assert (decision.plan.left_over.files, decision.plan.left_over.bytes) == (5, 5 * TARGET)
     assert "1 group with 5 files" in decision.plan.diagnostics[0].message
+
+
+def test_a_table_with_nothing_to_gain_needs_no_budget() -> None:
+    laid = in_order(20, layout=0, group=0)
+    new = [replace(f, low=f.low + 1000, high=f.high + 1000) for f in in_order(5)]
+    decision = decide(SPEC, state(*laid, *new), DELTA, options=PlanOptions(max_rewrite_bytes=1))
+    assert (decision.plan.status, decision.groups, codes(decision)) == ("changes", (), ["ZL422"])
+    assert decision.plan.left_over is not None
