@@ -172,7 +172,8 @@ def observe_and_propose(
 ) -> tuple[TableState | None, Proposal | Decision]:
     """Observe one table (at an older version, if given) and find all changes that could be made to it."""
     try:
-        state = backend.observe(spec.table, spec.column_names, version)
+        sources = (field.source for field in spec.partition_by or ())
+        state = backend.observe(spec.table, tuple(dict.fromkeys((*spec.column_names, *sources))), version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         if (fields := partitioning(spec, state)) != state.partition_fields:
             place = spec.location_of("partition_by")

@@ -15,6 +15,7 @@ from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
 from zlayout.planner.log_growth import growth_notes
 from zlayout.planner.model import DeferredGroups, Status, TablePlan
+from zlayout.planner.moved_ranges import moved_ranges
 from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
@@ -28,7 +29,7 @@ from zlayout.planner.requirements import (
     TableIs,
     VersionIs,
 )
-from zlayout.planner.settings import compare_layout, longer
+from zlayout.planner.settings import compare_layout, longer, partitioning
 from zlayout.planner.size_notes import one_file, reads_more, unreasonable_size
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
@@ -139,6 +140,10 @@ def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast,
     spec, state = proposal.spec, proposal.state
     if not choice.candidates:
         return forecast.columns(proposal.now), None
+    if proposal.moves:
+        chosen_candidates = [proposal.candidates[n] for n in choice.candidates]
+        after, files = moved_ranges(spec, state, partitioning(spec, state), chosen_candidates)
+        return forecast.columns(proposal.now, after), files
     if not proposal.provable:
         return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
     chosen = [proposal.selection.groups[n].files for n in choice.candidates]

@@ -36,9 +36,14 @@ class Output:
 
     def partition_of(self, group: int, sample: RowGroupSample, rows: Index) -> Index:
         """Return the output partition of each of the sampled rows of a group, int64."""
+        found: Index = self.files.partition[sample.file[rows]].astype(np.int64)
         if not self.moves[group]:
-            found: Index = self.files.partition[sample.file[rows]].astype(np.int64)
             return found
+        stays = np.array([p.fields == self.fields for p in self.files.partitions], bool)[found]
+        found[~stays] = self._moved(sample, rows[~stays])
+        return found
+
+    def _moved(self, sample: RowGroupSample, rows: Index) -> Index:
         taken = pa.array(rows)
         code = np.zeros(len(rows), np.int64)
         values: list[pa.Array] = []

@@ -59,6 +59,11 @@ class Proposal:
         return self.spec.layout.engine == "zlayout" and not self.selection.moves
 
     @property
+    def moves(self) -> bool:
+        """Whether zlayout writes files that change their partition."""
+        return self.spec.layout.engine == "zlayout" and self.selection.moves
+
+    @property
     def exceeds_budget(self) -> bool:
         """Whether the files that should be rewritten are larger than the budget."""
         return self.whole is not None and self.whole.bytes > self.whole.budget

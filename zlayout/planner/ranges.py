@@ -20,6 +20,7 @@ from zlayout.planner.forecasts import FilesAfter, TouchedRange
 from zlayout.planner.partitions import Bools, Floats, Index
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
+from zlayout.table.floor import min_floor
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import reach
 from zlayout.table.state import Column, FileTable, TableState, is_text
@@ -27,6 +28,10 @@ from zlayout.table.sums import counts, sums
 
 # The largest relative error of `touched`, which is estimated from bounds: docs/metrics.md, "touched".
 ESTIMATE_ERROR = 0.1
+# The relative error of a number of distinct values from a sketch; 2 % are usual.
+SKETCH_ERROR = 0.1
+# The rows of the largest new file, as a multiple of the mean, if no key is larger than a file.
+MAX_IMBALANCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,11 @@ def touched_ranges(spec: LayoutSpec, state: TableState, now: Measured, rewrites:
             after = _files_range(state.files, rewrites)
             result.append(TouchedRange(name, None, float(after[0]), float(after[1]), None))
             continue
+        filled = rows_by_partition(state.files, name, len(now.files))
         lowest = _has_values(state.files, name, len(now.files)).astype(np.float64)
-        most = np.minimum(_most_among_new(spec, column, rewrites.targets), rewrites.targets)
-        low = np.where(changed, lowest, now.touched[:, at])
+        lowest *= lowest_touched(spec, state, now, at, written, filled)
+        most = np.minimum(_most_among_new(spec, state, column, rewrites), rewrites.targets)
+        low = np.where(changed, np.where(apart, np.minimum(lowest, 1.0), lowest), now.touched[:, at])
         high = np.where(changed, sums(rewrites.partition, len(now.files), most), now.touched[:, at])
         if apart.any():
             least, limit = _beside_kept(state.files, name, now, at, rewrites, most, apart)
@@ -98,6 +105,47 @@ def files_after(files: FileTable, rewrites: Rewrites) -> FilesAfter:
     return FilesAfter(None, low, high)
 
 
+def rows_by_partition(files: FileTable, column: str, partitions: int) -> Floats:
+    """Return the live rows with a value of each partition, float64[P]."""
+    return sums(files.partition, partitions, rows_with_value(files, column))
+
+
+def max_rows_of_key(spec: LayoutSpec, state: TableState) -> float:
+    """Return an upper limit of the number of rows that have the same values in all z-order columns."""
+    rows = float(state.files.live_rows.sum())
+    columns = [state.column(name) for name in spec.column_names]
+    stated = [c.distinct for c in columns if c is not None and c.distinct is not None]
+    return rows - max([(1 - SKETCH_ERROR) * n for n in stated], default=0.0) + 1
+
+
+def lowest_touched(
+    spec: LayoutSpec, state: TableState, now: Measured, at: int, targets: Floats, filled: Floats
+) -> Floats:
+    """Return the lowest possible touched of a column after whole partitions are rewritten, float64[P].
+
+    At most `distinct` values fill all files: N / distinct files each, if the files are of about equal size. They are
+    unless one key is larger than a file, which stays in one file without noise.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table.
+        now: The present metrics.
+        at: The number of the column.
+        targets: float64[P], the largest number of new files.
+        filled: float64[P], rows with a value.
+    """
+    rows = sums(state.files.partition, len(targets), state.files.live_rows)
+    column = state.column(spec.column_names[at])
+    distinct = now.metrics[at].by_partition.max_distinct
+    if column is not None and column.distinct is not None:
+        distinct = np.minimum(distinct, (1 + SKETCH_ERROR) * column.distinct + 1)
+    largest = MAX_IMBALANCE * np.divide(rows, targets, out=rows.copy(), where=targets > 0)
+    if not spec.layout.noise:
+        largest = np.maximum(largest, np.minimum(max_rows_of_key(spec, state), rows))
+    share = np.divide(largest, filled, out=np.ones_like(largest), where=filled > 0)
+    return np.where(share > 0, min_floor(distinct, np.where(share > 0, share, 1.0)), 1.0)
+
+
 def _files_range(files: FileTable, rewrites: Rewrites) -> tuple[int, int]:
     kept, count = int(rewrites.kept.sum()), len(rewrites.targets)
     members = np.flatnonzero(~rewrites.kept)
@@ -105,17 +153,31 @@ def _files_range(files: FileTable, rewrites: Rewrites) -> tuple[int, int]:
     return kept + int((rows > 0).sum()), kept + int(rewrites.targets.sum())
 
 
-def _most_among_new(spec: LayoutSpec, column: Column | None, targets: Index) -> Floats:
+def _most_among_new(spec: LayoutSpec, state: TableState, column: Column | None, rewrites: Rewrites) -> Floats:
     """Return the largest possible touched among the new files of each group alone, float64[G].
 
     Files in the order of the only z-order column share no value, unless noise distributes equal keys, or the bounds
-    are less exact than the values: truncated, or rounded as timestamps are. A file with NaN may have no bounds.
+    are less exact than the values: truncated, or rounded as timestamps are. A file with NaN may have no bounds. Noise
+    distributes only keys larger than two files, which no key is if nearly all values are distinct. A file without a
+    value is not opened, so that no more files are than there are rows with a value.
     """
+    targets, files = rewrites.targets.astype(np.float64), state.files
+    members = np.flatnonzero(~rewrites.kept)
+    if column is not None and column.name in files.bounds and len(targets):
+        owner, nulls = rewrites.group[members], files.bounds[column.name].null_count[members]
+        unsure = sums(owner, len(targets), nulls < 0) > 0
+        filled = sums(owner, len(targets), np.maximum(files.rows[members] - np.maximum(nulls, 0), 0))
+        targets = np.where(unsure, targets, np.minimum(targets, filled))
     exact = column is not None and not pa.types.is_timestamp(column.type)
     exact = exact and not (column is not None and is_text(column.type) and column.bound_length is not None)
-    if len(spec.column_names) == 1 and not spec.layout.noise and exact:
-        return np.full(len(targets), 2.0 if column is not None and pa.types.is_floating(column.type) else 1.0)
-    return targets.astype(np.float64)
+    if len(spec.column_names) == 1 and exact and len(targets):
+        once = 2.0 if column is not None and pa.types.is_floating(column.type) else 1.0
+        rows = sums(rewrites.group[members], len(targets), files.live_rows[members])
+        heaviest = np.divide(max_rows_of_key(spec, state), rows, out=np.ones(len(rows)), where=rows > 0)
+        spread = np.minimum(heaviest, 1.0) * (np.minimum(heaviest, 1.0) * rewrites.targets + 2)
+        whole = (heaviest * rewrites.targets <= 2) | (not spec.layout.noise)
+        return np.minimum(targets, np.where(whole, once, once + spread))
+    return targets
 
 
 def _has_values(files: FileTable, column: str, partitions: int) -> Bools:

@@ -115,7 +115,8 @@ class Column:
     the table properties (name, value) that make them do so. longer_bounds: the table properties that make writers keep
     LONG_BOUND characters of a bound; empty if they already do. bound_length: the number of characters (bytes for
     binary) to which writers truncate bounds, None if they do not. id: what the table knows the column by if it is
-    renamed (Iceberg's field id, Delta's physical name); empty if unknown.
+    renamed (Iceberg's field id, Delta's physical name); empty if unknown. distinct: the number of distinct values that
+    the table's statistics state for the observed version, None if they state none.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Column:
     longer_bounds: tuple[tuple[str, str], ...] = ()
     bound_length: int | None = None
     id: str = ""
+    distinct: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

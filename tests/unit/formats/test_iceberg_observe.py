@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
@@ -224,3 +225,31 @@ def test_a_server_names_no_python_class(
     found.properties["py-io-impl"] = "builtins.print"
     monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: found)
     assert "py-io-impl" not in load_table(config, NAME).io.properties
+
+
+def test_statistics_of_the_snapshot_state_distinct_values(catalog: Catalog, config: CatalogConfig) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(0, 10, "Oslo"))
+    first = table.current_snapshot()
+    assert first is not None
+
+    def state(snapshot: int, **properties: str) -> None:
+        blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": snapshot, "sequence-number": 1, "fields": [1]}
+        document = {
+            "snapshot-id": snapshot,
+            "statistics-path": "stats.puffin",
+            "file-size-in-bytes": 1,
+            "file-footer-size-in-bytes": 1,
+            "blob-metadata": [{**blob, "properties": properties}],
+        }
+        with table.update_statistics() as update:
+            update.set_statistics(StatisticsFile.model_validate(document))
+
+    state(first.snapshot_id, ndv="9")
+    assert [c.distinct for c in observe(config, NAME, ["id"]).columns] == [9, None, None, None]
+    table.append(rows(10, 10, "Rome"))
+    assert [c.distinct for c in observe(config, NAME, ["id"]).columns] == [None] * 4, "values may have been added"
+    second = table.current_snapshot()
+    assert second is not None
+    state(second.snapshot_id, ndv="many")
+    assert observe(config, NAME, ["id"]).columns[0].distinct is None

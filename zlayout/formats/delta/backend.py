@@ -205,14 +205,15 @@ def _columns(work: Work) -> tuple[str, ...]:
 def _regrouped(work: Work, state: TableState) -> Work:
     """Return the work with one group for each partition after a full rewrite, which replaced the planned files.
 
-    The ids of the planned groups are kept.
+    The ids of the planned groups are kept, and so is the planned number of files: partitions share it by their bytes.
     """
-    planned = [group.id for group in work.groups]
+    planned, files = [group.id for group in work.groups], state.files
+    wanted, size = sum(group.target_files for group in work.groups), max(int(files.bytes.sum()), 1)
     pinned, rewrites = {}, []
-    for at in range(len(state.files.partitions)):
-        files = state.files.take(np.flatnonzero(state.files.partition == at))
-        target = max(1, round(int(files.bytes.sum()) / work.layout.target_size))
+    for at in range(len(files.partitions)):
+        part = files.take(np.flatnonzero(files.partition == at))
+        target = max(1, round(wanted * int(part.bytes.sum()) / size))
         id = planned[at] if at < len(planned) else f"partition-{at}"
-        pinned[id] = files
-        rewrites.append(rewrite_group(id, files, target, Reason.PARTITIONING_CHANGED))
+        pinned[id] = part
+        rewrites.append(rewrite_group(id, part, target, Reason.PARTITIONING_CHANGED))
     return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)

@@ -19,6 +19,7 @@ from zlayout.formats.iceberg.read.external import external_rewrites_of
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
+from zlayout.formats.iceberg.read.statistics_files import distinct_counts
 from zlayout.formats.iceberg.read.support import features, refusals
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
@@ -68,7 +69,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
     snapshot = _snapshot(metadata, name, version)
     schema = _schema(metadata, snapshot)
     config = MetricsConfig(metadata.properties, schema, table.sort_order())
-    leaves = _columns(schema, config)
+    leaves = _columns(schema, config, distinct_counts(metadata, snapshot))
     with readable_metadata(name):
         manifests = snapshot.manifests(table.io) if snapshot else []
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
@@ -204,7 +205,7 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
     return next((s for s in metadata.schemas if s.schema_id == snapshot.schema_id), current)
 
 
-def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
+def _columns(schema: Schema, config: MetricsConfig, distinct: Mapping[int, int]) -> tuple[Column, ...]:
     columns = []
     for name, field in leaf_fields(schema):
         kind, orderable = arrow_type(field.field_type)
@@ -213,8 +214,8 @@ def _columns(schema: Schema, config: MetricsConfig) -> tuple[Column, ...]:
         truncatable = is_text(kind)
         enable = () if stats or not orderable else config.enable(name, long=truncatable)
         longer = config.lengthen(name, field.field_id) if stats and truncatable else ()
-        length = mode.length if truncatable else None
-        columns.append(Column(name, kind, orderable, stats, enable, longer, length, str(field.field_id)))
+        length, stated = mode.length if truncatable else None, distinct.get(field.field_id)
+        columns.append(Column(name, kind, orderable, stats, enable, longer, length, str(field.field_id), stated))
     return tuple(columns)
 
 

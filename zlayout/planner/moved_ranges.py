@@ -1,0 +1,71 @@
+"""The ranges that metadata allows after the partitioning of files changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, prod
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.planner.candidates import Candidate
+from zlayout.planner.forecasts import FilesAfter, TouchedRange
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import ColumnBounds, PartitionField, TableState
+from zlayout.table.transforms import transformed
+
+
+def moved_ranges(
+    spec: LayoutSpec, state: TableState, fields: Sequence[PartitionField], chosen: Sequence[Candidate]
+) -> tuple[tuple[TouchedRange, ...], FilesAfter]:
+    """Return the ranges of touched and of the number of files. Every new partition has at least one file.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table.
+        fields: The partitioning of new files.
+        chosen: The groups to rewrite.
+    """
+    kept = len(state.files) - sum(c.action.files for c in chosen)
+    rows = sum(c.action.rows for c in chosen)
+    partitions = min(max_partitions(state, fields), rows)
+    low = kept + int(rows > 0)
+    # A group is divided among its partitions, and each share is rounded.
+    most = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
+    files = FilesAfter(None, low, int(most) if isfinite(most) else None)
+    touched = tuple(
+        TouchedRange(name, None, 0.0, None if files.high is None else float(files.high), None)
+        for name in spec.column_names
+    )
+    return touched, files
+
+
+def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:
+    """Return an upper limit of the number of partitions of the rows; infinity if bounds do not limit it."""
+    return prod(_most(state.files.bounds.get(field.source), field) for field in fields)
+
+
+def _most(bounds: ColumnBounds | None, field: PartitionField) -> float:
+    """Return the largest number of values of one field, with one for null."""
+    name, _, argument = field.transform.partition("[")
+    if name == "void":
+        return 1
+    if name == "bucket":
+        return int(argument.rstrip("]")) + 1
+    if bounds is None or bounds.lower.null_count or bounds.upper.null_count or not len(bounds.lower):
+        return inf
+    ends = pa.array([pc.min(bounds.lower).as_py(), pc.max(bounds.upper).as_py()], bounds.lower.type)
+    if name == "truncate" and pa.types.is_integer(ends.type):
+        return _steps(transformed(ends, field.transform)) / int(argument.rstrip("]")) + 2
+    if name in ("year", "month", "day", "hour"):
+        return _steps(transformed(ends, field.transform)) + 2
+    if name == "identity" and (pa.types.is_integer(ends.type) or pa.types.is_date32(ends.type)):
+        return _steps(ends if pa.types.is_integer(ends.type) else ends.cast(pa.int32())) + 2
+    if name == "identity" and pa.types.is_boolean(ends.type):
+        return 3
+    return inf
+
+
+def _steps(ends: pa.Array) -> float:
+    low, high = ends.to_pylist()
+    return float(high - low)
