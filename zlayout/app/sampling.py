@@ -66,4 +66,4 @@ def sampled(
             "check the access to the data files; the plan has the ranges that metadata allows",
             spec.location,
         )
-        return Decision(replace(plan, diagnostics=(*plan.diagnostics, warning)), decision.pinned)
+        return replace(decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))

@@ -141,9 +141,9 @@ def _forecast(proposal: Proposal, choice: Choice) -> tuple[tuple[ColumnForecast,
     if not choice.candidates:
         return forecast.columns(proposal.now), None
     if proposal.moves:
-        chosen_candidates = [proposal.candidates[n] for n in choice.candidates]
-        after, files = moved_ranges(spec, state, partitioning(spec, state), chosen_candidates)
-        return forecast.columns(proposal.now, after), files
+        moving = [proposal.candidates[n] for n in choice.candidates]
+        ranges, files = moved_ranges(spec, state, partitioning(spec, state), moving)
+        return forecast.columns(proposal.now, ranges), files
     if not proposal.provable:
         return forecast.columns(proposal.now, unknown_ranges(spec)), FilesAfter(None, None, None)
     chosen = [proposal.selection.groups[n].files for n in choice.candidates]

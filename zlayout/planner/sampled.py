@@ -32,6 +32,8 @@ from zlayout.table.state import PartitionField, TableState
 # The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
 # only some row groups were read, because the jackknife does not see what all of them lack.
 MIN_ERROR, MIN_ERROR_OF_PART = 0.05, 0.15
+# Simulations with other rows, of which the mean is predicted.
+DRAWS = 3
 # The error of the number of new files, as a share of it.
 FILES_ERROR = 0.1
 # The share of new files below half of the target above which a partitioning is too fine.
@@ -68,7 +70,9 @@ def with_sample(
     plan, groups = decision.plan, decision.groups
     rewrite = Rewrite(groups, _group_of(state, groups), _columns(spec, state, plan), fields)
     rows = weights_of(state.files, rewrite.group, sample)
-    whole = simulate(spec, state, rewrite, sample, rows)
+    draws = [simulate(spec, state, rewrite, sample, rows, draw) for draw in range(DRAWS)]
+    touched, read = (np.mean([getattr(draw, name) for draw in draws], axis=0) for name in ("touched", "bytes_read"))
+    whole = replace(draws[0], touched=touched, bytes_read=read)
     none = np.zeros(len(rewrite.columns))
     spread, spread_read = (none, none) if sample.complete else errors_of(spec, state, rewrite, sample, rows)
     columns = tuple(
@@ -87,7 +91,7 @@ def with_sample(
     diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
-    return Decision(forecast, decision.pinned)
+    return replace(decision, plan=forecast)
 
 
 def _group_of(state: TableState, groups: Sequence[Group]) -> Index:

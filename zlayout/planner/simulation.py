@@ -81,13 +81,19 @@ def weights_of(files: FileTable, group: Index, sample: RowGroupSample) -> Floats
     return weight
 
 
-def simulate(spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats) -> Outcome:
-    """Simulate the rewrite of every group with sampled rows, and measure the files of the partitions that change."""
+def simulate(
+    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats, draw: int = 0
+) -> Outcome:
+    """Simulate the rewrite of every group with sampled rows, and measure the files of the partitions that change.
+
+    draw: numbers the random choices of rows. Where several columns are cut equally often, a few rows decide which one
+    is cut first, in the rewrite as here.
+    """
     group = rewrite.group
     budget = min(1.0, MAX_ROWS / max(MAX_ROWS_PER_FILE * sum(g.target_files for g in rewrite.groups), 1))
     by_group = np.argsort(group[sample.file], kind="stable")
     starts = np.searchsorted(group[sample.file][by_group], np.arange(len(rewrite.groups) + 1))
-    random = np.random.default_rng(sample.seed)
+    random = np.random.default_rng((sample.seed, draw))
     outputs = outputs_of(state, rewrite.groups, rewrite.fields, group)
     new: list[Simulated] = []
     unknown = []
