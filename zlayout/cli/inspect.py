@@ -42,7 +42,8 @@ def _facts(found: Inspection) -> Iterator[str]:
     yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
     for index, record in enumerate(files.layouts):
         here = plural(int((files.layout == index).sum()), "file")
-        declared = " (the declared layout)" if spec and record.layout_id == spec.layout.layout_id else ""
+        covered = spec is not None and spec.layout.covers(record.layout_id, record.settings)
+        declared = " (the declared layout)" if covered else ""
         columns = setting(record.settings.get("zorder.columns"))
         curve = setting(record.settings.get("zorder.curve"))
         yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{declared}"

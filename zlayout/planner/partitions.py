@@ -106,8 +106,9 @@ class FileFacts:
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
-    """Return the files that are laid out, bool[N]: their layout record has the layout id of the spec."""
-    in_layout = np.array([record.layout_id == spec.layout.layout_id for record in files.layouts] + [False], dtype=bool)
+    """Return the files that are laid out, bool[N]: the declared layout covers their layout record."""
+    covered = (spec.layout.covers(record.layout_id, record.settings) for record in files.layouts)
+    in_layout = np.array([*covered, False], dtype=bool)
     laid: Bools = in_layout[files.layout]
     return laid
 

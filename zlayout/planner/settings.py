@@ -86,9 +86,9 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
 
 
 def _other_record(spec: LayoutSpec, state: TableState, selection: FileSelection) -> LayoutRecord | None:
-    """Return the first layout record with another layout id among the selected files."""
+    """Return the first layout record among the selected files that the declared layout does not cover."""
     files = state.files
     chosen = files.layout[np.concatenate([s.files for s in selection.groups])]
     number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # -1 is no record
     seen = (files.layouts[n] for n in np.flatnonzero(number))
-    return next((record for record in seen if record.layout_id != spec.layout.layout_id), None)
+    return next((record for record in seen if not spec.layout.covers(record.layout_id, record.settings)), None)

@@ -38,6 +38,10 @@ class TableName:
         return ".".join((self.catalog, *self.identifier))
 
 
+# A change of the target size up to this share of the recorded one is no drift: files vary as much in any case.
+SIMILAR_SIZE = 0.25
+
+
 @dataclass(frozen=True, slots=True)
 class ZorderColumn:
     """A z-order column.
@@ -118,6 +122,19 @@ class Layout:
         document = {"algorithm": ALGORITHM_VERSION, **effective.settings()}
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def covers(self, layout_id: str, settings: Mapping[str, Any]) -> bool:
+        """Return whether files with a layout record (its layout id and settings) count as laid out by this layout.
+
+        They do if the layout id is that of this layout, with the declared target size or with a recorded one that
+        differs from it by at most SIMILAR_SIZE.
+        """
+        if layout_id == self.layout_id:
+            return True
+        size = settings.get("files.target_size")
+        if type(size) is not int or abs(self.target_size - size) > SIMILAR_SIZE * size:
+            return False
+        return replace(self, target_size=size).layout_id == layout_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.builders import layout_record
 from unit.planner.plans import DELTA, LAYOUT, SPEC, TARGET, File, state
 
 from zlayout.errors import Diagnostic
@@ -361,3 +362,25 @@ def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, 
     layout = replace(LAYOUT, engine=engine, curve=curve, columns=tuple(map(ZorderColumn, columns)))
     assert IcebergBackend.capabilities.can_predict(layout) == predicted
     assert DeltaBackend.capabilities.can_predict(layout)
+
+
+@pytest.mark.parametrize(
+    ("size", "status"), [(750, "unchanged"), (1250, "unchanged"), (740, "changes"), (1260, "changes")]
+)
+def test_a_target_size_within_a_quarter_of_the_recorded_one_is_no_drift(size: int, status: str) -> None:
+    spec = replace(SPEC, layout=replace(LAYOUT, target_size=size))
+    assert spec.layout.layout_id != LAYOUT.layout_id
+    plan = decide(spec, state(done(0, 4), done(5, 9)), DELTA).plan
+    assert (plan.status, [(d.key, d.before, d.after) for d in plan.drift]) == (
+        status,
+        [("files.target_size", TARGET, size)] if status == "changes" else [],
+    )
+
+
+def test_files_of_both_target_sizes_are_one_layout_and_other_settings_still_count() -> None:
+    spec = replace(SPEC, layout=replace(LAYOUT, target_size=1200))
+    mixed = state(done(0, 4), done(5, 9), File(10, 14, layout=1, group=1), File(15, 19, layout=1, group=1))
+    mixed = replace(mixed, files=replace(mixed.files, layouts=(mixed.files.layouts[0], layout_record(spec.layout))))
+    assert decide(spec, mixed, DELTA).plan.status == "unchanged"
+    other = replace(spec, layout=replace(spec.layout, sort_within=not LAYOUT.sort_within))
+    assert {d.key for d in decide(other, mixed, DELTA).plan.drift} == {"files.sort_within", "files.target_size"}
