@@ -47,7 +47,7 @@ class TestDeltaCommits:
         delta = DeltaJvm(arena.runtime.session, arena.path)
         assert delta.log_store(delta.log_folder()).getClass().getName() == CONDITIONAL_PUT
         before = _names(delta)
-        require_exclusive_commits(delta, "lake.db.table")
+        require_exclusive_commits(delta, arena.path, "lake.db.table")
         assert _names(delta) == before
 
     def test_a_session_that_commits_in_another_way_is_refused(
@@ -58,7 +58,7 @@ class TestDeltaCommits:
         other = arena.runtime.session._jvm.io.delta.storage.S3SingleDriverLogStore(delta.hadoop_conf())
         monkeypatch.setattr(DeltaJvm, "log_store", lambda *_: other)
         with pytest.raises(Refused) as refused:
-            require_exclusive_commits(delta, "lake.db.table")
+            require_exclusive_commits(delta, arena.path, "lake.db.table")
         assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
         assert "S3SingleDriverLogStore" in refused.value.diagnostics[0].message
 
@@ -79,7 +79,7 @@ class TestDeltaCommits:
         before = _names(delta)
         monkeypatch.setattr(DeltaJvm, "log_store", lambda *_: Ignoring())
         with pytest.raises(Refused) as refused:
-            require_exclusive_commits(delta, "lake.db.table")
+            require_exclusive_commits(delta, arena.path, "lake.db.table")
         assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
         assert "If-None-Match" in refused.value.diagnostics[0].hint
         assert _names(delta) == before

@@ -146,7 +146,7 @@ class DeltaBackend:
         log = Log(delta, self._storage(state.location), str(work.table), work.run_id)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
         with spark_errors(str(work.table), "checking its log folder"):
-            require_exclusive_commits(delta, str(work.table))
+            require_exclusive_commits(delta, state.location, str(work.table))
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:

@@ -39,13 +39,13 @@ def add_log_store(session: SparkSession) -> None:
     add_class(session, CONDITIONAL_PUT, source)
 
 
-def require_exclusive_commits(delta: DeltaJvm, table: str) -> None:
+def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> None:
     """Check a table before the first write. On S3, this writes a temporary file to its log folder and deletes it.
 
     Raises:
         Refused: ZL220, if another writer's commit could be replaced.
     """
-    if urlsplit(delta.base_uri()).scheme.lower() not in S3_SCHEMES:
+    if urlsplit(location).scheme.lower() not in S3_SCHEMES:
         return
     folder = delta.log_folder()
     store = delta.log_store(folder)
