@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,19 @@ import pyarrow.fs as pa_fs
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from zlayout.formats.delta.read.history import HEAD_BYTES, MAX_CONCURRENT_READS, commit_infos, external
+from zlayout.formats.delta.read.history import (
+    HEAD_BYTES,
+    MAX_CLOCK_SKEW,
+    MAX_CONCURRENT_READS,
+    MAX_OLDER_COMMITS,
+    External,
+    commit_infos,
+    external,
+)
+from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.read.tags import log_names
+from zlayout.spec.model import TableName
 
 
 def read(root: Path, version: int = 10**6, max_commits: int = 1000) -> list[dict[str, Any]]:
@@ -78,3 +91,49 @@ def test_commits_before_the_one_that_is_wanted_are_not_read(tmp_path: Path) -> N
 
 def test_parameters_that_make_no_sense_say_nothing() -> None:
     assert external([{"operation": "OPTIMIZE", "operationParameters": "zOrderBy"}]).ordering is None
+
+
+def commits_up_to(wanted: int) -> Iterator[dict[str, Any]]:
+    """Yield appends of one per day, newest first; none may be read that is older than day `wanted`."""
+    for day in range(30, -1, -1):
+        assert day >= wanted, "a commit is read that cannot have added a live file"
+        yield {"operation": "WRITE", "timestamp": day * MAX_CLOCK_SKEW, "version": day}
+
+
+def test_commits_older_than_every_live_file_are_not_read() -> None:
+    assert external(commits_up_to(18), oldest=20 * MAX_CLOCK_SKEW).rewrites == ()
+    with pytest.raises(AssertionError):
+        external(commits_up_to(18))
+
+
+def test_after_a_rewrite_the_search_goes_on_to_the_last_run_of_zlayout() -> None:
+    optimize = {"operation": "OPTIMIZE", "timestamp": 30 * MAX_CLOCK_SKEW, "version": 31}
+    run = {"operation": "OPTIMIZE", "timestamp": 0, "version": 0, "tags": {RUN: "r"}}
+    found = external([optimize, *commits_up_to(0), run], oldest=30 * MAX_CLOCK_SKEW)
+    assert (found.known, len(found.rewrites)) == (True, 1)
+
+
+def test_after_a_rewrite_few_older_commits_are_read() -> None:
+    read = []
+
+    def history() -> Iterator[dict[str, Any]]:
+        yield {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 9 * MAX_CLOCK_SKEW}
+        for version in range(1000):
+            read.append(version)
+            yield {"operation": "WRITE", "timestamp": version}
+
+    assert len(external(history(), oldest=9 * MAX_CLOCK_SKEW).rewrites) == 1
+    assert len(read) == MAX_OLDER_COMMITS + 1
+
+
+def test_the_oldest_live_file_limits_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_deltalake(str(tmp_path), pa.table({"a": [1]}))
+    before = time.time() * 1000
+    write_deltalake(str(tmp_path), pa.table({"a": [2]}), mode="overwrite")
+    found: list[int] = []
+    monkeypatch.setattr(
+        "zlayout.formats.delta.read.observe.external",
+        lambda _, oldest: [found.append(oldest), External(None, (), known=False)][1],
+    )
+    observe_delta(TableName("lake", ("db",), "t"), str(tmp_path), ["a"])
+    assert before - 1000 <= found[0] <= time.time() * 1000

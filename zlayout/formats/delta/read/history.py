@@ -22,6 +22,10 @@ from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, in
 
 HEAD_BYTES = 1 << 16
 MAX_CONCURRENT_READS = 16
+# The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
+MAX_OLDER_COMMITS = 100
+# The difference of the clocks of two writers up to which times of files and commits are compared: a day, in ms.
+MAX_CLOCK_SKEW = 24 * 60 * 60 * 1000
 # The number of commits that are searched for the metrics of the last run.
 MAX_COMMITS_WITH_METRICS = 1000
 # The operations that rewrite files of a table, also because rows change.
@@ -83,24 +87,38 @@ class External:
     known: bool
 
 
-def external(history: Iterable[Mapping[str, Any]]) -> External:
-    """Return what other writers did since the last rewrite by zlayout. history: the result of `commit_infos`.
+def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) -> External:
+    """Return what other writers did since the last rewrite by zlayout.
 
-    A rewrite by zlayout is an OPTIMIZE for other readers of the log, and ends the search.
+    A rewrite by zlayout is an OPTIMIZE for other readers of the log, and ends the search. Commits that are older than
+    every live file added none of them: they are read only if a rewrite was found, at most MAX_OLDER_COMMITS, to find
+    the rewrite by zlayout before it.
+
+    Args:
+        history: The result of `commit_infos`.
+        oldest: The time of the oldest live file in milliseconds since 1970; None if it is unknown.
     """
     ordering: Ordering | None = None
     rewrites: list[ExternalRewrite] = []
-    known = False
+    known, older = False, 0
     for commit in history:
         if _by_zlayout(commit):
             if known := commit.get("operation") not in _WITHOUT_FILES:
                 break
             continue
+        older += oldest is not None and _is_before(commit, oldest - MAX_CLOCK_SKEW)
+        if older > (MAX_OLDER_COMMITS if rewrites else 0):
+            break
         ordering = ordering or _ordering(commit)
         if (operation := _rewriting(commit)) is not None:
             time = instant_of_milliseconds(commit.get("timestamp"))
             rewrites.append(ExternalRewrite(operation, int(commit.get("version", -1)), _engine(commit), time))
     return External(ordering, external_rewrites(rewrites), known)
+
+
+def _is_before(commit: Mapping[str, Any], time: int) -> bool:
+    found = commit.get("timestamp")
+    return type(found) is int and found < time
 
 
 def _by_zlayout(commit: Mapping[str, Any]) -> bool:

@@ -89,7 +89,7 @@ def observe_delta(
         lambda: recorded_columns(adds, all_leaves),
     )
     files = replace(files, layouts=present_records(files.layouts, known))
-    ordering, rewrites = _external(storage, log, at, files, all_leaves)
+    ordering, rewrites = _external(storage, log, at, files, all_leaves, pc.min(adds["modification_time"]).as_py())
     return TableState(
         table=str(table),
         format="delta",
@@ -111,18 +111,24 @@ def observe_delta(
 
 
 def _external(
-    storage: pa_fs.FileSystem, log: Sequence[str], version: int, files: FileTable, known: Sequence[Leaf]
+    storage: pa_fs.FileSystem,
+    log: Sequence[str],
+    version: int,
+    files: FileTable,
+    known: Sequence[Leaf],
+    oldest: int | None,
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
     """Return the external ordering and rewrites from the newest commits; nothing if these cannot be read.
 
-    Commits have column names in the letter case of the statement. The result has them in that of the schema.
+    Commits have column names in the letter case of the statement. The result has them in that of the schema. oldest:
+    the time of the oldest live file.
     """
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
     limit = MAX_COMMITS_BESIDE_RECORDS if laid_out.any() else MAX_COMMITS_SEARCHED
     try:
-        found = external(commit_infos(storage, log, version, limit))
+        found = external(commit_infos(storage, log, version, limit), oldest)
     except (OSError, ValueError, RecursionError):
         return None, ()
     names = {leaf.name.lower(): leaf.name for leaf in known}
