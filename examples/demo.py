@@ -48,7 +48,7 @@ def main() -> int:
     except ZlayoutError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    run("plan")
+    run("plan", "--sample")
     run("apply", "--auto-approve")
     run("plan", "--detailed-exitcode")
     after = files_read(project)
