@@ -62,10 +62,9 @@ def assumptions(study: Study) -> Iterator[str]:
         yield f"The current time in the queries is {study.assumed_time:%Y-%m-%d %H:%M:%S} UTC, the time of this run."
     if study.inverted:
         first, count = study.inverted[0], len(study.inverted)
-        what = (
-            "1 condition on a function of a column counts" if count == 1 else f"{count:,} conditions on functions count"
-        )
+        one = "1 condition on a function of a column is used as a condition on the column:"
+        many = f"{count:,} conditions on functions of columns are used as conditions on the columns, for example"
         yield (
-            f"{what} as conditions on the column, for example {first.text} as {first.as_text}. An engine that does not "
+            f"{one if count == 1 else many} {first.text} as {first.as_text}. An engine that does not "
             "do so reads more; a query with the second form is safe."
         )

@@ -51,7 +51,9 @@ def needed_length(values: pa.Array, files: int) -> int:
     spaced = np.linspace(0, len(distinct) - 1, count).astype(np.int64)
     common = [common_length(low, high) for low, high in pairwise(distinct.take(pa.array(spaced)).to_pylist())]
     needed = int(np.quantile(common, SHARE_TOLD_APART, method="higher")) + 1 + MARGIN
-    return min(-(-needed // STEP) * STEP, MAX_LENGTH)
+    length = pc.utf8_length if pa.types.is_string(values.type) else pc.binary_length
+    longest = int(pc.max(length(distinct)).as_py())
+    return min(-(-min(needed, longest) // STEP) * STEP, MAX_LENGTH)
 
 
 def needed_values(state: TableState, plan: TablePlan, sample: RowGroupSample) -> dict[str, str | None]:

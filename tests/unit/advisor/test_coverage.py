@@ -138,7 +138,7 @@ def test_the_time_of_the_run_and_ranges_are_stated(tmp_path: Path) -> None:
     found = studied(tmp_path, "SELECT * FROM t WHERE a = 5 AND a < year(current_date()) AND CAST(a AS BIGINT) < 7")
     text = " ".join(as_text(found, 100).split())
     assert "The current time in the queries is 2026-03-01 00:00:00 UTC, the time of this run." in text
-    assert "for example CAST(a AS BIGINT) < 7 as `a` < 8BD" in text
+    assert "is used as a condition on the column: CAST(a AS BIGINT) < 7 as `a` < 8BD." in text
     assert to_document(found)["workload"]["assumed_time"] == "2026-03-01T00:00:00Z"
 
 
