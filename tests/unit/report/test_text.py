@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unit.report.sample_plans import APPLIED, BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED, group
+from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFUSED, UNCHANGED, applied, group
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
@@ -171,3 +171,16 @@ def test_tables_that_apply_could_not_do_are_in_its_last_line() -> None:
     figures = html.render(plan).partition('<ul class="counts">')[2].partition("</ul>")[0]
     assert "not begun" in figures
     assert "with errors" in figures
+
+
+def test_a_result_says_how_the_table_and_its_storage_grew() -> None:
+    grown = replace(DONE, bytes_removed=2**39, bytes_added=2**40)
+    shown = " ".join(render(applied(grown)).split())
+    assert "9,610 -> 1,228 files, 512 GiB -> 1 TiB written; run" in shown
+    assert "storage grew by 1 TiB; the replaced 512 GiB stay until VACUUM" in shown
+    assert "storage" not in render(applied(DONE))
+
+
+def test_measured_bytes_stand_beside_measured_files() -> None:
+    columns = (replace(DONE.columns[0], bytes_read=2**30),)
+    assert "measured        customer_id 35.2 (predicted 35.4), 1 GiB" in render(applied(replace(DONE, columns=columns)))
