@@ -51,6 +51,8 @@ def main() -> int:
     run("plan", "--sample")
     run("apply", "--auto-approve")
     run("plan", "--detailed-exitcode")
+    for table in (DELTA, ICEBERG):
+        run("inspect", str(table))
     after = files_read(project)
     show(before, after)
     return 0

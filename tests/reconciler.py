@@ -27,7 +27,7 @@ REGIONS = np.array(["east", "west"])
 OPTIONS = PlanOptions(allow_full_rewrite=True)
 
 counts = st.integers(1, 60)
-shapes = st.sampled_from(["everywhere", "corner", "one key", "growing", "half null"])
+shapes = st.sampled_from(["everywhere", "corner", "one key", "growing", "half null", "correlated", "skewed"])
 
 
 class Subject(Protocol):
@@ -66,6 +66,10 @@ def make_rows(start: int, count: int, shape: str, seed: int) -> pa.Table:
         a, b = np.full(count, 7), np.full(count, 7)
     elif shape == "growing":
         a = 1000 + start + np.arange(count)
+    elif shape == "correlated":
+        b = a + b // 50
+    elif shape == "skewed":
+        a, b = np.where(b < 300, 5, a), a // 300
     text = [None if shape == "half null" and n % 2 else f"key-{n:04}" for n in b.tolist()]
     ids = np.arange(start, start + count)
     return pa.table({"id": ids, "a": a, "b": pa.array(text, pa.string()), "region": REGIONS[ids % 2]})

@@ -60,5 +60,4 @@ class Decision:
             # With `where`, files that are added out of scope before the rewrite must not be rewritten.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
-            predicted={c.column: c.predicted for c in self.plan.columns if c.predicted is not None},
         )

@@ -1,0 +1,30 @@
+"""What a run predicted and measured is stored in the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.builders import make_layout, make_spec
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import plan_and_apply
+
+
+def test_a_run_stores_the_forecast_of_its_sample_and_what_it_measured() -> None:
+    random = np.random.default_rng(3)
+    a = random.integers(0, 10**6, 40_000)
+    rows = pa.table({"a": a, "b": a // 7 + random.integers(0, 2000, len(a))})
+    table = MemoryTable(rows.schema)
+    table.append(rows, files=20)
+    backend = MemoryBackend(MemoryCatalog({"db.t": table}))
+    spec = make_spec(make_layout("a", "b", target_size=rows.nbytes // 40))
+    assert backend.last_run(spec.table) is None
+    _, applied = plan_and_apply(spec, backend)
+    stored = backend.last_run(spec.table)
+    assert stored is not None
+    assert stored.run_id == applied.run_id
+    assert applied.after is not None
+    assert [c.measured for c in stored.columns] == pytest.approx([c.touched for c in applied.after.columns])
+    assert {c.column: c.predicted for c in stored.columns} == applied.predicted
+    assert all(c.predicted == pytest.approx(c.measured, rel=0.1, abs=0.3) for c in stored.columns)

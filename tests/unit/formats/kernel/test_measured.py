@@ -1,0 +1,103 @@
+"""Measuring what a rewrite leaves before its commit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.builders import make_bounds, make_file_table, make_layout, make_work
+
+from zlayout.formats.base import Group
+from zlayout.formats.kernel.commits import Rewritten
+from zlayout.formats.kernel.measured import Measurement, baseline_of
+from zlayout.spec.model import TableName
+from zlayout.table.partition import Partition, PartitionField
+from zlayout.table.replaced import replaced
+from zlayout.table.state import FileTable
+
+LAYOUT = make_layout("a")
+FIELDS = (PartitionField("region"),)
+EAST, WEST = Partition(0, FIELDS, ("east",)), Partition(0, FIELDS, ("west",))
+
+
+def table_of(
+    *intervals: tuple[int, int], partition: list[int] | None = None, name: str = "old", kind: pa.DataType | None = None
+) -> FileTable:
+    """Files of 10 rows with these intervals of column a."""
+    lower, upper = zip(*intervals, strict=True)
+    return make_file_table(
+        [10] * len(intervals),
+        path=[f"{name}{n}" for n in range(len(intervals))],
+        partition=partition or [0] * len(intervals),
+        partitions=(EAST, WEST),
+        bounds={"a": make_bounds(lower, upper, kind or pa.int64())},
+    )
+
+
+def files() -> FileTable:
+    """Two files of the whole range in each of two partitions."""
+    return table_of(*[(0, 19)] * 4, partition=[0, 0, 1, 1])
+
+
+def group_of(partition: int) -> Group:
+    return Group(f"g{partition}", files().take(np.flatnonzero(files().partition == partition)), 2)
+
+
+def rewritten(partition: int, *intervals: tuple[int, int], **changes: Any) -> Rewritten:
+    written = replace(table_of(*intervals, name=f"new{partition}-"), partitions=((EAST, WEST)[partition],))
+    return Rewritten(group_of(partition), (), written=replace(written, **changes))
+
+
+def measurement(predicted: dict[str, float]) -> Measurement:
+    work = make_work(LAYOUT, TableName("lake", ("db",), "t"), groups=(group_of(0), group_of(1)))
+    return Measurement(files(), replace(work, predicted=predicted))
+
+
+def test_touched_is_that_of_the_table_after_the_commits() -> None:
+    east, west = rewritten(0, (0, 9), (10, 19)), rewritten(1, (0, 9), (5, 14), (10, 19))
+    measured = measurement({"a": 2.5})
+    assert measured.text([east]) == '[["a",2.5,3.0]]'  # 1 in the east, 2 in the west
+    measured.committed([east])
+    both = json.loads(measured.text([west]) or "")
+    assert both == json.loads(measurement({"a": 2.5}).text([east, west]) or "")
+    assert 2.0 < both[0][2] < 3.0
+
+
+def test_without_a_prediction_the_measured_value_is_stored() -> None:
+    assert measurement({}).text([rewritten(0, (0, 9), (10, 19))]) == '[["a",null,3.0]]'
+
+
+def test_nothing_is_stored_if_a_file_is_unknown_or_cannot_be_compared() -> None:
+    known = rewritten(0, (0, 9))
+    assert measurement({}).text([replace(known, written=None)]) is None
+    text = table_of(("x", "y"), kind=pa.string())  # type: ignore[arg-type]
+    assert measurement({}).text([replace(known, written=replace(text, partitions=(EAST,)))]) is None
+    other = rewritten(0, (0, 9), bounds={})
+    assert measurement({}).text([other]) is None
+    assert baseline_of(other.written, LAYOUT) is None
+
+
+@pytest.mark.parametrize(
+    ("intervals", "expected"), [([(0, 9), (10, 19)], "2 1"), ([(0, 19), (0, 19)], "2 2"), ([(0, 3)], "1 1")]
+)
+def test_the_baseline_of_a_group(intervals: list[tuple[int, int]], expected: str) -> None:
+    written = rewritten(0, *intervals).written
+    assert str(baseline_of(written, LAYOUT)) == expected
+
+
+def test_files_in_several_partitions_have_no_baseline() -> None:
+    assert baseline_of(files(), LAYOUT) is None
+    assert baseline_of(None, LAYOUT) is None
+
+
+def test_new_partitions_are_added() -> None:
+    new = Partition(1, (), ("north",))
+    added = replace(table_of((0, 1), (2, 3), name="new"), partitions=(new,), partition=np.zeros(2, np.int32))
+    after = replaced(files(), [pa.array(["old1", "old2"])], [added])
+    assert after.path.to_pylist() == ["old0", "old3", "new0", "new1"]
+    assert [after.partitions[at] for at in after.partition] == [EAST, WEST, new, new]
+    assert after.bounds["a"].upper.to_pylist() == [19, 19, 1, 3]
