@@ -11,7 +11,7 @@ from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStart
 from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
 from zlayout.app.results import Applied, new_run, result_of, with_results
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
+from zlayout.app.sampling import sampled_in_time
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
 from zlayout.planner.actions import Reason
@@ -191,7 +191,7 @@ def apply_table(
     """
     current = planned
     with _recorded(applied, planned):
-        forecast = sampled(planned.spec, planned.state, planned.decision, backend, SAMPLE_BYTES)
+        forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend)
         applied.predicted = predictions(forecast.plan)
         for _ in range(attempts):
             failed = _execute(current, backend, applied, notify, announce, verify)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all
 from zlayout.app.same_table import shared_tables
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
+from zlayout.app.sampling import SAMPLE_BYTES, not_sampled, sampled
 from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
@@ -153,12 +153,23 @@ def plan_tables(
     decisions = settle([failed.get(n, proposal) for n, (_, proposal) in enumerate(found)], options.max_rewrite_bytes)
     states = (None if n in failed else state for n, (state, _) in enumerate(found))
     planned = tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
-    return tuple(_sampled(p, backends[p.spec.table.catalog], options.sample_bytes) for p in planned)
+    return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
 
 
-def _sampled(planned: Planned, backend: Backend, max_bytes: int) -> Planned:
-    decision = sampled(planned.spec, planned.state, planned.decision, backend, max_bytes, planning=True)
-    return replace(planned, decision=decision)
+def _sampled(
+    planned: Sequence[Planned], backends: Mapping[str, Backend], max_bytes: int, reading: Reading
+) -> tuple[Planned, ...]:
+    """Add forecasts from samples to the plans of tables that change."""
+
+    def sample(number: int) -> Decision:
+        spec, state, decision = planned[number].spec, planned[number].state, planned[number].decision
+        return sampled(spec, state, decision, backends[spec.table.catalog], max_bytes, planning=True)
+
+    def late(number: int) -> Decision:
+        return not_sampled(planned[number].spec, planned[number].decision, f"no answer within {reading.timeout:g} s")
+
+    decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading)
+    return tuple(replace(p, decision=decision) for p, decision in zip(planned, decisions, strict=True))
 
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zlayout.errors import Diagnostic, first_line
+from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.bound_need import needed_values, with_values
 from zlayout.planner.decision import Decision
@@ -59,11 +60,29 @@ def sampled(
         return with_sample(spec, state, fields, decision, sample)
     except Exception as error:
         # Whatever a reader raises: a forecast is no condition of a plan.
-        warning = Diagnostic(
-            "ZL410",
-            f"the rows could not be sampled: {type(error).__name__}: {first_line(error)}",
-            "warning",
-            "check the access to the data files; the plan has the ranges that metadata allows",
-            spec.location,
-        )
-        return replace(decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))
+        return not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
+
+
+def not_sampled(spec: LayoutSpec, decision: Decision, reason: str) -> Decision:
+    """Return the decision with a warning (ZL410) that its rows could not be sampled."""
+    warning = Diagnostic(
+        "ZL410",
+        f"the rows could not be sampled: {reason}",
+        "warning",
+        "check the access to the data files; the plan has the ranges that metadata allows",
+        spec.location,
+    )
+    plan = decision.plan
+    return replace(decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))
+
+
+def sampled_in_time(
+    spec: LayoutSpec, state: TableState | None, decision: Decision, backend: Backend, timeout: float = TIMEOUT
+) -> Decision:
+    """As `sampled`, but with a warning (ZL410) if the data files do not answer within `timeout` seconds."""
+    if state is None:
+        return decision
+    try:
+        return read_one(lambda: sampled(spec, state, decision, backend, SAMPLE_BYTES), spec.table, timeout)
+    except TableError:
+        return not_sampled(spec, decision, f"no answer within {timeout:g} s")

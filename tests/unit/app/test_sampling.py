@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.app.plan import Planned, plan_table
-from zlayout.app.sampling import SAMPLE_BYTES, sampled
+from zlayout.app.plan import Planned, plan_table, plan_tables
+from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_in_time
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.spec.model import LayoutSpec, TableName
@@ -173,3 +174,25 @@ def _fields(*names: str) -> tuple[Any, ...]:
     from zlayout.table.state import PartitionField
 
     return tuple(PartitionField(name) for name in names)
+
+
+def test_files_that_do_not_answer_are_a_warning() -> None:
+    table = Table(SHAPES["uniform"])
+    planned = table.plan()
+
+    def wait(*_: object) -> RowGroupSample:
+        Event().wait(2)
+        raise OSError("late")
+
+    table.backend.sample_keys = wait  # type: ignore[method-assign]
+    decision = sampled_in_time(planned.spec, planned.state, planned.decision, table.backend, timeout=0.05)
+    assert [d.message for d in decision.plan.diagnostics] == ["the rows could not be sampled: no answer within 0.05 s"]
+
+
+def test_a_plan_of_many_tables_is_sampled_as_one() -> None:
+    table = Table(SHAPES["skewed"])
+    planned = table.plan()
+    options = PlanOptions(sample_bytes=SAMPLE_BYTES)
+    (together,) = plan_tables([table.spec], {"lake": table.backend}, options)
+    assert together.decision.plan.columns == table.sampled(planned).plan.columns
+    assert together.decision.plan.sample is not None
