@@ -43,14 +43,14 @@ class Search:
     """A search and its result.
 
     try_layout: simulates a layout. base: the settings besides columns and curve. deadline: on the monotonic clock.
-    tell: called with the progress. following: pairs of correlated columns, of which one is enough. known: all simulated
-    layouts. steps: the best layout with 1, 2, ... columns, also with more columns than the best layout.
+    on_progress: called with the progress. following: pairs of correlated columns, of which one is enough. known: all
+    simulated layouts. steps: the best layout with 1, 2, ... columns, also with more columns than the best layout.
     """
 
     try_layout: Callable[[Layout], Choice]
     base: Layout
     deadline: float
-    tell: Callable[[Progress], None]
+    on_progress: Callable[[Progress], None]
     following: frozenset[frozenset[str]] = frozenset()
     known: dict[Layout, Choice] = field(default_factory=dict)
     steps: list[Choice] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Search:
         return self.known[layout]
 
     def _say(self, stage: str) -> None:
-        self.tell(Progress(stage, len(self.known), self.best))
+        self.on_progress(Progress(stage, len(self.known), self.best))
 
 
 def _cost(choice: Choice) -> float:

@@ -86,7 +86,7 @@ def study(
     target: Target,
     bound_lengths: Mapping[str, int],
     question: Question,
-    tell: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> Study:
     """Simulate layouts, search for the best one, and compare their costs.
 
@@ -97,7 +97,7 @@ def study(
         target: the size of a rewrite.
         bound_lengths: the length to which writers truncate string bounds, by column.
         question: the layouts to simulate and to search for.
-        tell: called with the progress of the search.
+        on_progress: called with the progress of the search.
 
     Raises:
         TableError: ZL109 for a column type without an order.
@@ -115,7 +115,7 @@ def study(
         few_ranks = ranks if few is sample else rank_sample(few, bound_lengths, len(target.files))
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
         deadline = started + SEARCH_TIME_SHARE * question.seconds
-        search = Search(quick, question.base, deadline, tell, correlated_pairs(few_ranks))
+        search = Search(quick, question.base, deadline, on_progress, correlated_pairs(few_ranks))
         search.run(shares, all_curves(question.curve))
         finals = search.finalists()
         again = search.known.__getitem__ if few is sample else measure
@@ -133,7 +133,7 @@ def study(
         best = None
     of = best or (min(choices, key=lambda c: c.costs.mean_bytes) if choices else None)
     chosen = [c.name for c in of.layout.columns] if of else []
-    asked = [p for q in queries for p in q.predicates]
+    predicates = [p for q in queries for p in q.predicates]
     return Study(
         table=state.table,
         format=state.format,
@@ -153,7 +153,7 @@ def study(
         choices=tuple(choices),
         best=best,
         declared=declared,
-        columns=column_uses(shares, asked, chosen, sample, ranks, target),
+        columns=column_uses(shares, predicates, chosen, sample, ranks, target),
         steps=steps,
         tried=tried,
         seconds=time.monotonic() - started,
