@@ -8,7 +8,7 @@
        |- CommitConflict    ZL32x  another writer changed the same files      exit 1
        `- CommitUnknown     ZL33x  the commit outcome is unknown              exit 1
 
-ZL4xx are never raised: they are notes on a plan (a setting without effect, missing bounds).
+ZL4xx are never raised: they are notes and warnings on a plan (a setting without effect, more bytes read than now).
 `docs/errors.md` lists the codes. `zlayout.cli.main` converts the errors to exit codes.
 """
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.projects import Scripted, write_project
 
 import zlayout
-from zlayout.errors import Refused, SpecError
+from zlayout.errors import Diagnostic, Refused, SpecError, TableError, ZlayoutError
 
 PACKAGE = Path(zlayout.__file__).parent
 FUNCTIONS = {
@@ -147,6 +148,29 @@ class TestUse:
         with pytest.raises(Refused, match="ZL203"):
             zlayout.apply(stale)
         assert memory is not None
+
+    @pytest.mark.parametrize(("status", "error"), [("refused", Refused), ("error", TableError)])
+    @pytest.mark.usefixtures("memory")
+    def test_a_table_that_cannot_be_changed_stops_the_others_only_if_all_are_wanted(
+        self, status: str, error: type[ZlayoutError]
+    ) -> None:
+        plan = zlayout.plan(zlayout.load_project())
+        problem = Diagnostic("ZL999", "it cannot", "refused" if status == "refused" else "error")
+        other = replace(plan.tables[0], table="lake.db.z", status=zlayout.Status(status), actions=())
+        other = replace(other, diagnostics=(problem,))
+        plan = replace(plan, document=replace(plan.document, tables=(*plan.tables, other)))
+        with pytest.raises(error, match="ZL999"):
+            zlayout.apply(plan, all_or_nothing=True)
+        report = zlayout.apply(plan)
+        assert [result.outcome for result in report.results.values()] == [zlayout.ResultStatus.AS_DECLARED]
+        assert report.failed == {"lake.db.z": (problem,)}
+
+    @pytest.mark.usefixtures("memory")
+    def test_a_plan_of_refused_tables_alone_is_refused(self) -> None:
+        plan = zlayout.plan(zlayout.load_project())
+        table = replace(plan.tables[0], status=zlayout.Status.REFUSED)
+        with pytest.raises(Refused):
+            zlayout.apply(replace(plan, document=replace(plan.document, tables=(table,))))
 
     @pytest.mark.usefixtures("memory")
     def test_a_plan_prints_as_the_screen_and_its_representation_holds_no_files(self) -> None:
