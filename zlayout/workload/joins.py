@@ -16,6 +16,8 @@ from zlayout.predicate.parse import to_sql
 from zlayout.predicate.sql_tree import is_column
 from zlayout.workload.sources import Source, dotted_name, owner
 
+MAX_KEYS = 200  # of one SELECT
+MAX_CONDITIONS_SHOWN = 20
 Found = Mapping[Source, list[Predicate]]
 
 
@@ -95,33 +97,42 @@ def limited_sources(before: list[Source], one: Source, side: str, kind: str) -> 
     return before if side == "RIGHT" else []
 
 
-def spread(keys: Collection[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
-    """Add to each source the predicates on its join keys that the sources joined to it have."""
-    for _ in keys:
-        changed = False
-        for key in keys:
-            for one, left, other, right in key.directions(rejecting):
-                for predicate in found.get(one, []):
-                    if columns(predicate) == {left}:
-                        own = renamed(predicate, {left: right})
-                        known = found.setdefault(other, [])
-                        changed |= own not in known
-                        known += [] if own in known else [own]
-        if not changed:
-            return
+def spread(keys: Sequence[JoinKey], found: dict[Source, list[Predicate]], rejecting: Collection[Source]) -> None:
+    """Add to each source the predicates on its join keys that the sources joined to it have.
+
+    Each predicate passes each key at most once, and only the first MAX_KEYS keys are used.
+    """
+    across: dict[tuple[Source, str], list[tuple[Source, str]]] = {}
+    for key in keys[:MAX_KEYS]:
+        for one, left, other, right in key.directions(rejecting):
+            across.setdefault((one, left), []).append((other, right))
+    known = {(one, predicate) for one, predicates in found.items() for predicate in predicates}
+    new = [(one, predicate) for one, predicates in found.items() for predicate in predicates] if across else []
+    while new:
+        one, predicate = new.pop()
+        names = columns(predicate)
+        if len(names) != 1:
+            continue
+        (left,) = names
+        for other, right in across.get((one, left), []):
+            own = renamed(predicate, {left: right})
+            if (other, own) not in known:
+                known.add((other, own))
+                found.setdefault(other, []).append(own)
+                new.append((other, own))
 
 
 def filters(
-    keys: Collection[JoinKey], found: Found, rejecting: Collection[Source]
+    keys: Sequence[JoinKey], found: Found, rejecting: Collection[Source]
 ) -> Iterator[tuple[JoinKey, Source, str]]:
     """Yield each join key through which conditions on one source limit another only at run time.
 
     Yields:
         The key, the limited source, and the conditions on the other one as SQL.
     """
-    for key in keys:
+    for key in keys[:MAX_KEYS]:
         for one, left, other, _ in key.directions(rejecting):
-            kept = [to_sql(p) for p in found.get(one, []) if columns(p) != {left}]
+            kept = [to_sql(p) for p in found.get(one, [])[:MAX_CONDITIONS_SHOWN] if columns(p) != {left}]
             if one.query is not None and one.query.find(exp.Where):
                 kept.append(f"the conditions of {'.'.join(one.aliases[0]) or 'a subquery'}")
             if kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import date, datetime
 from pathlib import Path
 
@@ -174,3 +175,18 @@ def test_an_event_log_has_times_texts_and_filters_that_were_not_pushed(tmp_path:
         ("length(y) = 3", "a function or arithmetic on a column"),
     ]
     assert {u.tables for u in workload.unused} == {frozenset({"s3://b/a b/t"})}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        " AND ".join(f"a.x{n} = b.x{n + 1}" for n in range(4_000)),
+        "a.x = b.x AND " + " AND ".join(f"a.x <> {n}" for n in range(4_000)),
+        "a.x = b.x AND b.x = a.y AND a.y = b.y AND " + " AND ".join(f"b.x > {n}" for n in range(3_000)),
+    ],
+)
+def test_many_join_keys_and_conditions_take_little_time(where: str, tmp_path: Path) -> None:
+    started = time.process_time()
+    workload = read(tmp_path, f"SELECT * FROM a, b WHERE {where}")
+    assert {s.table for s in workload.scans} == {"a", "b"}
+    assert time.process_time() - started < 30
