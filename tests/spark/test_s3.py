@@ -11,7 +11,7 @@ from spark.arenas import S3DeltaArena, S3IcebergArena
 
 from zlayout.errors import Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
-from zlayout.formats.delta.write.log_store import require_exclusive_commits
+from zlayout.formats.delta.write.log_store import require_exclusive_commits, use_conditional_puts
 from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
 
 
@@ -61,6 +61,21 @@ class TestDeltaCommits:
             require_exclusive_commits(delta, arena.path, "lake.db.table")
         assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
         assert "S3SingleDriverLogStore" in refused.value.diagnostics[0].message
+
+    def test_a_log_store_that_the_user_named_is_kept(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        session = arena.runtime.session
+        conf = session._jvm.org.apache.spark.SparkEnv.get().conf()
+        named = [("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")]
+        monkeypatch.setattr(type(session.sparkContext.getConf()), "getAll", lambda _: named)
+        conf.remove("spark.delta.logStore.s3n.impl")
+        use_conditional_puts(session)
+        assert not conf.contains("spark.delta.logStore.s3n.impl")
+        monkeypatch.undo()
+        conf.remove("spark.delta.logStore.s3.impl").remove("spark.delta.logStore.s3a.impl")
+        use_conditional_puts(session)
+        assert conf.get("spark.delta.logStore.s3n.impl") == CONDITIONAL_PUT
 
     def test_a_store_that_ignores_the_condition_is_refused(
         self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch

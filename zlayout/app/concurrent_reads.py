@@ -1,7 +1,8 @@
 """Read many tables at the same time, within a time limit for tables whose catalog or store does not answer.
 
-The threads are daemon threads, and each catalog has its own: a library that waits for ever in one catalog holds up
-neither the tables of other catalogs, nor Ctrl-C, nor the end of the process.
+The threads are daemon threads, and each catalog has its own: a library that waits for an answer in one catalog does not
+hold up the tables of other catalogs or Ctrl-C. The file system of deltalake is an exception: it waits without letting
+other threads run, for half a minute at most (`_LIMITS` in `zlayout.formats.storage`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
 
 from zlayout.errors import Location, TableError
 
@@ -46,9 +47,9 @@ def read_all(
 
     Args:
         lanes: The catalog of each table.
-        read: Reads the table with this number. It is called in a thread and must not raise an exception.
-        late: Makes the result for a table that could not be read within the time limit. If a table exceeds the limit
-            before any other table of its catalog was read, the waiting tables of that catalog are late too.
+        read: Reads the table with this number, in a thread. An exception ends the run.
+        late: Makes the result for a table that could not be read within the time limit. If no table of its catalog was
+            read since the last one that was late, the waiting tables of that catalog are late too.
         reading: The limits.
 
     Returns:
@@ -100,7 +101,7 @@ class _Run(Generic[Result]):
         self, lanes: Sequence[str], read: Callable[[int], Result], late: Callable[[int], Result], reading: Reading
     ) -> None:
         self._read, self._late, self._reading = read, late, reading
-        self._done: SimpleQueue[tuple[int, Result]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
         self._found: dict[int, Result] = {}
         self._count = len(lanes)
         numbers: dict[str, deque[int]] = {}
@@ -124,17 +125,22 @@ class _Run(Generic[Result]):
             Thread(target=self._work, args=(number,), daemon=True).start()
 
     def _work(self, number: int) -> None:
-        self._done.put((number, self._read(number)))
+        try:
+            self._done.put((number, self._read(number), None))
+        except BaseException as error:  # libraries in Rust raise PanicException, which is no Exception
+            self._done.put((number, None, error))
 
     def _take(self, until: float) -> None:
         """Wait for one result, at most until a time."""
         try:
-            number, result = self._done.get(timeout=max(until - time.monotonic(), 0.0))
+            number, result, error = self._done.get(timeout=max(until - time.monotonic(), 0.0))
         except Empty:
             return
         if number in self._found:
             return  # it came after the limit
-        self._found[number] = result
+        if error is not None:
+            raise error
+        self._found[number] = cast("Result", result)
         lane = next(lane for lane in self._lanes if number in lane.running)
         del lane.running[number]
         lane.answered = True
@@ -146,6 +152,8 @@ class _Run(Generic[Result]):
         if late and not lane.answered:
             late += lane.waiting
             lane.waiting.clear()
+        if late:
+            lane.answered = False  # a service that has stopped to answer costs its other tables one more limit
         for number in late:
             lane.running.pop(number, None)
             self._found[number] = self._late(number)

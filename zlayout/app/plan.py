@@ -192,8 +192,11 @@ def observe_and_propose(
         return state, propose(spec, state, backend.capabilities, notes, options)
     except ZlayoutError as error:
         return None, Decision(_unreadable(spec, backend, error))
-    except Exception as error:
-        # A table that cannot be read must not stop the others, whatever the library of a format raises.
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # A table that cannot be read must not stop the others, whatever the library of a format raises. Libraries in
+        # Rust raise PanicException, which is no Exception.
         unknown = TableError.of(
             "ZL104",
             f"{spec.table} cannot be read: {type(error).__name__}: {error}",

@@ -27,6 +27,12 @@ class Cause:
     hint: str
 
 
+# Addresses from which a machine gets the credentials of its role. They are asked if there are no other credentials.
+_METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
+_NO_CREDENTIALS = Cause(
+    "no credentials were found", "set them in the environment or a profile, or give the machine a role"
+)
+_PATH = re.compile(r"[^\s<>]*/[^\s<>]*")
 # The first pattern that is found anywhere in the chain counts, so that specific ones stand before general ones.
 _CAUSES = tuple(
     (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
@@ -62,10 +68,10 @@ _CAUSES = tuple(
             "set storage.region of the catalog, or AWS_REGION",
         ),
         (
-            r"169\.254\.169\.254|metadata\.google\.internal|Unable to locate credentials|NoCredentials"
-            r"|no credentials|CredentialsNotLoaded|CredentialUnavailable|Partial credentials",
-            "no credentials were found",
-            "set them in the environment or a profile, or give the machine a role",
+            r"Unable to locate credentials|NoCredentials|no credentials|CredentialsNotLoaded|CredentialUnavailable"
+            r"|Partial credentials",
+            _NO_CREDENTIALS.reason,
+            _NO_CREDENTIALS.hint,
         ),
         (
             r"InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|UnrecognizedClient|InvalidClientTokenId"
@@ -120,6 +126,9 @@ _CAUSES = tuple(
 def cause_of(error: BaseException) -> Cause | None:
     """Return why a service could not be reached, None if the error has another or an unknown reason."""
     text = "\n".join(f"{type(e).__name__}: {e}" for e in _chain(error))
+    if _METADATA_SERVICE.search(text):
+        return _NO_CREDENTIALS
+    text = _PATH.sub(" ", text)  # a table may be called `deadline`, and a folder `403`
     return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
 
 

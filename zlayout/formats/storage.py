@@ -42,7 +42,7 @@ _DELTALAKE_NAMES = {
     "aws_allow_http": ("aws_allow_http", "allow_http"),
 }
 # deltalake repeats a request to a store that does not answer for three minutes by default.
-_LIMITS = {"connect_timeout": "10s", "max_retries": "3", "retry_timeout": "30s"}
+_LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,8 @@ def _locations(catalog: CatalogConfig) -> Iterator[str]:
 
 def _buckets(catalog: CatalogConfig) -> Iterable[str]:
     parts = [urlsplit(place) for place in _locations(catalog)]
-    return {part.netloc for part in parts if _STORE_OF_SCHEME.get(part.scheme.lower()) is Store.S3 and part.netloc}
+    names = {p.netloc.rpartition("@")[2] for p in parts if _STORE_OF_SCHEME.get(p.scheme.lower()) is Store.S3}
+    return names - {""}
 
 
 def _flag(value: bool) -> str:

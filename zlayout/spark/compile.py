@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,7 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
     compiler.setParentClassLoader(loader)
     compiler.cook(source)
     folder = Path(tempfile.mkdtemp(prefix="zlayout-classes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for compiled, content in compiler.getBytecodes().items():
         file = folder.joinpath(*compiled.split(".")).with_suffix(".class")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -115,9 +115,12 @@ class SparkRuntime:
             for name, format in FORMATS.items():
                 of_format = [c for c in self._project.catalogs.values() if c.format == name]
                 format.session_started(session, of_format)
-        except Exception:
+        except Exception as error:
             session.stop()
-            raise
+            if isinstance(error, EngineError):
+                raise
+            hint = "check that the session has the jars that the catalogs need: see docs/clusters.md"
+            raise EngineError.of("ZL304", f"Spark did not start: {first_line(error)}", hint=hint) from error
         return session
 
 

@@ -74,6 +74,32 @@ def test_a_catalog_that_never_answered_is_waited_for_once() -> None:
     assert sorted(asked) == [0, 3]
 
 
+def test_a_catalog_that_stops_to_answer_costs_its_other_tables_one_more_limit() -> None:
+    release = threading.Event()
+
+    def read(number: int) -> str:
+        if number:
+            release.wait(60)
+        return "read"
+
+    start = time.monotonic()
+    found = read_all(["a"] * 40, read, lambda _: "late", Reading(2, 0.5))
+    release.set()
+    assert found == ["read", *["late"] * 39]
+    assert time.monotonic() - start < 10
+
+
+def test_an_error_of_any_kind_is_raised_and_not_called_late() -> None:
+    class Panic(BaseException):
+        """As pyo3's PanicException."""
+
+    def read(_number: int) -> str:
+        raise Panic
+
+    with pytest.raises(Panic):
+        read_all(["a"], read, lambda _: "late", Reading(1, 60))
+
+
 def test_no_tables_are_read_at_once() -> None:
     assert read_all([], lambda _: "read", lambda _: "late", Reading()) == []
 

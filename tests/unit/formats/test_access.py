@@ -118,5 +118,17 @@ def test_texts_of_libraries(text: str, reason: str) -> None:
         assert cause.reason == reason
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "missing commit s3://lake/certificates/_delta_log/00000000000000000003.json",
+        "bad magic in s3://lake/deadline_orders/metadata/m0.avro",
+        "s3://lake/403/_delta_log/00000000000000000003.json: invalid JSON",
+    ],
+)
+def test_names_of_tables_are_no_causes(text: str) -> None:
+    assert cause_of(ValueError(text)) is None
+
+
 def test_an_unknown_error_has_no_cause() -> None:
     assert cause_of(ValueError("expected column a, found b")) is None

@@ -21,7 +21,7 @@ from zlayout.spec.model import CatalogConfig
 
 ENDPOINT = "https://minio.example.com:9000"
 STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
-LIMITS = {"connect_timeout": "10s", "max_retries": "3", "retry_timeout": "30s"}
+LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s"}
 EVERYWHERE = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-west-2"}
 
 
@@ -89,6 +89,10 @@ def test_aws_itself_needs_a_region_only() -> None:
 def test_properties_have_precedence_under_any_of_their_names(name: str) -> None:
     found = deltalake_options(delta(storage=STORAGE, properties={name: "https://mine"}), {})
     assert {k: v for k, v in found.items() if "endpoint" in k.lower()} == {name: "https://mine"}
+
+
+def test_credentials_in_a_location_do_not_reach_the_configuration() -> None:
+    assert "secret" not in str(hadoop_conf(delta(warehouse="s3a://key:secret@lake/x", storage=STORAGE), {}))
 
 
 def test_local_tables_have_none_of_it() -> None:

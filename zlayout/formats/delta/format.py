@@ -45,18 +45,14 @@ class DeltaFormat:
         return {}
 
     def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
-        from zlayout.formats.storage import Store, hadoop_conf, stores
+        from zlayout.formats.storage import hadoop_conf
 
-        if Store.S3 not in stores(catalog):
-            return {}
-        from zlayout.formats.delta.write.log_store import log_store_conf
-
-        return {**hadoop_conf(catalog), **log_store_conf()}
+        return hadoop_conf(catalog)
 
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
         from zlayout.formats.storage import Store, stores
 
         if any(Store.S3 in stores(catalog) for catalog in catalogs):
-            from zlayout.formats.delta.write.log_store import add_log_store
+            from zlayout.formats.delta.write.log_store import use_conditional_puts
 
-            add_log_store(session)
+            use_conditional_puts(session)

@@ -1,6 +1,7 @@
 package io.zlayout.delta;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Iterator;
@@ -9,6 +10,7 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.s3a.AWSServiceIOException;
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 
 /**
@@ -18,6 +20,9 @@ import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
  */
 public class ConditionalPutLogStore extends io.delta.storage.S3SingleDriverLogStore {
     private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
+
+    private static final int CONFLICT = 409;
+    private static final long PAUSE_MILLIS = 100;
 
     public ConditionalPutLogStore(Configuration conf) {
         super(conf);
@@ -50,6 +55,21 @@ public class ConditionalPutLogStore extends io.delta.storage.S3SingleDriverLogSt
             throw new FileAlreadyExistsException(path.toString());
         } catch (org.apache.hadoop.fs.FileAlreadyExistsException exists) {
             throw new FileAlreadyExistsException(path.toString());
+        } catch (AWSServiceIOException refused) {
+            if (refused.statusCode() != CONFLICT) {
+                throw refused;
+            }
+            // S3 asks to repeat the request. Delta looks for the commit, and repeats it if there is none.
+            pause();
+            throw new FileAlreadyExistsException(path.toString());
+        }
+    }
+
+    private static void pause() throws IOException {
+        try {
+            Thread.sleep(PAUSE_MILLIS);
+        } catch (InterruptedException interrupted) {
+            throw new InterruptedIOException(interrupted.getMessage());
         }
     }
 }

@@ -177,8 +177,11 @@ class DeltaJvm:
         return self._log.logPath()
 
     def log_store(self, path: Any) -> Any:
-        """Return the io.delta.storage.LogStore that writes commits to a path."""
-        return self._log.store().getDelegate(path).logStoreImpl()
+        """Return the log store that writes commits to a path, without the wrappers in which Delta keeps it."""
+        store = self._log.store()
+        if str(store.getClass().getSimpleName()) == "DelegatingLogStore":
+            store = store.getDelegate(path)
+        return store.logStoreImpl() if str(store.getClass().getSimpleName()) == "LogStoreAdaptor" else store
 
     def lines(self, *texts: str) -> Any:
         """Return a java.util.Iterator of strings."""

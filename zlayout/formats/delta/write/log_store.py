@@ -1,14 +1,14 @@
 """Makes commits to Delta tables on S3 exclusive: no commit can replace the commit of another writer.
 
 S3 has no rename, so a commit is a PUT of the commit file. It is exclusive if it has the condition that the file does
-not exist (`If-None-Match: *`), which `ConditionalPutLogStore` sends, or if DynamoDB decides who commits. Object stores
-other than S3 have exclusive operations, which Delta uses by default.
+not exist (`If-None-Match: *`), which `ConditionalPutLogStore` sends, or if DynamoDB decides who commits. For HDFS, GCS
+and ADLS, Delta uses exclusive operations of these stores by default.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,23 +20,37 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
 from zlayout.formats.storage import CONDITIONAL_PUT, S3_SCHEMES
 from zlayout.spark.compile import add_class
+from zlayout.spark.jvm import jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EXCLUSIVE = (CONDITIONAL_PUT, "io.delta.storage.S3DynamoDBLogStore")
+_BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 _EXISTS = "java.nio.file.FileAlreadyExistsException"
+# How S3A reports that it, or the store, does not know the condition.
+_UNSUPPORTED = frozenset(
+    {
+        "java.lang.IllegalArgumentException",
+        "org.apache.hadoop.fs.PathIOException",
+        "org.apache.hadoop.fs.s3a.AWSUnsupportedFeatureException",
+    }
+)
 
 
-def log_store_conf() -> Mapping[str, str]:
-    """Return the configuration with which a new session commits to S3."""
-    return {f"spark.delta.logStore.{scheme}.impl": CONDITIONAL_PUT for scheme in sorted(S3_SCHEMES)}
+def use_conditional_puts(session: SparkSession) -> None:
+    """Let a session of zlayout commit to S3 by conditional PUTs, unless its configuration names a log store.
 
-
-def add_log_store(session: SparkSession) -> None:
-    """Add `ConditionalPutLogStore` to a session that was started with `log_store_conf`."""
+    The setting is made in the driver, which alone writes commits, after the session has started: options of the session
+    builder would silently replace a log store that the user named with spark-submit or in `spark-defaults.conf`.
+    """
+    context: Any = session.sparkContext
+    if any(key.removeprefix("spark.").startswith("delta.logStore.") for key, _ in context.getConf().getAll()):
+        return
     source = files(__package__).joinpath("ConditionalPutLogStore.java").read_text(encoding="utf-8")
     add_class(session, CONDITIONAL_PUT, source)
+    conf = jvm_of(session).org.apache.spark.SparkEnv.get().conf()
+    for scheme in sorted(S3_SCHEMES):
+        conf.set(f"spark.delta.logStore.{scheme}.impl", CONDITIONAL_PUT)
 
 
 def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> None:
@@ -45,33 +59,40 @@ def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> Non
     Raises:
         Refused: ZL220, if another writer's commit could be replaced.
     """
-    if urlsplit(location).scheme.lower() not in S3_SCHEMES:
+    scheme = urlsplit(location).scheme.lower()
+    if scheme not in S3_SCHEMES:
         return
     folder = delta.log_folder()
     store = delta.log_store(folder)
-    if (name := str(store.getClass().getName())) not in _EXCLUSIVE:
-        hint = f"let zlayout start the session, or set spark.delta.logStore.s3a.impl to {_EXCLUSIVE[1]} in all writers"
-        raise _refusal(table, f"the session writes commits by {name}", hint)
-    if name == CONDITIONAL_PUT and _replaces(delta, store, folder):
-        hint = f"use a store that supports If-None-Match, or {_EXCLUSIVE[1]} in all writers"
-        raise _refusal(table, "the object store ignores the condition of a conditional PUT", hint)
+    name = str(store.getClass().getName())
+    other = f"set spark.delta.logStore.{scheme}.impl to {_BY_DYNAMODB} in all writers"
+    if name not in (CONDITIONAL_PUT, _BY_DYNAMODB):
+        raise _refusal(table, f"the session writes commits by {name}", f"let zlayout start the session, or {other}")
+    if name == CONDITIONAL_PUT and (reason := _not_exclusive(delta, store, folder)):
+        hint = f"use Hadoop 3.4.2 or newer and a store that supports If-None-Match, or {other}"
+        raise _refusal(table, reason, hint)
 
 
-def _replaces(delta: DeltaJvm, store: Any, folder: Any) -> bool:
-    """Return whether a file that exists can be created again."""
+def _not_exclusive(delta: DeltaJvm, store: Any, folder: Any) -> str:
+    """Return why a file that exists could be created again, empty if it cannot."""
     conf = delta.hadoop_conf()
     file = delta.child(folder, f".zlayout-{uuid.uuid4().hex}.tmp")
     try:
-        store.write(file, delta.lines("{}"), False, conf)
-        try:
+        for _ in range(2):  # if the answer to the first PUT is lost, its repetition finds the file
             store.write(file, delta.lines("{}"), False, conf)
-        except Py4JJavaError as error:
-            if _EXISTS in {str(cause.getClass().getName()) for cause in java_causes(error)}:
-                return False
-            raise
-        return True
+    except Py4JJavaError as error:
+        names = {str(cause.getClass().getName()) for cause in java_causes(error)}
+        if _EXISTS in names:
+            return ""
+        if names & _UNSUPPORTED:
+            return f"conditional PUTs are not supported ({sorted(names & _UNSUPPORTED)[0]})"
+        raise
     finally:
-        file.getFileSystem(conf).delete(file, False)
+        with suppress(
+            Py4JJavaError
+        ):  # without permission to delete, an empty hidden file remains, which no reader reads
+            file.getFileSystem(conf).delete(file, False)
+    return "the object store ignores the condition of a conditional PUT"
 
 
 def _refusal(table: str, reason: str, hint: str) -> Refused:
