@@ -197,7 +197,7 @@ def measure(format: str, name: str, shape: Shape, backend: Backend, table: Table
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--only", default="", help="shapes whose name contains this text; the result is not written")
+    parser.add_argument("--only", default="", help="shapes whose name contains this text; other results stay")
     args = parser.parse_args()
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -227,9 +227,14 @@ def main() -> int:
         runtime.stop()
     failed = [cell for cell in cells if cell.failures]
     print(f"{len(cells) - len(failed)} of {len(cells)} cells hold")
-    if not args.only:
-        lines = ",\n  ".join(json.dumps(document(cell)) for cell in cells)
-        OUT.write_text(f"[\n  {lines}\n]\n", encoding="utf-8")
+    found = [document(cell) for cell in cells]
+    if args.only:
+        measured = {cell.shape for cell in cells}
+        order = [name for name, _ in shapes(1000)]
+        found += [row for row in json.loads(OUT.read_text(encoding="utf-8")) if row["shape"] not in measured]
+        found.sort(key=lambda row: order.index(row["shape"]))
+    lines = ",\n  ".join(map(json.dumps, found))
+    OUT.write_text(f"[\n  {lines}\n]\n", encoding="utf-8")
     return 1 if failed else 0
 
 

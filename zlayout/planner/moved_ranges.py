@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.forecasts import FilesAfter, TouchedRange
+from zlayout.planner.ranges import has_values
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ColumnBounds, PartitionField, TableState
 from zlayout.table.transforms import transformed
@@ -28,16 +29,19 @@ def moved_ranges(
     """
     kept = len(state.files) - sum(c.action.files for c in chosen)
     rows = sum(c.action.rows for c in chosen)
-    partitions = min(max_partitions(state, fields), rows)
+    partitions = max_partitions(state, fields)
+    partitions = min(partitions, rows) if isfinite(partitions) else partitions
     low = kept + int(rows > 0)
     # A group is divided among its partitions, and each share is rounded.
     most = kept + sum(c.action.target_files for c in chosen) + len(chosen) * partitions
     files = FilesAfter(None, low, int(most) if isfinite(most) else None)
-    touched = tuple(
-        TouchedRange(name, None, 0.0, None if files.high is None else float(files.high), None)
-        for name in spec.column_names
-    )
-    return touched, files
+    return tuple(_touched(state, name, files) for name in spec.column_names), files
+
+
+def _touched(state: TableState, column: str, files: FilesAfter) -> TouchedRange:
+    """Return the range of touched of one column: a value is in at least one file, and at most in all of them."""
+    low = float(has_values(state.files, column, max(len(state.files.partitions), 1)).any())
+    return TouchedRange(column, None, low, None if files.high is None else float(files.high), None)
 
 
 def max_partitions(state: TableState, fields: Sequence[PartitionField]) -> float:

@@ -85,7 +85,7 @@ def touched_ranges(spec: LayoutSpec, state: TableState, now: Measured, rewrites:
             result.append(TouchedRange(name, None, float(after[0]), float(after[1]), None))
             continue
         filled = rows_by_partition(state.files, name, len(now.files))
-        lowest = _has_values(state.files, name, len(now.files)).astype(np.float64)
+        lowest = has_values(state.files, name, len(now.files)).astype(np.float64)
         lowest *= lowest_touched(spec, state, now, at, written, filled)
         most = np.minimum(_most_among_new(spec, state, column, rewrites), rewrites.targets)
         low = np.where(changed, np.where(apart, np.minimum(lowest, 1.0), lowest), now.touched[:, at])
@@ -180,7 +180,7 @@ def _most_among_new(spec: LayoutSpec, state: TableState, column: Column | None, 
     return targets
 
 
-def _has_values(files: FileTable, column: str, partitions: int) -> Bools:
+def has_values(files: FileTable, column: str, partitions: int) -> Bools:
     """Return the partitions, bool[P], with a live row that is certainly not null in the column."""
     bounds = files.bounds[column]
     certain = np.where(bounds.null_count >= 0, files.rows - files.deleted - bounds.null_count, 0) > 0
