@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -35,7 +36,10 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
             yield Commit("rewrite", 1)
             yield NOTICE
 
+    @dataclass(frozen=True)
     class Work:
+        predicted: object = ()
+
         def in_parts(self, _: object) -> tuple[object, ...]:
             return (self,)
 
