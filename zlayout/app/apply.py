@@ -265,7 +265,7 @@ def _execute(
     verify: Verify,
 ) -> frozenset[str]:
     """Carry out the decision and return the ids of the groups that failed."""
-    whole = replace(planned.decision.work(planned.spec, applied.run_id, verify), predicted=applied.predicted)
+    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
     failed: frozenset[str] = frozenset()
     works = whole.in_parts(planned.spec.max_group_size)
     give_back_freed_memory()  # the JVM of Spark needs the memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from zlayout.planner.model import TablePlan
@@ -47,8 +48,14 @@ class Decision:
         """The groups to rewrite with their pinned files."""
         return pinned_groups(self.plan.groups, self.pinned)
 
-    def work(self, spec: LayoutSpec, run_id: str, verify: Literal["gate", "full"] = "gate") -> Work:
-        """Return the work order that carries out the decision."""
+    def work(
+        self,
+        spec: LayoutSpec,
+        run_id: str,
+        verify: Literal["gate", "full"] = "gate",
+        predicted: Mapping[str, float] = MappingProxyType({}),
+    ) -> Work:
+        """Return the work order that carries out the decision. predicted: see `Work`."""
         return Work(
             table=spec.table,
             layout=spec.layout.identified(self.column_ids) if self.column_ids else spec.layout,
@@ -60,4 +67,5 @@ class Decision:
             # With `where`, files that are added out of scope before the rewrite must not be rewritten.
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
+            predicted=predicted,
         )
