@@ -2,7 +2,7 @@
 
 A writer that goes on with an older partition spec adds such files again and again. Their rows go to partitions that are
 laid out already, where they are decay as an append is. The plan after the move must be empty, so the rows are planned
-where they will arrive: each group of moved files becomes one laid-out file in every partition that its bounds allow. If
+where they will arrive, as laid-out files in every partition that their bounds allow (`zlayout.planner.arriving`). If
 such a partition exceeds its tolerance then, the files that would have to be merged with it are part of the group.
 """
 
@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.planner.actions import Reason
+from zlayout.planner.arriving import appended, arriving_files, hull_of
 from zlayout.planner.partitions import Bools, Index
 from zlayout.planner.selection import SelectedFiles
 from zlayout.predicate.facts import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, PartitionField, TableState
+from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # Pairs of a group and a partition. With more, which only a move of most of a table has, groups are moved alone.
 MAX_ARRIVALS = 100_000
@@ -58,7 +59,7 @@ class Arrivals:
     """A table as it will be when its groups are moved.
 
     Attributes:
-        state: The table without the moved files, and with one laid-out file for each group and partition.
+        state: The table without the moved files, and with the laid-out files that each group writes in each partition.
         kept: int64[K], the index of each file that stays. They are the first files of `state`.
         group: int64[A], the number of the group of each file after these.
     """
@@ -161,8 +162,8 @@ def arrivals(
         reached[:, current] = _reached(files, fields, moved, np.flatnonzero(current))
     share = 1.0 / np.maximum(reached.sum(axis=1), 1)
     group, partition = np.nonzero(reached & in_scope)
-    arriving = _laid_out(spec, files, moved, group, partition, share)
-    return Arrivals(replace(state, files=_appended(files.take(index), arriving)), index, group)
+    arriving, owner = arriving_files(spec, files, moved, group, partition, share)
+    return Arrivals(replace(state, files=appended(files.take(index), arriving)), index, owner)
 
 
 def _reached(
@@ -174,7 +175,7 @@ def _reached(
     for field in fields:
         before = [_values(files, group, field) for group in moved]
         known = field.source in files.bounds
-        hull = {field.source: _hull(files.bounds[field.source], moved)} if known else {}
+        hull = {field.source: hull_of(files.bounds[field.source], moved)} if known else {}
         by_value: dict[object, Bools] = {}
         for at, partition in enumerate(partitions.tolist()):
             owner = files.partitions[partition]
@@ -205,90 +206,3 @@ def _allowed(field: PartitionField, value: object, hull: dict[str, ColumnBounds]
             ends = (Compare(field.source, ">=", low), Compare(field.source, "<" if open else "<=", high))
             return may_match(And(ends), hull, rows)
     return np.ones(len(rows), bool)
-
-
-def _hull(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:
-    """Return the bounds of each group as of one file. A bound is missing if that of a file with values is missing."""
-    low, high, nulls = [], [], np.empty(len(groups), np.int64)
-    for number, group in enumerate(groups):
-        index = pa.array(group.files)
-        lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.files]
-        low.append(pc.min_max(lower)["min"].as_py() if lower.null_count == 0 else None)
-        high.append(pc.min_max(upper)["max"].as_py() if upper.null_count == 0 else None)
-        nulls[number] = count.sum() if (count >= 0).all() else -1
-    kind = bounds.lower.type
-    return ColumnBounds(pa.array(low, kind), pa.array(high, kind), nulls, np.zeros(len(groups), bool))
-
-
-def _laid_out(
-    spec: LayoutSpec,
-    files: FileTable,
-    moved: Sequence[SelectedFiles],
-    group: Index,
-    partition: Index,
-    share: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> FileTable:
-    """Return a laid-out file for each pair of a group and a partition (int64[A] each)."""
-    live = files.live_rows
-    rows = np.array([live[g.files].sum() for g in moved]) * share
-    stored = np.maximum(files.rows, 1)
-    size = np.array([(files.bytes[g.files] * (live[g.files] / stored[g.files])).sum() for g in moved]) * share
-    layouts = files.layouts
-    ids = [record.layout_id for record in layouts]
-    if spec.layout.layout_id not in ids:
-        layouts, ids = (*layouts, LayoutRecord(spec.layout.layout_id)), [*ids, spec.layout.layout_id]
-    count, taken = len(group), pa.array(group)
-    bounds = {}
-    for name, of_files in files.bounds.items():
-        hull = _hull(of_files, moved)
-        nulls = np.where(hull.null_count < 0, -1, np.round(hull.null_count * share)).astype(np.int64)
-        hull = replace(hull, null_count=nulls)
-        bounds[name] = hull.gathered(lambda side: side.take(taken), lambda column: column[group])
-    return FileTable(
-        path=pa.array([f"\0{n}" for n in range(count)], pa.string()),
-        version_key=pa.array([""] * count, pa.string()),
-        rows=np.maximum(np.round(rows[group]), 1).astype(np.int64),
-        deleted=np.zeros(count, np.int64),
-        shared_deletes=np.zeros(count, np.bool_),
-        bytes=np.maximum(np.round(size[group]), 1).astype(np.int64),
-        partition=partition.astype(np.int32),
-        partitions=files.partitions,
-        layout=np.full(count, ids.index(spec.layout.layout_id), np.int32),
-        layouts=layouts,
-        group=(int(files.group.max(initial=-1)) + 1 + np.arange(count)).astype(np.int32),
-        bounds=bounds,
-    )
-
-
-def _appended(files: FileTable, more: FileTable) -> FileTable:
-    """Return the files and, after them, `more`, which has the layout records of both."""
-
-    def both(one: pa.Array, other: pa.Array) -> pa.Array:
-        return pa.concat_arrays([one, other])
-
-    def join(one: Index, other: Index) -> Index:
-        return np.concatenate((one, other))
-
-    return FileTable(
-        path=both(files.path, more.path),
-        version_key=both(files.version_key, more.version_key),
-        rows=join(files.rows, more.rows),
-        deleted=join(files.deleted, more.deleted),
-        shared_deletes=np.concatenate((files.shared_deletes, more.shared_deletes)),
-        bytes=join(files.bytes, more.bytes),
-        partition=np.concatenate((files.partition, more.partition)),
-        partitions=files.partitions,
-        layout=np.concatenate((files.layout, more.layout)),
-        layouts=more.layouts,
-        group=np.concatenate((files.group, more.group)),
-        bounds={
-            name: ColumnBounds(
-                both(side.lower, more.bounds[name].lower),
-                both(side.upper, more.bounds[name].upper),
-                join(side.null_count, more.bounds[name].null_count),
-                np.concatenate((side.truncated, more.bounds[name].truncated)),
-            )
-            for name, side in files.bounds.items()
-        },
-        baselines=files.baselines,
-    )

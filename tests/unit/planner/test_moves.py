@@ -17,6 +17,7 @@ from unit.planner.plans import DELTA, KIND, TARGET
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
+from zlayout.spec.model import Tolerance
 from zlayout.table.state import Column, Partition, PartitionField, TableState
 
 ICEBERG = replace(DELTA, format="iceberg", partition_evolution=True)
@@ -132,3 +133,26 @@ def test_a_writer_that_goes_on_is_one_move_each_time() -> None:
     assert [g.files for g in planned.decision.plan.groups] == [1 + 3 * 3]
     assert applied.after.status == "unchanged"
     assert len(stored.rows()) == 12_800
+
+
+@pytest.mark.parametrize("moved", [6000, 12_000])
+def test_stragglers_that_become_several_files_leave_no_decay(moved: int) -> None:
+    """A move of many rows: a query for one value opens more than one of the files that they become."""
+    random = np.random.default_rng(0)
+
+    def rows(count: int) -> pa.Table:
+        sides = {name: random.integers(0, 10**6, count) for name in "ab"}
+        return pa.table({**sides, "d": np.arange(count) % 2})
+
+    layout = make_layout("a", "b", target_size=24 * 200)
+    spec = make_spec(layout, "mem.db.t", partition_by=(DAY,), tolerance=Tolerance(touched=1.2))
+    first = rows(6000)
+    stored = MemoryTable(first.schema, [])
+    stored.append(first, 2)
+    backend = MemoryBackend(MemoryCatalog({"db.t": stored}))
+    _, applied = plan_and_apply(spec, backend)
+    assert applied.after.status == "unchanged"
+    stored.append(rows(moved), 2, spec_id=0)
+    _, applied = plan_and_apply(spec, backend)
+    assert applied.after.status == "unchanged", applied.after.decay
+    assert len(stored.rows()) == 6000 + moved

@@ -1,0 +1,156 @@
+"""The files that the rows of moved groups become in the partitions of the declared partitioning.
+
+Their number is the highest that the rewrite can write, and their touched that which theory expects of it. How the
+values are divided among them is not known, so that a column has the bounds of the whole group in as many files as a
+query for one value is expected to open, and no value in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.planner.forecast import DECIMALS, ideal_touched
+from zlayout.planner.partitions import Bools, Floats, Index
+from zlayout.planner.selection import SelectedFiles
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.baseline import Baseline
+from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord
+
+
+def arriving_files(
+    spec: LayoutSpec, files: FileTable, moved: Sequence[SelectedFiles], group: Index, partition: Index, share: Floats
+) -> tuple[FileTable, Index]:
+    """Return the laid-out files of A pairs of a group and a partition.
+
+    Args:
+        spec: The declared layout.
+        files: The files of the table.
+        moved: G groups of files.
+        group: int64[A], the number of the group of each pair.
+        partition: int64[A], the partition of each pair.
+        share: float64[G], the share of its rows that a group has in each of its partitions.
+
+    Returns:
+        The files, each pair with at least one, and int64[N], the number of the group of each of them.
+    """
+    parts = files.split([g.files for g in moved])
+    stored = np.array([part.rows.sum() for part in parts], np.int64)
+    live = np.array([part.live_rows.sum() for part in parts], np.int64)
+    size = np.array([(part.bytes * (part.live_rows / np.maximum(part.rows, 1))).sum() for part in parts])
+    number = _number(size[group] / spec.layout.target_size, share[group])
+    touched = np.maximum(ideal_touched(number, spec.layout, np.full((len(group), len(spec.column_names)), np.inf)), 1.0)
+    pair = np.repeat(np.arange(len(group)), number)
+    place = np.arange(len(pair)) - (np.cumsum(number) - number)[pair]
+    owner, part_of_group = group[pair], share[group[pair]] / number[pair]
+    rows = np.maximum(np.round(live[owner] * part_of_group), 1).astype(np.int64)
+    layouts = files.layouts
+    ids = [record.layout_id for record in layouts]
+    if spec.layout.layout_id not in ids:
+        layouts, ids = (*layouts, LayoutRecord(spec.layout.layout_id)), [*ids, spec.layout.layout_id]
+    bounds = {}
+    for name, of_files in files.bounds.items():
+        hull = hull_of(of_files, moved)
+        nulls = np.where(hull.null_count < 0, -1, hull.null_count / np.maximum(stored, 1))[owner]
+        hull = hull.gathered(lambda side: side.take(pa.array(owner)), lambda column: column[owner])
+        hull = replace(hull, null_count=np.where(nulls < 0, -1, np.round(nulls * rows)).astype(np.int64))
+        if name in spec.column_names:
+            expected = np.ceil(touched[pair, spec.column_names.index(name)].round(DECIMALS))
+            hull = _without_values(hull, place >= expected, rows)
+        bounds[name] = hull
+    first = int(files.group.max(initial=-1)) + 1
+    arriving = FileTable(
+        path=pa.array([f"\0{n}" for n in range(len(pair))], pa.string()),
+        version_key=pa.array([""] * len(pair), pa.string()),
+        rows=rows,
+        deleted=np.zeros(len(pair), np.int64),
+        shared_deletes=np.zeros(len(pair), np.bool_),
+        bytes=np.maximum(np.round(size[owner] * part_of_group), 1).astype(np.int64),
+        partition=partition[pair].astype(np.int32),
+        partitions=files.partitions,
+        layout=np.full(len(pair), ids.index(spec.layout.layout_id), np.int32),
+        layouts=layouts,
+        group=(first + pair).astype(np.int32),
+        bounds=bounds,
+        baselines={
+            first + n: Baseline(count, tuple(expected))
+            for n, (count, expected) in enumerate(zip(number.tolist(), touched.tolist(), strict=True))
+        },
+    )
+    return arriving, owner
+
+
+def _number(files: Floats, share: Floats) -> Index:
+    """Return how many files each of A pairs becomes at most, int64[A].
+
+    A rewrite rounds the number of files of the whole group, multiplies it with the share of a partition, and rounds
+    again. Other files may be rewritten along in the group, and the share is an estimate.
+
+    Args:
+        files: float64[A], the size of the group in target sizes.
+        share: float64[A], the share of its rows that arrive in the partition.
+    """
+    number = np.where(share < 1.0, np.ceil((files + 0.5) * share), np.rint(files))
+    return np.maximum(number, 1).astype(np.int64)
+
+
+def _without_values(bounds: ColumnBounds, empty: Bools, rows: Index) -> ColumnBounds:
+    """Return the bounds with no value in the files `empty`. rows: int64[N], the rows of the files."""
+    none, mask = pa.scalar(None, bounds.lower.type), pa.array(empty)
+    return replace(
+        bounds,
+        lower=pc.if_else(mask, none, bounds.lower),
+        upper=pc.if_else(mask, none, bounds.upper),
+        null_count=np.where(empty, rows, bounds.null_count),
+    )
+
+
+def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBounds:
+    """Return the bounds of each group as of one file. A bound is missing if that of a file with values is missing."""
+    low, high, nulls = [], [], np.empty(len(groups), np.int64)
+    for number, group in enumerate(groups):
+        index = pa.array(group.files)
+        lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.files]
+        low.append(pc.min_max(lower)["min"].as_py() if lower.null_count == 0 else None)
+        high.append(pc.min_max(upper)["max"].as_py() if upper.null_count == 0 else None)
+        nulls[number] = count.sum() if (count >= 0).all() else -1
+    kind = bounds.lower.type
+    return ColumnBounds(pa.array(low, kind), pa.array(high, kind), nulls, np.zeros(len(groups), bool))
+
+
+def appended(files: FileTable, more: FileTable) -> FileTable:
+    """Return the files and, after them, `more`, which has the layout records of both."""
+
+    def both(one: pa.Array, other: pa.Array) -> pa.Array:
+        return pa.concat_arrays([one, other])
+
+    def join(one: Index, other: Index) -> Index:
+        return np.concatenate((one, other))
+
+    return FileTable(
+        path=both(files.path, more.path),
+        version_key=both(files.version_key, more.version_key),
+        rows=join(files.rows, more.rows),
+        deleted=join(files.deleted, more.deleted),
+        shared_deletes=np.concatenate((files.shared_deletes, more.shared_deletes)),
+        bytes=join(files.bytes, more.bytes),
+        partition=np.concatenate((files.partition, more.partition)),
+        partitions=files.partitions,
+        layout=np.concatenate((files.layout, more.layout)),
+        layouts=more.layouts,
+        group=np.concatenate((files.group, more.group)),
+        bounds={
+            name: ColumnBounds(
+                both(side.lower, more.bounds[name].lower),
+                both(side.upper, more.bounds[name].upper),
+                join(side.null_count, more.bounds[name].null_count),
+                np.concatenate((side.truncated, more.bounds[name].truncated)),
+            )
+            for name, side in files.bounds.items()
+        },
+        baselines={**files.baselines, **more.baselines},
+    )
