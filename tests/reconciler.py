@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -71,8 +72,12 @@ def make_rows(start: int, count: int, shape: str, seed: int) -> pa.Table:
     elif shape == "skewed":
         a, b = np.where(b < 300, 5, a), a // 300
     text = [None if shape == "half null" and n % 2 else f"key-{n:04}" for n in b.tolist()]
-    ids = np.arange(start, start + count)
-    return pa.table({"id": ids, "a": a, "b": pa.array(text, pa.string()), "region": REGIONS[ids % 2]})
+    return with_ids(pa.table({"a": a, "b": pa.array(text, pa.string())}), np.arange(start, start + count))
+
+
+def with_ids(rows: pa.Table, ids: npt.NDArray[np.int64]) -> pa.Table:
+    """The rows with these ids, and the region of each id."""
+    return pa.table({"id": ids, "a": rows["a"], "b": rows["b"], "region": REGIONS[ids % 2]})
 
 
 class Reconciler(RuleBasedStateMachine):

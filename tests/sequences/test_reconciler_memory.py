@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from reconciler import OPTIONS, Reconciler, counts, make_rows, shapes
+from reconciler import OPTIONS, Reconciler, counts, make_rows, shapes, with_ids
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
@@ -59,15 +60,35 @@ class MemoryReconciler(Reconciler):
     def make(self, rows: pa.Table, files: int, partitioned: bool) -> MemorySubject:
         return MemorySubject(rows, files, partitioned)
 
-    @rule(count=counts, files=st.integers(1, 2), shape=shapes, seed=st.integers(0, 99), data=st.data())
-    def straggle(self, count: int, files: int, shape: str, seed: int, data: st.DataObject) -> None:
+    @rule(count=counts, files=st.integers(1, 2), shape=shapes, seed=st.integers(0, 99), spec=st.integers(0, 3))
+    def straggle(self, count: int, files: int, shape: str, seed: int, spec: int) -> None:
         """A writer goes on with a partition spec that the table had before."""
         rows = make_rows(self.next_id, count, shape, seed)
         self.next_id += count
         assert isinstance(self.subject, MemorySubject)
         stored = self.subject.stored
-        stored.append(rows, files, data.draw(st.integers(0, len(stored.specs) - 1)))
+        stored.append(rows, files, spec % len(stored.specs))
         self.expected = pa.concat_tables([self.expected, rows])
+
+    @rule(
+        known=st.integers(0, 40),
+        new=st.integers(0, 40),
+        start=st.floats(0, 1),
+        step=st.sampled_from([1, 2, 5]),
+        files=st.integers(1, 3),
+        shape=shapes,
+        seed=st.integers(0, 99),
+    )
+    def upsert(self, known: int, new: int, start: float, step: int, files: int, shape: str, seed: int) -> None:
+        """One commit with new versions of every `step`th row from `start`, and with rows of new ids."""
+        ids = np.arange(int(start * self.next_id), self.next_id, step)[:known]
+        ids = np.concatenate((ids, np.arange(self.next_id, self.next_id + new)))
+        rows = with_ids(make_rows(self.next_id, len(ids), shape, seed), ids)
+        self.next_id += new
+        assert isinstance(self.subject, MemorySubject)
+        self.subject.stored.upsert(rows, "id", files)
+        others = self.expected.filter(pa.array(~np.isin(self.expected["id"].to_numpy(), ids)))
+        self.expected = pa.concat_tables([others, rows])
 
     @rule()
     def rename(self) -> None:
@@ -89,3 +110,16 @@ TestMemoryReconciler = MemoryReconciler.TestCase
 TestMemoryReconciler.settings = settings(
     max_examples=SEQUENCES, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_moved_rows_become_more_files_because_of_a_file_that_is_merged_with_them() -> None:
+    """With the file of one row in the west, the group is three files, and two of them are in the east."""
+    state = MemoryReconciler()
+    state.create(count=1, files=1, shape="everywhere", partitioned=False, seed=0)
+    state.repartition(fields=("region",))
+    state.append(count=1, files=1, seed=0, shape="everywhere")
+    state.change_tolerance(deleted=0.0, small=0.0, touched=1.0, unclustered=0.0)
+    state.apply()
+    state.straggle(count=19, files=1, seed=0, shape="everywhere", spec=0)
+    state.straggle(count=30, files=1, seed=0, shape="everywhere", spec=0)
+    state.apply()

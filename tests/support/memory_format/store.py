@@ -62,7 +62,7 @@ class Version:
 
 
 class MemoryTable:
-    """A table and its log. Writers append, delete and update as any client would; zlayout uses `replace_files`."""
+    """A table and its log. Writers append, delete, update and upsert as clients do; zlayout uses `replace_files`."""
 
     def __init__(self, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
         self.table_id = str(uuid.uuid4())
@@ -82,16 +82,14 @@ class MemoryTable:
 
     def append(self, rows: pa.Table, files: int = 1, spec_id: int | None = None) -> None:
         """Add rows as `files` files in the order they come, each split by partition of the current or an older spec."""
-        step = -(-len(rows) // files)
-        version = self.current
-        if spec_id is not None:
-            version = replace(version, fields=self.specs[spec_id], spec_id=spec_id)
-        new = [
-            StoredFile(new_path(), part, partition)
-            for start in range(0, len(rows), max(step, 1))
-            for partition, part in by_partition(rows.slice(start, step), version)
-        ]
-        self._change(lambda v: {**v.files, **{f.path: f for f in new}})
+        new = self._new_files(rows, files, spec_id)
+        self._change(lambda v: {**v.files, **new})
+
+    def upsert(self, rows: pa.Table, key: str, files: int = 1) -> None:
+        """Add rows in one commit that marks the present rows with the same keys as deleted (merge on read)."""
+        new = self._new_files(rows, files, None)
+        same = pc.field(key).isin(rows[key].combine_chunks())
+        self._change(lambda v: {f.path: _mark(f, same) for f in v.files.values()} | new)
 
     def delete(self, condition: pc.Expression) -> None:
         """Delete the rows that match, by marking them (merge on read)."""
@@ -146,6 +144,18 @@ class MemoryTable:
             return replace(version, files={**kept, **{f.path: f for f in new}})
 
         return self._append_version(swap)
+
+    def _new_files(self, rows: pa.Table, files: int, spec_id: int | None) -> dict[str, StoredFile]:
+        step = -(-len(rows) // files)
+        version = self.current
+        if spec_id is not None:
+            version = replace(version, fields=self.specs[spec_id], spec_id=spec_id)
+        new = [
+            StoredFile(new_path(), part, partition)
+            for start in range(0, len(rows), max(step, 1))
+            for partition, part in by_partition(rows.slice(start, step), version)
+        ]
+        return {f.path: f for f in new}
 
     def _change(self, files: Callable[[Version], dict[str, StoredFile]]) -> int:
         return self._append_version(lambda v: replace(v, files=files(v)))
