@@ -90,7 +90,7 @@ def _not_exclusive(delta: DeltaJvm, store: Any, folder: Any) -> str:
     finally:
         with suppress(
             Py4JJavaError
-        ):  # without permission to delete, an empty hidden file remains, which no reader reads
+        ):  # without permission to delete, a hidden file remains, which no reader reads
             file.getFileSystem(conf).delete(file, False)
     return "the object store ignores the condition of a conditional PUT"
 
