@@ -203,7 +203,8 @@ def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[
     for group in groups:
         live = np.array([counted.get(p, 0) for p in group.files.path.to_pylist()], np.int64)
         files = replace(group.files, deleted=group.files.rows - live)
-        targets.append(_target(group, int(live.sum()), target_files(files, target_size)))
+        wanted = max(group.target_files, target_files(files, target_size))  # at least as many as planned
+        targets.append(_target(group, int(live.sum()), wanted))
     return targets
 
 
