@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
@@ -61,18 +60,11 @@ def read_all(
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
     """Return the result of `read`, or raise its exception, or TableError ZL105 after `timeout` seconds."""
 
-    def attempt(_number: int) -> Callable[[], Result]:
-        try:
-            result = read()
-        except Exception as error:
-            return partial(_raise, error)
-        return lambda: result
+    def late(_number: int) -> NoReturn:
+        raise no_answer(table, timeout)
 
-    def late(_number: int) -> Callable[[], Result]:
-        return partial(_raise, no_answer(table, timeout))
-
-    (answer,) = read_all([table.catalog], attempt, late, Reading(1, timeout))
-    return answer()
+    (result,) = read_all([table.catalog], lambda _number: read(), late, Reading(1, timeout))
+    return result
 
 
 def no_answer(table: TableName, timeout: float, location: Location | None = None) -> TableError:
@@ -81,10 +73,6 @@ def no_answer(table: TableName, timeout: float, location: Location | None = None
     message = f"{table} could not be read within {timeout:g} s: catalog {name} or its object store does not answer"
     hint = f"check that the services of catalogs.{name} answer; if they are slow, use a larger --timeout"
     return TableError.of("ZL105", message, hint=hint, location=location)
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
 
 
 @dataclass(slots=True)
