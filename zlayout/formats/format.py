@@ -81,10 +81,6 @@ class Format(Protocol):
         """Return the backend for one catalog, without connecting to the catalog."""
         ...
 
-    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
-        """Return the Spark configuration with which a new session reaches the object stores of the catalog."""
-        ...
-
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
         """Prepare a pyspark session that was started for these catalogs of the format."""
         ...

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
+from zlayout.formats.storage import hadoop_conf
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
@@ -151,8 +152,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         conf |= each.spark_conf
         conf |= each.local_spark_conf if master.startswith("local") else {}
     for catalog in project.catalogs.values():
-        format = FORMATS[catalog.format]
-        conf |= format.catalog_conf(catalog) | format.storage_conf(catalog)
+        conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
     if not submitted:
         conf["spark.master"] = master
         if master.startswith("local"):

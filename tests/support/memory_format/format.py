@@ -44,8 +44,5 @@ class MemoryFormat:
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}
 
-    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
-        return {}
-
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
         pass

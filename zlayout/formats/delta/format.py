@@ -44,11 +44,6 @@ class DeltaFormat:
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}
 
-    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
-        from zlayout.formats.storage import hadoop_conf
-
-        return hadoop_conf(catalog)
-
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
         from zlayout.formats.storage import Store, stores
 

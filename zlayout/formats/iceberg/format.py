@@ -49,10 +49,5 @@ class IcebergFormat:
 
         return spark_catalog_conf(catalog)
 
-    def storage_conf(self, catalog: CatalogConfig) -> dict[str, str]:
-        from zlayout.formats.storage import hadoop_conf
-
-        return hadoop_conf(catalog)
-
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:
         pass
