@@ -14,8 +14,8 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from zlayout.spec.model import CatalogConfig
+from zlayout.table.location import S3_SCHEMES
 
-S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 

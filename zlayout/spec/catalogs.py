@@ -13,10 +13,10 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.validation import Violation
+from zlayout.table.location import S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_S3_SCHEMES = {"s3", "s3a", "s3n"}
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 
 
@@ -83,7 +83,7 @@ def _check_storage(key: str, data: Mapping[str, Any]) -> Iterator[Violation]:
     if storage is None:
         return
     schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
-    if other := sorted(schemes - _S3_SCHEMES):
+    if other := sorted(schemes - S3_SCHEMES):
         message = f"expected tables on S3, because storage describes an S3 store; found {other[0]}://"
         yield f"{key}.storage", Diagnostic("ZL037", message, hint="remove storage, or use s3:// for the warehouse")
     if "endpoint" not in storage:

@@ -6,7 +6,8 @@ import os
 import re
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+_SCHEMES = {**dict.fromkeys(S3_SCHEMES, "s3"), "abfs": "abfss", "wasb": "wasbs"}
 
 
 def canonical(location: str) -> str:

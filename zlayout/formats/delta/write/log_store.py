@@ -18,9 +18,10 @@ from py4j.protocol import Py4JJavaError
 from zlayout.errors import Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
-from zlayout.formats.storage import CONDITIONAL_PUT, S3_SCHEMES
+from zlayout.formats.storage import CONDITIONAL_PUT
 from zlayout.spark.compile import add_class
 from zlayout.spark.jvm import jvm_of
+from zlayout.table.location import S3_SCHEMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,9 +89,7 @@ def _not_exclusive(delta: DeltaJvm, store: Any, folder: Any) -> str:
             return f"conditional PUTs are not supported ({sorted(names & _UNSUPPORTED)[0]})"
         raise
     finally:
-        with suppress(
-            Py4JJavaError
-        ):  # without permission to delete, a hidden file remains, which no reader reads
+        with suppress(Py4JJavaError):  # without permission to delete, a hidden file remains, which no reader reads
             file.getFileSystem(conf).delete(file, False)
     return "the object store ignores the condition of a conditional PUT"
 
