@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from zlayout.app.concurrent_reads import read_one
-from zlayout.errors import SpecError, ZlayoutError
+from zlayout.app.project import known_catalog
+from zlayout.errors import ZlayoutError
 from zlayout.formats.access import cause_of
 from zlayout.formats.addresses import Address, addresses
 from zlayout.formats.registry import backend_for
@@ -79,13 +80,8 @@ def doctor(
     Raises:
         SpecError: ZL021, a catalog is not in the project.
     """
-    for name in catalogs:
-        if name not in project.catalogs:
-            known = ", ".join(sorted(project.catalogs))
-            raise SpecError.of("ZL021", f"unknown catalog {name!r}", hint=f"use one of {known}")
-    for name in catalogs or sorted(project.catalogs):
-        catalog = project.catalogs[name]
-        spec = next((spec for spec in project.layouts if spec.table.catalog == name), None)
+    for catalog in [known_catalog(project, name) for name in catalogs or sorted(project.catalogs)]:
+        spec = next((spec for spec in project.layouts if spec.table.catalog == catalog.name), None)
         yield from _catalog(_Checks(project, catalog, spec, timeout), spark)
 
 

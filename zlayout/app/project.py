@@ -9,7 +9,7 @@ from pathlib import Path
 from zlayout.errors import Location, SpecError
 from zlayout.spec.load import find_project
 from zlayout.spec.load import load_project as load
-from zlayout.spec.model import LayoutSpec, Project, TableName
+from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName
 from zlayout.spec.names import parse_table
 
 
@@ -37,10 +37,16 @@ def known_table(project: Project, text: str) -> TableName:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
     """
     name = parse_table(text, Location("TABLE"))
-    if name.catalog not in project.catalogs:
-        known = ", ".join(sorted(project.catalogs))
-        raise SpecError.of("ZL021", f"unknown catalog {name.catalog!r}", hint=f"known catalogs: {known}")
+    known_catalog(project, name.catalog)
     return name
+
+
+def known_catalog(project: Project, name: str) -> CatalogConfig:
+    """Return a catalog of the project. Raises SpecError ZL021 if it has no such catalog."""
+    if name not in project.catalogs:
+        known = ", ".join(sorted(project.catalogs))
+        raise SpecError.of("ZL021", f"unknown catalog {name!r}", hint=f"known catalogs: {known}")
+    return project.catalogs[name]
 
 
 def layout_of(project: Project, name: TableName) -> LayoutSpec | None:
