@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all
 from zlayout.app.same_table import shared_tables
-from zlayout.app.sampling import SAMPLE_BYTES, not_sampled, sampled
+from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
@@ -166,7 +166,7 @@ def _sampled(
         return sampled(spec, state, decision, backends[spec.table.catalog], max_bytes, planning=True)
 
     def late(number: int) -> Decision:
-        return not_sampled(planned[number].spec, planned[number].decision, f"no answer within {reading.timeout:g} s")
+        return sampled_late(planned[number].spec, planned[number].decision, reading.timeout)
 
     decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading)
     return tuple(replace(p, decision=decision) for p, decision in zip(planned, decisions, strict=True))

@@ -60,10 +60,10 @@ def sampled(
         return with_sample(spec, state, fields, decision, sample)
     except Exception as error:
         # Whatever a reader raises: a forecast is no condition of a plan.
-        return not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
+        return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
 
 
-def not_sampled(spec: LayoutSpec, decision: Decision, reason: str) -> Decision:
+def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str) -> Decision:
     """Return the decision with a warning (ZL410) that its rows could not be sampled."""
     warning = Diagnostic(
         "ZL410",
@@ -85,4 +85,9 @@ def sampled_in_time(
     try:
         return read_one(lambda: sampled(spec, state, decision, backend, SAMPLE_BYTES), spec.table, timeout)
     except TableError:
-        return not_sampled(spec, decision, f"no answer within {timeout:g} s")
+        return sampled_late(spec, decision, timeout)
+
+
+def sampled_late(spec: LayoutSpec, decision: Decision, timeout: float) -> Decision:
+    """Return the decision with a warning (ZL410) that the data files did not answer within `timeout` seconds."""
+    return _not_sampled(spec, decision, f"no answer within {timeout:g} s")
