@@ -120,37 +120,3 @@ def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBoun
         nulls[number] = count.sum() if (count >= 0).all() else -1
     kind = bounds.lower.type
     return ColumnBounds(pa.array(low, kind), pa.array(high, kind), nulls, np.zeros(len(groups), bool))
-
-
-def appended(files: FileTable, more: FileTable) -> FileTable:
-    """Return the files and, after them, `more`, which has the layout records of both."""
-
-    def both(one: pa.Array, other: pa.Array) -> pa.Array:
-        return pa.concat_arrays([one, other])
-
-    def join(one: Index, other: Index) -> Index:
-        return np.concatenate((one, other))
-
-    return FileTable(
-        path=both(files.path, more.path),
-        version_key=both(files.version_key, more.version_key),
-        rows=join(files.rows, more.rows),
-        deleted=join(files.deleted, more.deleted),
-        shared_deletes=np.concatenate((files.shared_deletes, more.shared_deletes)),
-        bytes=join(files.bytes, more.bytes),
-        partition=np.concatenate((files.partition, more.partition)),
-        partitions=files.partitions,
-        layout=np.concatenate((files.layout, more.layout)),
-        layouts=more.layouts,
-        group=np.concatenate((files.group, more.group)),
-        bounds={
-            name: ColumnBounds(
-                both(side.lower, more.bounds[name].lower),
-                both(side.upper, more.bounds[name].upper),
-                join(side.null_count, more.bounds[name].null_count),
-                np.concatenate((side.truncated, more.bounds[name].truncated)),
-            )
-            for name, side in files.bounds.items()
-        },
-        baselines={**files.baselines, **more.baselines},
-    )

@@ -39,16 +39,27 @@ def by_partition(
 
 def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
     """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column."""
-    size = files.bytes[group.files]
-    if int(size.sum()) <= max_bytes or spec.layout.engine != "zlayout":
+    if int(files.bytes[group.files].sum()) <= max_bytes or spec.layout.engine != "zlayout":
         return [group]
-    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(group.files))
-    order = pc.array_sort_indices(lower).to_numpy()
-    index, before = group.files[order], np.concatenate(([0], np.cumsum(size[order])))
+    order = np.argsort(first_column_rank(spec, files, group.files))
+    return in_parts(group.files[order], group.reason, files, max_bytes)
+
+
+def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
+    """Rank the files at `index` by their lower bound of the first z-order column, int64; missing bounds are last."""
+    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(index))
+    rank = np.empty(len(index), np.int64)
+    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(index))
+    return rank
+
+
+def in_parts(ordered: Index, reason: Reason, files: FileTable, max_bytes: int) -> list[SelectedFiles]:
+    """Divide the files at `ordered`, in that order, into parts of at most `max_bytes`, or of one file."""
     parts, start = [], 0
-    while start < len(index):
-        stop = max(int(np.searchsorted(before, before[start] + max_bytes, side="right")) - 1, start + 1)
-        parts.append(SelectedFiles(np.sort(index[start:stop]), group.reason))
+    so_far = np.concatenate(([0], np.cumsum(files.bytes[ordered])))
+    while start < len(ordered):
+        stop = max(int(np.searchsorted(so_far, so_far[start] + max_bytes, side="right")) - 1, start + 1)
+        parts.append(SelectedFiles(np.sort(ordered[start:stop]), reason))
         start = stop
     return parts
 

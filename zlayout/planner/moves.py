@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from zlayout.planner.actions import Reason
-from zlayout.planner.arriving import appended, arriving_files, hull_of
+from zlayout.planner.arriving import arriving_files, hull_of
+from zlayout.planner.grouping import first_column_rank, in_parts
 from zlayout.planner.partitions import Bools, Index
 from zlayout.planner.selection import SelectedFiles
 from zlayout.predicate.facts import Null, Range, fact
 from zlayout.predicate.model import And, Compare, IsNull
 from zlayout.predicate.prune import may_match
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.joined import joined
 from zlayout.table.state import ColumnBounds, FileTable, PartitionField, TableState
 
 # Pairs of a group and a partition. With more, which only a move of most of a table has, groups are moved alone.
@@ -41,17 +42,8 @@ def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int
     reason = Reason.PARTITIONING_CHANGED if (files.layout >= 0).any() else Reason.NOT_LAID_OUT
     if max_bytes is None:
         return [SelectedFiles(index, reason)]
-    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(index))
-    rank = np.empty(len(index), np.int64)
-    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(index))
-    index = index[np.lexsort((rank, files.partition[index]))]
-    groups, start = [], 0
-    so_far = np.concatenate(([0], np.cumsum(files.bytes[index])))
-    while start < len(index):
-        stop = max(int(np.searchsorted(so_far, so_far[start] + max_bytes, side="right")) - 1, start + 1)
-        groups.append(SelectedFiles(np.sort(index[start:stop]), reason))
-        start = stop
-    return groups
+    order = np.lexsort((first_column_rank(spec, files, index), files.partition[index]))
+    return in_parts(index[order], reason, files, max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +155,7 @@ def arrivals(
     share = 1.0 / np.maximum(reached.sum(axis=1), 1)
     group, partition = np.nonzero(reached & in_scope)
     arriving, owner = arriving_files(spec, files, moved, group, partition, share)
-    return Arrivals(replace(state, files=appended(files.take(index), arriving)), index, owner)
+    return Arrivals(replace(state, files=joined([files.take(index), arriving])), index, owner)
 
 
 def _reached(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
+from zlayout.planner.grouping import first_column_rank
 from zlayout.planner.log_growth import length_in
 from zlayout.planner.model import READS_MORE, TablePlan
 from zlayout.planner.notes import small_partition_files
@@ -44,10 +45,7 @@ def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]
     """Return the files to sample, int64: those of the groups, in the order of the first z-order column."""
     group = _group_of(state, groups)
     chosen = np.flatnonzero(group >= 0)
-    lower = state.files.bounds[spec.column_names[0]].lower.take(pa.array(chosen))
-    rank = np.empty(len(chosen), np.int64)
-    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(chosen))
-    return chosen[np.lexsort((rank, group[chosen]))]
+    return chosen[np.lexsort((first_column_rank(spec, state.files, chosen), group[chosen]))]
 
 
 def columns_to_sample(spec: LayoutSpec, fields: Sequence[PartitionField]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from zlayout.curve.order import rank
 from zlayout.curve.simulate import file_limits, simulated_bounds
 from zlayout.planner.partitions import Floats, Index
 from zlayout.spec.model import Layout
+from zlayout.table.joined import joined_bounds
 from zlayout.table.state import ColumnBounds, FileTable
 
 
@@ -123,23 +124,8 @@ def together(kept: FileTable, new: Sequence[Simulated], names: Sequence[str], pa
         layout=np.full(count, -1, np.int32),
         layouts=(),
         group=np.full(count, -1, np.int32),
-        bounds={name: _joined([kept.bounds[name], *(s.bounds[name] for s in new)]) for name in names},
+        bounds={name: joined_bounds([kept.bounds[name], *(s.bounds[name] for s in new)]) for name in names},
     )
-
-
-def _joined(parts: Sequence[ColumnBounds]) -> ColumnBounds:
-    kind = parts[0].lower.type
-    return ColumnBounds(
-        pa.concat_arrays([_plain(p.lower, kind) for p in parts]),
-        pa.concat_arrays([_plain(p.upper, kind) for p in parts]),
-        np.concatenate([p.null_count for p in parts]),
-        np.concatenate([p.truncated for p in parts]),
-    )
-
-
-def _plain(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return flat if flat.type == kind else flat.cast(kind)
 
 
 def resample(weights: Floats, limit: int, offset: float) -> Index:
