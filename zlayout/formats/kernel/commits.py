@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, Group, GroupFailed
-from zlayout.table.state import FileTable
+from zlayout.table.state import ColumnBounds, FileTable, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,31 @@ def commit_apart(
                 continue
             outcome = GroupFailed((some[0].group.id,), conflict)
         yield outcome
+
+
+def file_table(
+    files: Sequence[NewFile],
+    partition: Sequence[int],
+    partitions: tuple[Partition, ...],
+    bounds: Mapping[str, ColumnBounds],
+) -> FileTable:
+    """Return new files as a file table without layout records. partition: the index of the partition of each file."""
+    zeros = np.zeros(len(files), np.int64)
+    none = np.full(len(files), -1, np.int32)
+    return FileTable(
+        path=pa.array([file.path for file in files], pa.string()),
+        version_key=pa.array([""] * len(files), pa.string()),
+        rows=np.array([file.rows for file in files], np.int64),
+        deleted=zeros,
+        shared_deletes=zeros.astype(bool),
+        bytes=np.array([file.bytes for file in files], np.int64),
+        partition=np.array(partition, np.int32),
+        partitions=partitions,
+        layout=none,
+        layouts=(),
+        group=none,
+        bounds=bounds,
+    )
 
 
 def new_files(rewritten: Sequence[Rewritten]) -> list[NewFile]:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from zlayout.formats.delta.read.bounds import read_bounds
 from zlayout.formats.delta.read.schema import Leaf
-from zlayout.formats.kernel.commits import NewFile
+from zlayout.formats.kernel.commits import NewFile, file_table
 from zlayout.table.state import FileTable, Partition
 
 # The names of statistics in the log, and those that deltalake gives them.
@@ -41,22 +40,7 @@ def written_files(
         }
     except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
         return None
-    count = len(files)
-    none = np.zeros(count, np.int64)
-    return FileTable(
-        path=pa.array([file.path for file in files], pa.string()),
-        version_key=pa.array([""] * count, pa.string()),
-        rows=np.array([file.rows for file in files], np.int64),
-        deleted=none,
-        shared_deletes=none.astype(bool),
-        bytes=np.array([file.bytes for file in files], np.int64),
-        partition=none.astype(np.int32),
-        partitions=(partition,),
-        layout=none.astype(np.int32) - 1,
-        layouts=(),
-        group=none.astype(np.int32) - 1,
-        bounds=bounds,
-    )
+    return file_table(files, [0] * len(files), (partition,), bounds)
 
 
 def _statistics(documents: Sequence[Mapping[str, Any]], leaf: Leaf) -> pa.Table:

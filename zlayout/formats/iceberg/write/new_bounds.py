@@ -14,7 +14,7 @@ from zlayout.formats.base import Group
 from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.write.jvm import java_errors
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.formats.kernel.commits import NewFile
+from zlayout.formats.kernel.commits import NewFile, file_table
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.table.state import FileTable, Partition
 
@@ -47,21 +47,7 @@ def written_files(pinned: Staged, group: Group, files: Sequence[NewFile]) -> Fil
         owners, partitions = _partitions(group, documents, int(spec.specId()))
     except (EngineError, ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
         return None
-    none = np.zeros(len(files), np.int64)
-    return FileTable(
-        path=pa.array([file.path for file in files], pa.string()),
-        version_key=pa.array([""] * len(files), pa.string()),
-        rows=np.array([file.rows for file in files], np.int64),
-        deleted=none,
-        shared_deletes=none.astype(bool),
-        bytes=np.array([file.bytes for file in files], np.int64),
-        partition=np.array(owners, np.int32),
-        partitions=partitions,
-        layout=none.astype(np.int32) - 1,
-        layouts=(),
-        group=none.astype(np.int32) - 1,
-        bounds=bounds,
-    )
+    return file_table(files, owners, partitions, bounds)
 
 
 def _partitions(
