@@ -19,8 +19,6 @@ import pyarrow.compute as pc
 from zlayout.planner.forecast import Measured, best_touched
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts
 from zlayout.spec.model import LayoutSpec
-from zlayout.table.metrics import rows_with_value
-from zlayout.table.reach import Reach, reach
 from zlayout.table.side_by_side import side_by_side
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
@@ -121,7 +119,8 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
     owner = files.partition[index]
     best = best_touched(now.ideal)
     relative, excluded = np.zeros(len(index)), np.zeros(len(index))
-    for column, measured in enumerate(_reaches(spec, files, index, now)):
+    reaches = side_by_side(lambda at: now.reach_of(files, at, index), range(len(spec.column_names)), len(index))
+    for column, measured in enumerate(reaches):
         share = now.targets[owner] * measured.share
         # No layout narrows the interval of a file that has a single value.
         share = np.where(measured.lo == measured.hi, np.minimum(share, best[owner, column]), share)
@@ -141,18 +140,6 @@ def too_few(files: FileTable, adopted: Bools, partitions: int) -> Bools:
     rows = sums(files.partition[index], partitions, files.rows[index])
     few: Bools = rows < MIN_SHARE_ADOPTED * sums(files.partition, partitions, files.rows)
     return few | (counts(files.partition[index], partitions) < MIN_FILES_ADOPTED)
-
-
-def _reaches(spec: LayoutSpec, files: FileTable, index: Index, now: Measured) -> list[Reach]:
-    """Return the reach of the files at `index`, one per z-order column."""
-    if now.reaches:
-        return [replace(r, lo=r.lo[index], hi=r.hi[index], share=r.share[index]) for r in now.reaches]
-    part = files.take(index)
-
-    def of(column: str) -> Reach:
-        return reach(part, column, rows_with_value(part, column), part.partition, len(now.files))
-
-    return side_by_side(of, spec.column_names, len(part))
 
 
 def _counted(files: FileTable, each_file: FileFacts, facts: PartitionFacts, adopted: Bools) -> Adopted:

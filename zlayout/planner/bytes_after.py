@@ -20,7 +20,6 @@ from zlayout.planner.partitions import Bools, Floats
 from zlayout.planner.ranges import ESTIMATE_ERROR, Rewrites
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.metrics import rows_with_value
-from zlayout.table.reach import reach
 from zlayout.table.state import FileTable, TableState
 from zlayout.table.sums import counts, sums
 
@@ -30,7 +29,7 @@ def with_bytes(
 ) -> tuple[ColumnForecast, ...]:
     """Add the range of the bytes that a query reads after the rewrites to the forecast of each z-order column."""
     files = state.files
-    sizes = live_bytes(files)
+    sizes = files.live_bytes
     members = np.flatnonzero(~rewrites.kept)
     group_size = sums(rewrites.group[members], max(len(rewrites.targets), 1), sizes[members])[: len(rewrites.targets)]
     result = []
@@ -42,12 +41,6 @@ def with_bytes(
             low, high = _range(files, column.column, now, at, rewrites, group_size)
         result.append(replace(column, bytes_read=BytesRead(column.bytes_read.now, None, round(low), round(high))))
     return tuple(result)
-
-
-def live_bytes(files: FileTable) -> Floats:
-    """Return the size of the live rows of each file, float64[N], in proportion to its rows."""
-    live: Floats = np.divide(files.live_rows, files.rows, out=np.ones(len(files)), where=files.rows > 0)
-    return live * files.bytes
 
 
 def _range(
@@ -69,7 +62,7 @@ def _range(
     hull = (everything > 0).astype(np.float64)
     stay, beside = float(now.metrics[at].by_partition.bytes[~changed].sum()), 0.0
     if apart.any():
-        beside, width = _beside_kept(files, column, now, at, rewrites, apart)
+        beside, width = _beside_kept(files, now, at, rewrites, apart)
         hull = np.where(apart[partition], np.minimum((1 + ESTIMATE_ERROR) * width, hull), hull)
     # The files that have values may be small if other rows are null.
     filled = np.divide(rows, live, out=np.zeros_like(rows), where=live > 0)
@@ -79,24 +72,16 @@ def _range(
     return low, max(low, high)
 
 
-def _beside_kept(
-    files: FileTable, column: str, now: Measured, at: int, rewrites: Rewrites, apart: Bools
-) -> tuple[float, Floats]:
+def _beside_kept(files: FileTable, now: Measured, at: int, rewrites: Rewrites, apart: Bools) -> tuple[float, Floats]:
     """Return the bytes that queries read of kept files, and the share of rows in the range of each group, float64[G].
 
     Only the partitions in `apart` (bool[P]) count, which keep files or are rewritten in parts.
     """
     inside = np.flatnonzero(apart[files.partition])
-    owner, group = files.partition[inside], rewrites.group[inside]
-    if now.reaches:
-        whole = now.reaches[at]
-        lo, hi, share, between = whole.lo[inside], whole.hi[inside], whole.share[inside], whole.between
-    else:
-        part = files.take(inside)
-        measured = reach(part, column, rows_with_value(part, column), owner, len(now.files))
-        lo, hi, share, between = measured.lo, measured.hi, measured.share, measured.between
+    group = rewrites.group[inside]
+    reach = now.reach_of(files, at, inside)
     members = np.flatnonzero(group >= 0)
     classes = classes_of(group[members], len(rewrites.targets), members)
-    width = between(rewrites.partition, *classes.hull(lo, hi))
+    width = reach.between(rewrites.partition, *classes.hull(reach.lo, reach.hi))
     stays = group < 0
-    return float((share[stays] * files.bytes[inside][stays]).sum()), width
+    return float((reach.share[stays] * files.bytes[inside][stays]).sum()), width

@@ -97,7 +97,7 @@ def measure_decayed(
         files=files,
         partition=partition,
         facts=facts,
-        live_bytes=_live_bytes(files),
+        live_bytes=np.rint(files.live_bytes),
         reaches=reaches,
         touched=touched,
         achievable=_achievable(best, factor, targets),
@@ -118,13 +118,6 @@ def _achievable(theory: Floats, factor: Floats, targets: Index) -> Floats:
 def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str], Reach]:
     owner = partition.astype(np.int32)
     return lambda column: reach(files, column, rows_with_value(files, column), owner, partitions)
-
-
-def _live_bytes(files: FileTable) -> Floats:
-    live = files.bytes.astype(np.float64)
-    some = np.flatnonzero((files.deleted > 0) & (files.rows > 0))
-    live[some] *= files.live_rows[some] / files.rows[some]
-    return np.rint(live, out=live)
 
 
 def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:

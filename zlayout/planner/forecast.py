@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from zlayout.planner.forecasts import BytesRead, ColumnForecast, TouchedRange
 from zlayout.planner.partitions import laid_out
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
-from zlayout.table.metrics import ColumnMetrics, layout_metrics
-from zlayout.table.reach import Reach
+from zlayout.table.metrics import ColumnMetrics, layout_metrics, rows_with_value
+from zlayout.table.reach import Reach, reach
 from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
@@ -58,6 +58,19 @@ class Measured:
     def reaches(self) -> tuple[Reach, ...]:
         """The reach of each column; empty if zlayout laid out no file of the table."""
         return tuple(m.reach for m in self.metrics if m.reach is not None)
+
+    def reach_of(self, files: FileTable, at: int, index: Index) -> Reach:
+        """Return the reach of files on one z-order column; computed if it is not known yet.
+
+        Args:
+            files: All files of the table.
+            at: The number of the column.
+            index: int64, the indices of all files of some partitions.
+        """
+        if (known := self.metrics[at].reach) is not None:
+            return replace(known, lo=known.lo[index], hi=known.hi[index], share=known.share[index])
+        part, column = files.take(index), self.metrics[at].column
+        return reach(part, column, rows_with_value(part, column), part.partition, len(self.files))
 
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:

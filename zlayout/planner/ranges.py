@@ -22,7 +22,6 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.floor import min_floor
 from zlayout.table.metrics import rows_with_value
-from zlayout.table.reach import reach
 from zlayout.table.state import Column, FileTable, TableState, is_text
 from zlayout.table.sums import counts, sums
 
@@ -201,13 +200,9 @@ def _beside_kept(
         most: float64[G], the largest possible touched among the new files of each group alone.
         inside: bool[P], the partitions to compute; the others are arbitrary.
     """
-    count, weights = len(now.files), rows_with_value(files, column)
-    if now.reaches:
-        measured, owner, group = now.reaches[at], files.partition, rewrites.group
-    else:
-        part = np.flatnonzero(inside[files.partition])
-        owner, group, weights = files.partition[part], rewrites.group[part], weights[part]
-        measured = reach(files.take(part), column, weights, owner, count)
+    count, part = len(now.files), np.flatnonzero(inside[files.partition])
+    owner, group, weights = files.partition[part], rewrites.group[part], rows_with_value(files, column)[part]
+    measured = now.reach_of(files, at, part)
     stays, members = group < 0, np.flatnonzero(group >= 0)
     groups = classes_of(group[members], len(most), members)
     hull = measured.between(rewrites.partition, *groups.hull(measured.lo, measured.hi))

@@ -24,6 +24,7 @@ from zlayout.table.partition import PartitionField as PartitionField
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
 ArrowGather = Callable[[pa.Array], pa.Array]
 NumpyGather = Callable[[NDArray[Any]], NDArray[Any]]
 # Length in characters of the bounds that a rewrite requests for columns with indistinct bounds. URLs and file paths
@@ -185,6 +186,14 @@ class FileTable:
     def live_rows(self) -> Int64:
         """int64[N]: rows minus deleted rows. It is at least 0, because a row may be deleted more than once."""
         live: Int64 = np.maximum(self.rows - self.deleted, 0)
+        return live
+
+    @property
+    def live_bytes(self) -> Float64:
+        """float64[N]: bytes in proportion to the live rows."""
+        live = self.bytes.astype(np.float64)
+        some = np.flatnonzero((self.deleted > 0) & (self.rows > 0))
+        live[some] *= self.live_rows[some] / self.rows[some]
         return live
 
     def take(self, index: NDArray[np.int64]) -> FileTable:
