@@ -112,7 +112,7 @@ def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_pat
     assert measured.mean_files < 0.6 * found.now.mean_files
     # and bounds are pruned by as Spark prunes by them
     assert measured.files.tolist() == read_by_spark(arena)
-    stored = arena.backend.last_run(arena.table)
+    stored = arena.backend.last_run(arena.table, after)
     assert stored is not None
     touched = {m.column: m.touched for m in layout_metrics(after.files, spec.column_names)}
     assert {c.column: c.measured for c in stored.columns} == pytest.approx(touched, rel=0.001)

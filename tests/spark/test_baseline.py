@@ -44,7 +44,7 @@ def test_what_a_rewrite_left_is_stored(arena: SparkArena, partitioned: bool) -> 
     arena.create(make_rows(), 6, ("region",) if partitioned else ())
     before = arena.backend.observe(arena.table, KEYS).files
     spec = make_spec(make_layout(*KEYS, target_size=int(before.bytes.sum()) // 12), arena.table)
-    assert arena.backend.last_run(arena.table) is None
+    assert arena.backend.last_run(arena.table, arena.backend.observe(arena.table, ())) is None
     _, applied = plan_and_apply(spec, arena.backend)
     assert applied.after is not None
     assert applied.after.status == "unchanged"
@@ -55,7 +55,7 @@ def test_what_a_rewrite_left_is_stored(arena: SparkArena, partitioned: bool) -> 
     assert all(baseline.touched < (3.0,) * 5 for baseline in after.baselines.values())  # theory: 12 ** 0.8 = 7.3
     assert stored(after) == measured(after)
 
-    run = arena.backend.last_run(arena.table)
+    run = arena.backend.last_run(arena.table, arena.backend.observe(arena.table, ()))
     assert run is not None
     assert (run.run_id, run.version) == (applied.run_id, applied.commits[-1].version)
     touched = [m.touched for m in layout_metrics(after, KEYS)]

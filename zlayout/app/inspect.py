@@ -76,6 +76,6 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         target,
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
-        backend.last_run(name) if (state.files.layout >= 0).any() else None,
+        backend.last_run(name, state) if (state.files.layout >= 0).any() else None,
         backend.orphans(name) if orphans else None,
     )

@@ -147,8 +147,12 @@ class Backend(Protocol):
         """
         ...
 
-    def last_run(self, table: TableName) -> RunMetrics | None:
+    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """Return what the newest commit with metrics of a run stored, without a JVM; None if no such commit is found.
+
+        Args:
+            table: The name of the table.
+            state: The observed table.
 
         Raises:
             TableError: If the metadata of the table cannot be read.

@@ -56,7 +56,7 @@ class MemoryBackend:
     def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
         return Orphans((), "")
 
-    def last_run(self, table: TableName) -> RunMetrics | None:
+    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         return self._catalog.load(table.identifier).last_run
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:

@@ -19,9 +19,9 @@ def test_a_run_stores_the_forecast_of_its_sample_and_what_it_measured() -> None:
     table.append(rows, files=20)
     backend = MemoryBackend(MemoryCatalog({"db.t": table}))
     spec = make_spec(make_layout("a", "b", target_size=rows.nbytes // 40))
-    assert backend.last_run(spec.table) is None
+    assert backend.last_run(spec.table, backend.observe(spec.table, ())) is None
     _, applied = plan_and_apply(spec, backend)
-    stored = backend.last_run(spec.table)
+    stored = backend.last_run(spec.table, backend.observe(spec.table, ()))
     assert stored is not None
     assert stored.run_id == applied.run_id
     assert applied.after is not None

@@ -54,9 +54,8 @@ class DeltaBackend:
 
         return delta_orphans(self._catalog, table)
 
-    def last_run(self, table: TableName) -> RunMetrics | None:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
-        state = self.observe(table, ())
+    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
+        """See `zlayout.formats.base.Backend`."""
         storage = self._storage(state.location)
         return last_run(storage, log_names(storage), state.version)
 

@@ -46,7 +46,7 @@ class IcebergBackend:
 
         return iceberg_orphans(self._catalog, table)
 
-    def last_run(self, table: TableName) -> RunMetrics | None:
+    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
         return last_run(self._catalog, table)
 
