@@ -193,7 +193,8 @@ def remove_files(pinned: Staged, groups: Sequence[Group], change: Any) -> None:
 def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[GroupTarget]:
     """Return the number of live rows and of new files of each group.
 
-    If the planned number of files rests on an estimate of the deleted rows, it is replaced by that for the rows found.
+    If the planned number of files rests on an estimate of the deleted rows, the number for the rows found is used
+    where it is larger.
     """
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
