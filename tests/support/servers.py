@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -68,16 +68,15 @@ def _wait(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> N
     raise TimeoutError(f"no answer of {url}")
 
 
-@pytest.fixture
-def hung() -> Iterator[int]:
-    """The port of a server that accepts connections and never answers."""
-    kept = []
+@contextmanager
+def _listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """The port of a server that calls `answer` with each connection."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
         def accept() -> None:
             while True:
                 try:
-                    kept.append(server.accept()[0])
+                    answer(server.accept()[0])
                 except OSError:
                     return
 
@@ -86,5 +85,25 @@ def hung() -> Iterator[int]:
         yield int(server.getsockname()[1])
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
-        for connection in kept:
-            connection.close()
+
+
+@pytest.fixture
+def hung() -> Iterator[int]:
+    """The port of a server that accepts connections and never answers."""
+    kept: list[socket.socket] = []
+    with _listening(kept.append) as port:
+        yield port
+    for connection in kept:
+        connection.close()
+
+
+@pytest.fixture
+def plain_http() -> Iterator[int]:
+    """The port of a server that answers every connection in plain http, also one that begins TLS."""
+
+    def answer(connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError):
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with _listening(answer) as port:
+        yield port

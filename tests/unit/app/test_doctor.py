@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
-from support.servers import hung  # noqa: F401
+from support.servers import hung, plain_http  # noqa: F401
 
 from zlayout.app.doctor import Check, Outcome, Step, doctor
 from zlayout.app.project import load_project
@@ -79,25 +79,10 @@ def test_a_service_that_hangs_fails_within_the_limit(
     assert "ZL105" in found[-1].detail
 
 
-def test_tls_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    import threading
-
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-
-        def answer() -> None:
-            while True:
-                try:
-                    connection = server.accept()[0]
-                except OSError:
-                    return
-                with closing(connection):
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        threading.Thread(target=answer, daemon=True).start()
-        last = checks(root, S3.format(url=f"https://127.0.0.1:{server.getsockname()[1]}"), timeout=30)[-1]
-        server.shutdown(socket.SHUT_RDWR)
+    last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=30)[-1]
     assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
     assert "the TLS connection failed" in last.detail
 

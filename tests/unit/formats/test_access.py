@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
-from contextlib import closing
 
 import pytest
+from support.servers import plain_http  # noqa: F401
 
 from zlayout.errors import Location, TableError
 from zlayout.formats.access import cause_of
@@ -68,24 +67,8 @@ def test_the_message_names_the_service_and_the_cause(
     assert "damaged" not in message
 
 
-def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str]) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port = server.getsockname()[1]
-
-        def answer() -> None:
-            while True:
-                try:
-                    connection = server.accept()[0]
-                except OSError:
-                    return
-                with closing(connection):
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        import threading
-
-        threading.Thread(target=answer, daemon=True).start()
-        message = read(delta(f"https://127.0.0.1:{port}"))
-        server.shutdown(socket.SHUT_RDWR)
+def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str], plain_http: int) -> None:  # noqa: F811
+    message = read(delta(f"https://127.0.0.1:{plain_http}"))
     assert "the TLS connection failed" in message
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
@@ -17,7 +15,6 @@ from support.builders import make_layout, make_spec
 from support.delta_logs import add, field, metadata, observe, protocol, write_log
 
 from zlayout.app.import_ import recorded_settings
-from zlayout.errors import Location
 from zlayout.formats.iceberg.read import observe as iceberg
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table
@@ -75,20 +72,6 @@ def test_delta_names_that_are_swapped_are_drift(tmp_path: Path) -> None:
 
 NAME = TableName("ice", ("db",), "t")
 SCHEMA = Schema(*(NestedField(n, name, LongType(), required=False) for n, name in enumerate(("id", "other", "day"), 1)))
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> CatalogConfig:
-    options = {"uri": f"sqlite:///{tmp_path / 'ice.db'}", "warehouse": f"file://{tmp_path / 'w'}"}
-    return CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml", 3, 5))
-
-
-@pytest.fixture
-def catalog(config: CatalogConfig) -> Iterator[Catalog]:
-    loaded = load_catalog("ice", type="sql", **config.options)
-    loaded.create_namespace("db")
-    yield loaded
-    loaded.close()
 
 
 def rows(days: list[int]) -> pa.Table:

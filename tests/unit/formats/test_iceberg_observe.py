@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
 
-from zlayout.errors import Location, TableError
+from zlayout.errors import TableError
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
@@ -33,20 +32,6 @@ SCHEMA = Schema(
     NestedField(3, "at", StructType(NestedField(4, "hour", IntegerType(), required=False)), required=False),
     NestedField(5, "tags", ListType(6, StringType(), element_required=False), required=False),
 )
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> CatalogConfig:
-    options = {"uri": f"sqlite:///{tmp_path / 'ice.db'}", "warehouse": f"file://{tmp_path / 'w'}"}
-    return CatalogConfig("ice", "iceberg", "sql", options, Location("zlayout.yaml", 3, 5))
-
-
-@pytest.fixture
-def catalog(config: CatalogConfig) -> Iterator[Catalog]:
-    loaded = load_catalog("ice", type="sql", **config.options)
-    loaded.create_namespace("db")
-    yield loaded
-    loaded.close()
 
 
 def rows(first: int, count: int, city: str) -> pa.Table:
