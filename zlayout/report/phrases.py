@@ -84,4 +84,4 @@ def storage_text(table: TablePlan, result: TableResult | None) -> str:
     if not replaced:
         return ""
     stay = f"the replaced {size(replaced)} stay until {cleanup(table.format)}"
-    return f"new files are added, and {stay}" if result is None else f"grew by {size(result.bytes_added)}; {stay}"
+    return stay if result is None else f"grew by {size(result.bytes_added)}; {stay}"

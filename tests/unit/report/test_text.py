@@ -28,7 +28,7 @@ bronze.orders (delta, version 1843)                                             
       touched         customer_id 9,610 -> 35.4 (floor 1)   order_date 9,610 -> 35.4 (floor 1)
       bytes read      customer_id 1 TiB -> 1 GiB   order_date 1 TiB -> 1 GiB
                       forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
-      storage         new files are added, and the replaced 1.17 TiB stay until VACUUM
+      storage         the replaced 1.17 TiB stay until VACUUM
 
 Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 """
@@ -45,8 +45,7 @@ bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:
       because         not laid out yet (1 partition), decayed (1 partition)
       decay           unclustered 23%, tolerance 10%
       decay           touched 1.90x, tolerance 1.50x
-      storage         new files are added, and the replaced 1.17 TiB stay until
-                      snapshots expire
+      storage         the replaced 1.17 TiB stay until snapshots expire
 
 Plan: 1 to alter, 1 to rewrite, 0 unchanged. Rewrites 1.17 TiB.
 """
