@@ -66,7 +66,7 @@ def session() -> SparkSession:
     """A session with Delta Lake."""
     return (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars.packages", versions.DELTA_PACKAGE)
+        .config("spark.jars.packages", versions.installed().delta_package)
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.ui.enabled", "false")

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from zlayout.formats.base import Backend
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
@@ -62,7 +63,7 @@ class SparkArena:
         part = np.arange(len(rows), dtype=np.int32) * files // max(len(rows), 1)
         pq.write_table(rows.append_column("part", pa.array(part)), path)
         frame = self.runtime.session.read.parquet(str(path))
-        return frame.repartitionById(files, frame.part).drop("part")
+        return to_partitions(frame, files, frame.part).drop("part")
 
     def write(self, frame: DataFrame) -> None:
         raise NotImplementedError

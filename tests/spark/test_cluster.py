@@ -109,7 +109,8 @@ def test_apply_a_plan_file_inside_spark_submit(tmp_path: Path) -> None:
     )
     (project.root / "run_zlayout.py").write_text(SUBMITTED)
     assert project.call("plan", "--out", "plan.json", "--detailed-exitcode")[0] == 2
-    packages = ",".join([versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.JDBC_PACKAGES["sqlite"]])
+    release = versions.installed()
+    packages = ",".join([release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]])
     submit = [f"{SPARK_HOME}/bin/spark-submit", "--master", "local[2]", "--packages", packages, "run_zlayout.py"]
     code, out, err = _submit(project, [*submit, "apply", "plan.json", "--auto-approve"])
     assert code == 0, out + err

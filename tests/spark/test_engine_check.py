@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from contract import OPTIONS, Contract, make_rows
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from spark.arenas import DeltaArena, SparkArena
 
 from zlayout.app.apply import apply_table
@@ -16,8 +17,11 @@ from zlayout.app.results import Applied, new_run
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.kernel import engine_check
 from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
+from zlayout.rewrite import engine, self_test
+from zlayout.rewrite.shuffle import by_hash, to_partitions
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.session import SparkRuntime
@@ -30,8 +34,9 @@ INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internal
 
 @pytest.fixture
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the Spark at hand were not one of those tested."""
-    monkeypatch.setattr(versions, "TESTED_SPARK", frozenset({"4.0.1", "4.1.0"}))
+    """As if the Spark at hand were not one of those tested, and placed rows in other files."""
+    monkeypatch.setattr(versions, "TESTED_SPARK", frozenset())
+    monkeypatch.setattr(engine_check, "failed_self_test", lambda _: "7 of 600 rows are in other files than expected")
 
 
 def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:
@@ -50,11 +55,38 @@ def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:
 
 @pytest.mark.parametrize("internals", INTERNALS.values(), ids=INTERNALS)
 def test_the_versions_that_are_installed_are_the_tested_ones(spark: SparkSession, internals: Internals) -> None:
+    assert spark.version in versions.TESTED_SPARK
     assert fallback_reason(spark, internals) is None
 
 
-@pytest.mark.parametrize(("format", "found"), [("delta", "4.4.0"), ("iceberg", "1.12.0")])
-def test_the_version_of_the_format_in_the_jvm_counts(spark: SparkSession, format: str, found: str) -> None:
+def test_the_self_test_passes_and_runs_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "TESTED_SPARK", frozenset())
+    monkeypatch.setattr(self_test, "_known", {})
+    assert fallback_reason(spark, INTERNALS["delta"]) is None
+    monkeypatch.setattr(self_test, "_difference", lambda _: "called again")
+    assert fallback_reason(spark, INTERNALS["iceberg"]) is None
+
+
+def test_the_self_test_fails_if_a_row_is_placed_elsewhere(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(frame: DataFrame, count: int, at: Column) -> DataFrame:
+        return to_partitions(frame, count, (count - 1 - at).cast("int"))
+
+    monkeypatch.setattr(engine, "to_partitions", elsewhere)
+    monkeypatch.setattr(self_test, "_known", {})
+    assert "of 600 rows are in other files than expected" in str(self_test.failed_self_test(spark))
+
+
+def test_a_shuffle_through_the_hash_function_gives_the_partitions_asked_for(spark: SparkSession) -> None:
+    """Spark before 4.1 cannot shuffle by partition id."""
+    frame = by_hash(spark.range(1000).withColumn("at", (F.col("id") % 37).cast("int")), 37, F.col("at"))
+    found = frame.select("at", F.spark_partition_id().alias("partition")).toArrow()
+    assert found.num_rows == 1000
+    assert found["at"].to_pylist() == found["partition"].to_pylist()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_version_of_the_format_in_the_jvm_counts(spark: SparkSession, format: str) -> None:
+    found = getattr(versions.installed(), format)
     internals = replace(INTERNALS[format], tested=frozenset({"9.9"}))
     assert fallback_reason(spark, internals) == f"expected {internals.name} 9.9, found {found}"
 
@@ -72,7 +104,8 @@ def test_native_does_the_work_of_zlayout_and_the_next_plan_is_empty(arena: Spark
     assert notices[0].severity == "warning"
     assert notices[0].message == (
         f"{arena.table} is rewritten by engine native, because engine zlayout cannot run in this session: "
-        "expected Spark 4.0.1, 4.1.0, found 4.1.4"
+        f"on Spark {arena.runtime.session.version}, the self-test of engine zlayout failed: "
+        "7 of 600 rows are in other files than expected"
     )
     assert [(n.code, "kd" in n.message) for n in notices[1:]][:1] == [("ZL401", True)]
     # engine native records in a commit of its own, engine zlayout in the commit of the rewrite
@@ -107,8 +140,9 @@ def test_a_missing_internal_call_is_a_reason(spark: SparkSession, format: str, n
     lacking = replace(internals, engine={**internals.engine, name: (call,)})
     reason = fallback_reason(spark, lacking)
     missing = f"{name.rpartition('.')[2]}.{call}" if name in internals.engine else name
-    version = {"delta": "Delta 4.4.0", "iceberg": "Iceberg 1.12.0"}[format]
-    assert reason == f"{version} on Spark 4.1.4 lacks {missing}"
+    release = versions.installed()
+    version = {"delta": f"Delta {release.delta}", "iceberg": f"Iceberg {release.iceberg}"}[format]
+    assert reason == f"{version} on Spark {spark.version} lacks {missing}"
 
 
 def test_without_the_calls_that_record_a_layout_neither_engine_runs(
@@ -162,7 +196,7 @@ def test_a_new_partitioning_of_a_delta_table_is_refused(
 
 
 def test_a_format_that_spark_has_not_is_an_error(spark: SparkSession) -> None:
-    with pytest.raises(EngineError, match=r"ZL306 Delta is not on Spark's classpath.*delta-spark_4\.1_2\.13:4\.4\.0"):
+    with pytest.raises(EngineError, match=r"ZL306 Delta is not on Spark's classpath.*io\.delta:delta-spark_.*:4\.4\.0"):
         fallback_reason(spark, replace(INTERNALS["delta"], marker="io.delta.none$"))
 
 

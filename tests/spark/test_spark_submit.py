@@ -18,7 +18,8 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
 def submit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    packages = ",".join((versions.DELTA_PACKAGE, versions.ICEBERG_PACKAGE, versions.JDBC_PACKAGES["sqlite"]))
+    release = versions.installed()
+    packages = ",".join((release.delta_package, release.iceberg_package, versions.JDBC_PACKAGES["sqlite"]))
     options = ["--master", "local[2]", "--packages", packages, "--driver-java-options", QUICK]
     command = [str(SUBMIT), *options, str(Path(zlayout.__file__).with_name("__main__.py")), *arguments]
     environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}

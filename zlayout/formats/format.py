@@ -6,13 +6,14 @@ implement it import no catalog client, no Arrow and no Spark. Methods import wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
     from zlayout.spark.session import SparkRuntime
+    from zlayout.spark.versions import Release
     from zlayout.spec.model import CatalogConfig
 
 
@@ -50,7 +51,7 @@ class Traits:
         target_size_property: The table property for the size of new files in bytes.
         cleanup: When replaced files are removed from storage, after the word "until".
         spark_extension: The class of the Spark session extension, '' for none.
-        spark_packages: Maven coordinates of the jars that Spark needs.
+        spark_package: Returns the Maven coordinates of the jar that a release of Spark needs; None if it needs none.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
     """
@@ -67,7 +68,7 @@ class Traits:
     target_size_property: str
     cleanup: str = "old versions are removed"
     spark_extension: str = ""
-    spark_packages: tuple[str, ...] = ()
+    spark_package: Callable[[Release], str] | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     local_spark_conf: Mapping[str, str] = field(default_factory=dict)
 

@@ -42,6 +42,7 @@ from zlayout.rewrite.rows import (
     with_origin,
 )
 from zlayout.rewrite.sample import Sample, take_sample
+from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 from zlayout.spec.model import Layout
 
@@ -227,7 +228,7 @@ def _frame(job: _Job) -> DataFrame:
     result_group = constants.at("group_of_partition", F.spark_partition_id()) if several else None
     carried = [column.alias(name) for name, column in order.carried.items()]
     frame = job.gate.watch_source(frame, *map(F.col, names), *carried, group=source_group)
-    frame = frame.repartitionById(job.partitions, order.partition).sortWithinPartitions(*names, *order.carried)
+    frame = to_partitions(frame, job.partitions, order.partition).sortWithinPartitions(*names, *order.carried)
     return job.gate.watch_result(frame, result_group)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column
 
+from zlayout.spark.jvm import has_class
 from zlayout.spark.scala import scala_object, scala_seq
 
 
@@ -29,9 +30,14 @@ def wrapped(jvm: Any, name: str, column: Column) -> Column:
 
 
 def wrapping(jvm: Any) -> Any:
-    """Return an evaluation context with which `Add`, `Multiply` and `Sum` wrap around instead of raising an error."""
+    """Return an evaluation context with which `Add`, `Multiply` and `Sum` wrap around instead of raising an error.
+
+    Before Spark 4.1, the evaluation mode itself is the argument of these expressions.
+    """
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    return expressions.NumericEvalContext(scala_object(expressions, "EvalMode").LEGACY(), True)
+    legacy = scala_object(expressions, "EvalMode").LEGACY()
+    exists = has_class(jvm, "org.apache.spark.sql.catalyst.expressions.NumericEvalContext")
+    return expressions.NumericEvalContext(legacy, True) if exists else legacy
 
 
 def object_type(jvm: Any, name: str) -> Any:

@@ -62,6 +62,19 @@ def java_class(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(name, True, loader)
 
 
+def has_class(jvm: Any, name: str) -> bool:
+    """Return whether a class is on the classpath of the session."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        java_class(jvm, name)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
+            return False
+        raise
+    return True
+
+
 @contextmanager
 def session_conf(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
     """Set session configuration for the block, and restore the earlier values afterwards."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.storage import Store, stores
 from zlayout.spark import versions
+from zlayout.spark.versions import Release
 from zlayout.spec.model import CatalogConfig
 
-_OF_STORE = {
-    Store.S3: versions.S3_PACKAGES,
-    Store.GCS: versions.GCS_PACKAGES,
-    Store.ADLS: versions.ADLS_PACKAGES,
+_OF_STORE: dict[Store, Callable[[Release], tuple[str, ...]]] = {
+    Store.S3: lambda release: release.s3_packages,
+    Store.GCS: lambda _: versions.GCS_PACKAGES,
+    Store.ADLS: lambda release: release.adls_packages,
 }
 
 
@@ -24,9 +25,11 @@ def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
     """
     catalogs = tuple(catalogs)
     found = {store for catalog in catalogs for store in stores(catalog)}
-    packages = [package for format in FORMATS.values() for package in format.traits.spark_packages]
+    release = versions.installed()
+    of_formats = (format.traits.spark_package for format in FORMATS.values())
+    packages = [package(release) for package in of_formats if package]
     packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
-    packages += [package for store in sorted(found) for package in _OF_STORE[store]]
+    packages += [package for store in sorted(found) for package in _OF_STORE[store](release)]
     conf = {"spark.jars.packages": ",".join(packages)}
     if Store.S3 in found:
         conf["spark.jars.excludes"] = ",".join(versions.S3_EXCLUDED)

@@ -1,18 +1,61 @@
-"""The engine versions that zlayout was tested with, and the packages of these versions."""
+"""The engine versions that zlayout works with, and the packages of these versions."""
 
-SPARK = "4.1.4"
-SCALA = "2.13"
-DELTA = "4.4.0"
-ICEBERG = "1.12.0"
-HADOOP = "3.4.2"  # the one in pyspark
-AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+
 JAVA_MINIMUM = 17
+AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
 
-# The versions of Spark that engine zlayout was tested with. `zlayout.formats.kernel.engine_check` requires them.
-TESTED_SPARK = frozenset({SPARK})
+# The versions of Spark with which the tests were run. With others, a self-test decides (`rewrite.self_test`).
+TESTED_SPARK = frozenset({"4.1.4", "4.0.5"})
 
-DELTA_PACKAGE = f"io.delta:delta-spark_4.1_{SCALA}:{DELTA}"
-ICEBERG_PACKAGE = f"org.apache.iceberg:iceberg-spark-runtime-4.1_{SCALA}:{ICEBERG}"
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What zlayout requests from Maven for one minor version of Spark.
+
+    Attributes:
+        spark: The minor version, such as 4.1.
+        delta: The version of Delta.
+        iceberg: The version of Iceberg.
+        hadoop: The version of Hadoop in Spark's distribution.
+        scala: The minor version of Scala.
+    """
+
+    spark: str
+    delta: str
+    iceberg: str
+    hadoop: str
+    scala: str = "2.13"
+
+    @property
+    def delta_package(self) -> str:
+        return f"io.delta:delta-spark_{self.spark}_{self.scala}:{self.delta}"
+
+    @property
+    def iceberg_package(self) -> str:
+        return f"org.apache.iceberg:iceberg-spark-runtime-{self.spark}_{self.scala}:{self.iceberg}"
+
+    @property
+    def s3_packages(self) -> tuple[str, ...]:
+        sdk = (f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in AWS_MODULES)
+        return f"org.apache.hadoop:hadoop-aws:{self.hadoop}", *sdk
+
+    @property
+    def adls_packages(self) -> tuple[str, ...]:
+        return (f"org.apache.hadoop:hadoop-azure:{self.hadoop}",)
+
+
+# From the oldest to the newest.
+RELEASES = (
+    Release("4.0", "4.4.0", "1.11.0", "3.4.1"),
+    Release("4.1", "4.4.0", "1.12.0", "3.4.2"),
+)
+NEWEST = RELEASES[-1]
+
 # The JDBC driver of each database that can hold an Iceberg catalog of type sql, by the dialect of its URI.
 JDBC_PACKAGES = {
     "sqlite": "org.xerial:sqlite-jdbc:3.53.2.1",
@@ -21,11 +64,21 @@ JDBC_PACKAGES = {
 }
 # hadoop-aws declares a bundle of all AWS services, which has 642 MB. These modules are what S3A and S3FileIO need.
 AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "apache5-client", "kms", "dynamodb", "glue")
-S3_PACKAGES = (
-    f"org.apache.hadoop:hadoop-aws:{HADOOP}",
-    *(f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in AWS_MODULES),
-)
 # Spark has its own slf4j and Netty, and no client of these packages sends requests by Netty.
 S3_EXCLUDED = ("software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client", "org.slf4j:slf4j-api")
 GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",)
-ADLS_PACKAGES = (f"org.apache.hadoop:hadoop-azure:{HADOOP}",)
+
+
+@cache
+def installed() -> Release:
+    """Return the release for the pyspark that is installed: the newest one if there is none, or if it is unknown."""
+    try:
+        found = minor(metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return NEWEST
+    return next((release for release in RELEASES if release.spark == found), NEWEST)
+
+
+def minor(version: str) -> str:
+    """Return the first two numbers of a version, so that 4.1.3-amzn-0 becomes 4.1."""
+    return ".".join(version.split(".")[:2])

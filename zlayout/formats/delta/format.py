@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.format import CatalogKeys, Traits
-from zlayout.spark import versions
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
@@ -30,7 +29,7 @@ class DeltaFormat:
         target_size_property="delta.targetFileSize",
         cleanup="VACUUM",
         spark_extension="io.delta.sql.DeltaSparkSessionExtension",
-        spark_packages=(versions.DELTA_PACKAGE,),
+        spark_package=lambda release: release.delta_package,
         spark_conf={"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
         # By default, Delta reads a log with 50 tasks, which takes seconds on a few cores.
         local_spark_conf={"spark.databricks.delta.snapshotPartitions": "4"},

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from zlayout.formats.kernel.engine_check import PLACEMENT, Internals
-from zlayout.spark import versions
 
 _DELTA = "org.apache.spark.sql.delta"
 INTERNALS = Internals(
     name="Delta",
-    package=versions.DELTA_PACKAGE,
-    tested=frozenset({versions.DELTA}),
+    package=lambda release: release.delta_package,
+    tested=frozenset({"4.4"}),
     marker="io.delta.package$",
     version=lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
     shared={

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.format import CatalogKeys, Traits
-from zlayout.spark import versions
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
@@ -36,7 +35,7 @@ class IcebergFormat:
         target_size_property="write.target-file-size-bytes",
         cleanup="snapshots expire",
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        spark_packages=(versions.ICEBERG_PACKAGE,),
+        spark_package=lambda release: release.iceberg_package,
     )
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:

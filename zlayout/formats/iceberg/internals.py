@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from zlayout.formats.kernel.engine_check import PLACEMENT, Internals
-from zlayout.spark import versions
 
 _ICEBERG = "org.apache.iceberg"
 INTERNALS = Internals(
     name="Iceberg",
-    package=versions.ICEBERG_PACKAGE,
-    tested=frozenset({versions.ICEBERG}),
+    package=lambda release: release.iceberg_package,
+    tested=frozenset({"1.11", "1.12"}),
     marker=f"{_ICEBERG}.IcebergBuild",
     version=lambda jvm: jvm.org.apache.iceberg.IcebergBuild.version(),
     shared={

@@ -1,8 +1,10 @@
 """Checks before any write whether engine `zlayout` can run in the Spark session.
 
-Engine `zlayout` calls internal methods of Spark and of the format. It runs only with the versions that it was tested
-with, and only if every method exists. If it cannot run, engine `native` is used instead. Engine `native` needs some of
-these methods too, for its layout records. If one of these is missing, or the session has no JVM, the work is refused.
+Engine `zlayout` calls internal methods of Spark and of the format. It runs only with minor versions of the format that
+it was tested with, because a commit depends on what these methods mean, and only if every method exists. With a Spark
+that it was not tested with, such as a vendor's build, a self-test must pass as well. If it cannot run, engine `native`
+is used instead. Engine `native` needs some of these methods too, for its layout records. If one of these is missing, or
+the session has no JVM, the work is refused.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Notice
+from zlayout.rewrite.self_test import failed_self_test
 from zlayout.spark import versions
 from zlayout.spark.classes import Calls, JavaClasses
 from zlayout.spark.connect import connect_refused
+from zlayout.spark.versions import Release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +31,8 @@ class Internals:
 
     Attributes:
         name: The format's name in messages.
-        package: Maven coordinates of the jar.
-        tested: Versions of the format that engine zlayout was tested with.
+        package: Returns the Maven coordinates of the jar for a release of Spark.
+        tested: Minor versions of the format that engine zlayout was tested with.
         marker: A class that exists if and only if the jar is on the classpath.
         version: A function that returns the version of the jar, given the JVM.
         shared: Methods that both engines call.
@@ -36,7 +40,7 @@ class Internals:
     """
 
     name: str
-    package: str
+    package: Callable[[Release], str]
     tested: frozenset[str]
     marker: str
     version: Callable[[Any], Any]
@@ -47,9 +51,8 @@ class Internals:
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 PLACEMENT: Calls = {
-    "org.apache.spark.sql.classic.Dataset": ("repartitionById/2", "ofRows/2"),
+    "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
     "org.apache.spark.sql.classic.ExpressionUtils": ("expression/1", "column/1"),
-    f"{_CATALYST}.NumericEvalContext": ("new/2",),
     f"{_CATALYST}.Add": ("new/3",),
     f"{_CATALYST}.Multiply": ("new/3",),
     f"{_CATALYST}.aggregate.Sum": ("new/2",),
@@ -87,14 +90,12 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
             f"{internals.name} {found} lacks {missing}, which both engines need for the layout record",
             hint=_versions_hint(),
         )
-    for name, version, tested in (
-        ("Spark", session.version, versions.TESTED_SPARK),
-        (internals.name, found, internals.tested),
-    ):
-        if version not in tested:
-            return f"expected {name} {_listed(tested)}, found {version}"
+    if versions.minor(found) not in internals.tested:
+        return f"expected {internals.name} {', '.join(sorted(internals.tested))}, found {found}"
     if missing := classes.missing(internals.engine):
         return f"{internals.name} {found} on Spark {session.version} lacks {missing}"
+    if session.version not in versions.TESTED_SPARK and (failure := failed_self_test(session)):
+        return f"on Spark {session.version}, the self-test of engine zlayout failed: {failure}"
     return None
 
 
@@ -121,16 +122,14 @@ def untested(doing: str, reason: str) -> ZlayoutError:
 
 
 def _no_jar(internals: Internals) -> ZlayoutError:
+    package = internals.package(versions.installed())
     return EngineError.of(
         "ZL306",
         f"{internals.name} is not on Spark's classpath",
-        hint=f"add {internals.package} with --packages of spark-submit, or in PYSPARK_SUBMIT_ARGS",
+        hint=f"add {package} with --packages of spark-submit, or in PYSPARK_SUBMIT_ARGS",
     )
 
 
 def _versions_hint() -> str:
-    return f"use Spark {versions.SPARK} with Delta {versions.DELTA} and Iceberg {versions.ICEBERG}"
-
-
-def _listed(tested: Iterable[str]) -> str:
-    return ", ".join(sorted(tested))
+    newest = versions.NEWEST
+    return f"use Spark {newest.spark} with Delta {newest.delta} and Iceberg {newest.iceberg}"
