@@ -23,6 +23,7 @@ from zlayout.planner.diff import PlanOptions
 from zlayout.rewrite import engine, self_test
 from zlayout.rewrite.shuffle import by_hash, to_partitions
 from zlayout.spark import versions
+from zlayout.spark.classes import Calls
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, SparkConfig, TableName
@@ -143,6 +144,14 @@ def test_a_missing_internal_call_is_a_reason(spark: SparkSession, format: str, n
     release = versions.installed()
     version = {"delta": f"Delta {release.delta}", "iceberg": f"Iceberg {release.iceberg}"}[format]
     assert reason == f"{version} on Spark {spark.version} lacks {missing}"
+
+
+def test_one_of_two_ways_to_know_staged_files_is_enough(spark: SparkSession) -> None:
+    internals = INTERNALS["iceberg"]
+    lacking: Calls = {"org.apache.iceberg.spark.NoSuchClass": ()}
+    assert fallback_reason(spark, replace(internals, either=(lacking, *internals.either))) is None
+    reason = fallback_reason(spark, replace(internals, either=(lacking, {"java.lang.String": ("fold/7",)})))
+    assert str(reason).endswith("lacks org.apache.iceberg.spark.NoSuchClass or String.fold/7")
 
 
 def test_without_the_calls_that_record_a_layout_neither_engine_runs(

@@ -31,4 +31,12 @@ INTERNALS = Internals(
         f"{_ICEBERG}.ContentFileParser": ("toJson/2",),
         **PLACEMENT,
     },
+    # How staged files are known: see `write.staging`. Without either, a write would append to the table.
+    either=(
+        {f"{_ICEBERG}.spark.source.SparkRewriteTable": ()},
+        {
+            f"{_ICEBERG}.spark.SparkReadConf": ("scanTaskSetId/0",),
+            f"{_ICEBERG}.spark.SparkWriteConf": ("rewrittenFileSetId/0",),
+        },
+    ),
 )

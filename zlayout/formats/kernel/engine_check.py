@@ -37,6 +37,7 @@ class Internals:
         version: A function that returns the version of the jar, given the JVM.
         shared: Methods that both engines call.
         engine: Methods that only engine zlayout calls.
+        either: Alternatives, of which engine zlayout needs one. Empty if there are none.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Internals:
     version: Callable[[Any], Any]
     shared: Calls
     engine: Calls
+    either: tuple[Calls, ...] = ()
 
 
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
@@ -92,7 +94,8 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
         )
     if versions.minor(found) not in internals.tested:
         return f"expected {internals.name} {', '.join(sorted(internals.tested))}, found {found}"
-    if missing := classes.missing(internals.engine):
+    lacking = [classes.missing(calls) for calls in internals.either]
+    if missing := classes.missing(internals.engine) or (" or ".join(lacking) if all(lacking) else ""):
         return f"{internals.name} {found} on Spark {session.version} lacks {missing}"
     if session.version not in versions.TESTED_SPARK and (failure := failed_self_test(session)):
         return f"on Spark {session.version}, the self-test of engine zlayout failed: {failure}"

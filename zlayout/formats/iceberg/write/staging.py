@@ -71,7 +71,7 @@ class Staged:
     @property
     def frame(self) -> DataFrame:
         """The live rows of the staged files. The metadata columns `_file` and `_pos` can be selected."""
-        frame = self.jvm.session.read.format("iceberg").options(**self._splits()).load(self.id)
+        frame = self.jvm.session.read.format("iceberg").options(**_staged_as(self.id), **self._splits()).load(self.id)
         return _with_origin(frame) if "_row_id" in frame.columns else frame
 
     def _splits(self) -> dict[str, str]:
@@ -94,6 +94,7 @@ class Staged:
             "output-spec-id": str(self.table.spec().specId()),
             "target-file-size-bytes": str(UNLIMITED_FILE_BYTES),
             "fanout-enabled": "false",
+            **_staged_as(self.id),
         }
         with java_errors(f"writing new files of {self.table.name()}"):
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
@@ -126,7 +127,7 @@ class Staged:
             tasks = [iceberg.BaseFileScanTask(self._readable(f), None, schema, spec, every_row) for f in files]
             key = str(uuid.uuid4())
             stage(stack, self.jvm, table, key, self.jvm.list(tasks))
-            yield self.jvm.session.read.format("iceberg").load(key)
+            yield self.jvm.session.read.format("iceberg").options(**_staged_as(key)).load(key)
 
     def _readable(self, file: NewFile) -> Any:
         """Return a Java DataFile for the reader, which ignores stored row ids if the DataFile has no first row id."""
@@ -190,6 +191,15 @@ def stage(stack: ExitStack, jvm: IcebergJvm, table: Any, key: str, tasks: Any) -
         stack.callback(_release, f"releasing the {name} of {key}", release)
     cache.add(key, table)
     sets.stageTasks(table, key, tasks)
+
+
+def _staged_as(key: str) -> dict[str, str]:
+    """Return the options with which Iceberg for Spark 4.0 and earlier reads and writes staged files.
+
+    Without them it would read the whole table, and commit what it writes as an append. Iceberg for Spark 4.1 knows
+    staged files by the name of the table. `iceberg.internals` requires one of both.
+    """
+    return {"scan-task-set-id": key, "rewritten-file-scan-task-set-id": key}
 
 
 def _release(doing: str, release: Callable[[], Any]) -> None:
