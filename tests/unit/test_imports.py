@@ -42,7 +42,7 @@ def test_the_registry_loads_no_format() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     folders = {path.parent.name for path in PACKAGE.glob("formats/*/format.py")}
     formats = {f"zlayout.formats.{name}{part}" for name in folders for part in ("", ".format")}
-    assert set(loaded) == {*REGISTRY, *formats, "zlayout.formats", "zlayout.spark", "zlayout.spark.versions"}
+    assert set(loaded) == {*REGISTRY, *formats, "zlayout.formats"}
 
 
 def test_the_application_layer_knows_no_command_line_and_prints_nothing() -> None:
