@@ -16,6 +16,7 @@ from zlayout.formats.base import Backend
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.rewrite.shuffle import to_partitions
+from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
@@ -75,7 +76,7 @@ class SparkArena:
         raise NotImplementedError
 
     def rows(self) -> pa.Table:
-        return self.read().toArrow()
+        return to_arrow(self.read())
 
 
 @dataclass

@@ -16,6 +16,7 @@ from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import build_forest
 from zlayout.rewrite.place import FILE_ID, forest_arrays, place_rows
 from zlayout.rewrite.rows import ORDINAL, POSITION, SHARD
+from zlayout.spark.arrow import from_arrow, to_arrow
 
 ROWS = 1500
 BEFORE_1970 = datetime(1931, 3, 1, 12, 30, 0, 7)
@@ -77,7 +78,7 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
         F.xxhash64(F.hash(F.col("_metadata.file_path")), F.col("_metadata.row_index")).alias("row_hash"),
     )
     names = {f"key{i}": F.col(c) for i, c in enumerate(columns)}
-    keys = frame.select(*[c.alias(n) for n, c in names.items()], ORDINAL, POSITION, "row_hash").toArrow()
+    keys = to_arrow(frame.select(*[c.alias(n) for n, c in names.items()], ORDINAL, POSITION, "row_hash"))
     mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise)
     forest = build_forest([mapped])
     constants = Constants(spark, forest_arrays(forest))
@@ -113,7 +114,7 @@ def test_noise_spreads_a_heavy_key_by_a_hash_of_the_row(spark, typed):
 
 
 def test_no_look_up_leaves_generated_code(spark, typed):
-    keys = typed.select("int").toArrow()
+    keys = to_arrow(typed.select("int"))
     forest = build_forest([build({"int": keys["int"]}, {}, "kd", 32, 6, False)])
     frame = typed.select("int", F.lit(0).alias(SHARD))
     placed = place_rows(frame, ["int"], forest, Constants(spark, forest_arrays(forest)))
@@ -144,7 +145,7 @@ def test_range_ids_in_one_long_or_in_several(spark, columns):
     mapped = build(keys, {}, "kd", 1000, 700, False)
     forest = replace(build_forest([mapped]), grid=None)
     assert (columns > forest.ids_per_word) == (columns == 9)
-    frame = spark.createDataFrame(pa.table(keys)).withColumn(SHARD, F.lit(0))
+    frame = from_arrow(spark, pa.table(keys)).withColumn(SHARD, F.lit(0))
     placed = place_rows(frame, names, forest, Constants(spark, forest_arrays(forest)))
-    found = placed.select(*names, FILE_ID).toArrow()
+    found = to_arrow(placed.select(*names, FILE_ID))
     assert found[FILE_ID].to_pylist() == mapped.locate({n: found[n].combine_chunks() for n in names}).tolist()

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from zlayout.advisor.model import KeySample
 from zlayout.formats.registry import backend_for
+from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
@@ -50,7 +51,7 @@ def draw_sample(
         picked = [key_column(source.frame, name).alias(alias) for name, alias in wanted.items()]
         where = [F.col(source.file).alias(FILE)] if len(state.files.partitions) > 1 else []
         drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
-        data = drawn.where(F.col(DRAW) < share).toArrow()
+        data = to_arrow(drawn.where(F.col(DRAW) < share))
         paths = source.paths() if where else None
     # the order of the random numbers does not depend on the order in which Spark reads the files
     data = data.take(pc.sort_indices(data[DRAW])[:rows])

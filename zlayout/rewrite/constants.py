@@ -16,12 +16,20 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from zlayout.spark.catalyst import column_of, expression_of, object_literal, static_call, wrapped, wrapping
+from zlayout.spark.arrow import from_arrow
+from zlayout.spark.catalyst import (
+    column_of,
+    expression_of,
+    object_literal,
+    static_call,
+    string_order,
+    wrapped,
+    wrapping,
+)
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.scala import scala_object
 
 MAX_DIGITS_IN_LONG = 18
-UTF8_BINARY = 0  # Spark's id of the collation that compares bytes
 
 
 class Constants:
@@ -62,9 +70,7 @@ class Constants:
             array, signature = row.toObjectArray(self._element_type(kind)), "[Ljava.lang.Object;"
         arguments = [object_literal(self._jvm, array, signature), expression_of(self._jvm, key)]
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            # unlike Spark's own ordering, UTF8String.compareTo reads an environment variable for every comparison
-            order = self._jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(UTF8_BINARY).ordering()
-            arguments.append(object_literal(self._jvm, order, "java.util.Comparator"))
+            arguments.append(object_literal(self._jvm, string_order(self._jvm), "java.util.Comparator"))
         integer = scala_object(self._jvm.org.apache.spark.sql.types, "IntegerType")
         invoke = static_call(self._jvm, "java.util.Arrays", "binarySearch", integer, arguments, nulls=True, once=once)
         return column_of(self._jvm, invoke)
@@ -142,7 +148,7 @@ def _unscaled_longs(decimals: pa.Array) -> pa.Array:
 def _one_row(session: SparkSession, arrays: Mapping[str, pa.Array]) -> Any:
     """Convert the arrays to one internal row of Spark through Arrow, because py4j takes 0.1 ms per element."""
     whole = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a) for a in arrays.values()]
-    frame = session.createDataFrame(pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
+    frame = from_arrow(session, pa.table(whole, names=[f"c{i}" for i in range(len(whole))]))
     columns = [
         F.col(f"c{i}").cast("array<string>") if pa.types.is_binary(a.type) else F.col(f"c{i}")
         for i, a in enumerate(arrays.values())

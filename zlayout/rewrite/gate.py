@@ -13,8 +13,9 @@ of the hash: before the shuffle the group of the file that a row was read from, 
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _ACCUMULATOR = "org.apache.spark.util.LongAccumulator"
 SEED = -0x61C8864680B583EB  # arbitrary, but too large for py4j to send it as an int
 WAIT_SECONDS = 60.0
+_VARIANT = getattr(T, "VariantType", ())  # new in Spark 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +192,11 @@ def _normalised(frame: DataFrame) -> DataFrame:
 
 def _normalise(value: Column, kind: T.DataType) -> Column:
     """Return the value with all NaNs replaced by the same NaN, variants by JSON, and maps by arrays of entries."""
+    if isinstance(kind, _VARIANT):
+        return F.to_json(value)
     match kind:
         case T.FloatType() | T.DoubleType():
             return F.nanvl(value, F.lit(float("nan")).cast(kind))
-        case T.VariantType():
-            return F.to_json(value)
         case T.StructType(fields=fields) if fields:
             parts = [_normalise(value.getField(f.name), f.dataType).alias(f.name) for f in fields]
             return F.when(value.isNotNull(), F.struct(*parts))
@@ -269,17 +271,23 @@ def _accumulated(accumulator: Any) -> Content:
 
 def _observed(observation: Observation) -> Content:
     """Return the content of an observation, waiting with a limit because `Observation.get` may wait for ever."""
-    observed: Any = observation._jo
-    until = time.monotonic() + WAIT_SECONDS
-    while not observed.future().isCompleted():
-        if time.monotonic() > until:
-            raise EngineError.of(
-                "ZL312",
-                "Spark reported no row count for the rewrite",
-                hint="use engine: native, and report this error; nothing was committed",
-            )
-        time.sleep(0.01)
-    return _content(observation.get)
+    found: Future[Mapping[str, Any]] = Future()
+
+    def wait() -> None:
+        try:
+            found.set_result(observation.get)
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        return _content(found.result(WAIT_SECONDS))
+    except TimeoutError as error:
+        raise EngineError.of(
+            "ZL312",
+            "Spark reported no row count for the rewrite",
+            hint="use engine: native, and report this error; nothing was committed",
+        ) from error
 
 
 def _differs(what: str, expected: Content, found: Content) -> Exception:

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
+from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.sql_text import quote_identifier, quote_path
 
 Int64 = NDArray[np.int64]
@@ -99,10 +100,10 @@ def index_files(session: SparkSession, groups: Sequence[GroupTarget]) -> FileInd
     by_path = pc.sort_indices(paths).to_numpy()
     ordinal = np.empty(len(paths), np.int32)
     ordinal[by_path] = np.arange(len(paths), dtype=np.int32)
-    table = session.createDataFrame(pa.table({"path": paths}))
+    table = from_arrow(session, pa.table({"path": paths}))
     salt = 0
     while True:
-        hashes = table.select(F.xxhash64("path", F.lit(salt)).alias("h")).toArrow()["h"].to_numpy()
+        hashes = to_arrow(table.select(F.xxhash64("path", F.lit(salt)).alias("h")))["h"].to_numpy()
         if len(np.unique(hashes)) == len(hashes):
             break
         salt += 1

@@ -26,6 +26,7 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
+from zlayout.spark.arrow import to_arrow
 
 Int64 = NDArray[np.int64]
 # The number of rows of new files then varies by about 1 / sqrt(2000) = 2 %.
@@ -69,7 +70,7 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
     frame = with_origin(frame, index, constants)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
     chosen = frame.where(low_bits <= constants.at("share", F.col(GROUP)))
-    table = chosen.select(*names, F.col(GROUP), shard_key(source).alias(SHARD_KEY)).toArrow()
+    table = to_arrow(chosen.select(*names, F.col(GROUP), shard_key(source).alias(SHARD_KEY)))
     keys = {column: table[name] for column, name in zip(columns, names, strict=True)}
     return Sample(keys, table[GROUP].to_numpy(), table[SHARD_KEY].to_numpy())
 

@@ -14,6 +14,7 @@ from zlayout.curve.layout import build
 from zlayout.errors import ZlayoutError, first_line
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.rows import GroupTarget, Source
+from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spec.model import Layout, ZorderColumn
 
 _ROWS, _SOURCE_FILES, _NEW_FILES = 600, 3, 5
@@ -48,11 +49,11 @@ def _failure(session: SparkSession) -> str | None:
 
 def _difference(session: SparkSession) -> str | None:
     rows = _rows()
-    source = Source(session.createDataFrame(rows), F.col("file"), F.col("position"))
+    source = Source(from_arrow(session, rows), F.col("file"), F.col("position"))
     paths = pa.array([f"file{i}" for i in range(_SOURCE_FILES)])
     with rewrite_conf(session):
         placed = place(source, _LAYOUT, [GroupTarget("self-test", paths, _ROWS, _NEW_FILES)])
-        found = placed.frame.select("id", F.spark_partition_id().alias("at")).toArrow().sort_by("id")
+        found = to_arrow(placed.frame.select("id", F.spark_partition_id().alias("at"))).sort_by("id")
         placed.gate.check()
     keys = {column.name: rows[column.name] for column in _LAYOUT.columns}
     mapped = build(keys, _LAYOUT.weights, _LAYOUT.curve, _LAYOUT.range_ids, _NEW_FILES, _LAYOUT.noise)

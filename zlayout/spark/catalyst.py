@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 
-from zlayout.spark.jvm import has_class
+from zlayout.spark.jvm import has_class, jvm_of
 from zlayout.spark.scala import scala_object, scala_seq
+
+_UTF8_BINARY = 0  # Spark's id of the collation that compares bytes
 
 
 def expression_of(jvm: Any, column: Column) -> Any:
     """Return the Catalyst expression of a column."""
-    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+    java: Any = column._jc
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(java) if _is_spark_4(jvm) else java.expr()
 
 
 def column_of(jvm: Any, expression: Any) -> Column:
     """Return the column of a Catalyst expression."""
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    spark_4 = _is_spark_4(jvm)
+    sql = jvm.org.apache.spark.sql
+    return Column(sql.classic.ExpressionUtils.column(expression) if spark_4 else sql.Column(expression))
 
 
 def wrapped(jvm: Any, name: str, column: Column) -> Column:
@@ -73,6 +78,7 @@ def static_call(
         nulls: Whether the result is null if an argument is null. If false, no argument may be null.
         once: Whether to prevent Spark from copying the expression to each use of its result, for example into a filter.
     """
+    no_function = (scala_object(jvm.scala, "None"),) if _is_spark_4(jvm) else ()
     return jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
         jvm.java.lang.Class.forName(owner),
         returns,
@@ -82,5 +88,35 @@ def static_call(
         nulls,
         False,  # the method never returns null
         not once,  # Spark copies only deterministic expressions
-        scala_object(jvm.scala, "None"),
+        *no_function,
     )
+
+
+def string_order(jvm: Any) -> Any:
+    """Return the java.util.Comparator that compares strings by their bytes.
+
+    Unlike it, `UTF8String.compareTo` of Spark 4 reads an environment variable for every comparison.
+    """
+    if _is_spark_4(jvm):
+        return jvm.org.apache.spark.sql.catalyst.types.PhysicalStringType(_UTF8_BINARY).ordering()
+    return scala_object(jvm.org.apache.spark.sql.catalyst.types, "PhysicalStringType").ordering()
+
+
+def frame_of(session: SparkSession, plan: Any) -> DataFrame:
+    """Return the frame of a logical plan."""
+    jvm = jvm_of(session)
+    java_session: Any = session._jsparkSession
+    if _is_spark_4(jvm):
+        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan), session)
+    return DataFrame(jvm.org.apache.spark.sql.Dataset.ofRows(java_session, plan), session)
+
+
+def java_sessions(jvm: Any) -> Any:
+    """Return the Scala object SparkSession."""
+    sql = jvm.org.apache.spark.sql
+    return scala_object(sql.classic if _is_spark_4(jvm) else sql, "SparkSession")
+
+
+def _is_spark_4(jvm: Any) -> bool:
+    """Return whether Spark has an API apart from its implementation, which is in the package `classic`."""
+    return has_class(jvm, "org.apache.spark.sql.classic.Dataset")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # `public java.lang.String a.b.Some.method(int,java.lang.String) throws ...`
@@ -42,6 +42,11 @@ class JavaClasses:
                 if call not in existing:
                     return f"{name.rpartition('.')[2]}.{call}"
         return ""
+
+    def missing_of_all(self, alternatives: Iterable[Calls]) -> str:
+        """Return what each alternative lacks, '' if one of them exists or if there are none."""
+        lacking = [self.missing(calls) for calls in alternatives]
+        return " or ".join(lacking) if all(lacking) else ""
 
     def _signatures(self, name: str) -> frozenset[str] | None:
         """Read the signatures of a class by two calls of the JVM instead of one call per method."""

@@ -62,8 +62,9 @@ def java_class(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(name, True, loader)
 
 
+@cache
 def has_class(jvm: Any, name: str) -> bool:
-    """Return whether a class is on the classpath of the session."""
+    """Return whether a class is on the classpath. The answer is kept, as it does not change while a JVM runs."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, EngineError, Refused
 from zlayout.formats.registry import FORMATS
+from zlayout.spark.catalyst import java_sessions
 from zlayout.spark.connect import connect_refused
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
@@ -114,7 +115,7 @@ class LiveRuntime(SparkRuntime):
             sessions.setActiveSession(java_session)
 
     def _sessions(self) -> Any:
-        return getattr(getattr(jvm_of(self._given).org.apache.spark.sql.classic, "SparkSession$"), "MODULE$")
+        return java_sessions(jvm_of(self._given))
 
 
 def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zlayout.spark.jvm import java_list
+from zlayout.spark.jvm import has_class, java_list
 
 
 def scala_object(package: Any, name: str) -> Any:
@@ -15,9 +15,10 @@ def scala_object(package: Any, name: str) -> Any:
 
 def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     """Return a Scala Seq of the items of a Python iterable or, without copying them to Python, of a Java list."""
-    if hasattr(items, "_get_object_id"):
-        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(java_list(jvm, items)).toSeq()
+    listed = items if hasattr(items, "_get_object_id") else java_list(jvm, items)
+    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
+        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
+    return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()  # Scala 2.12
 
 
 def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:

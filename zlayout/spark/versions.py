@@ -7,10 +7,11 @@ from functools import cache
 from importlib import metadata
 
 JAVA_MINIMUM = 17
+AWS_SDK_1 = "1.12.797"  # for S3A before Hadoop 3.4
 AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
 
 # The versions of Spark with which the tests were run. With others, a self-test decides (`rewrite.self_test`).
-TESTED_SPARK = frozenset({"4.1.4", "4.0.5"})
+TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Release:
 
     @property
     def delta_package(self) -> str:
-        return f"io.delta:delta-spark_{self.spark}_{self.scala}:{self.delta}"
+        of_spark = "" if self.delta < "4.1" else f"{self.spark}_"  # earlier versions are for one Spark each
+        return f"io.delta:delta-spark_{of_spark}{self.scala}:{self.delta}"
 
     @property
     def iceberg_package(self) -> str:
@@ -41,8 +43,10 @@ class Release:
 
     @property
     def s3_packages(self) -> tuple[str, ...]:
-        sdk = (f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in AWS_MODULES)
-        return f"org.apache.hadoop:hadoop-aws:{self.hadoop}", *sdk
+        packages = [f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in AWS_MODULES]
+        if self.hadoop < "3.4":
+            packages += [f"com.amazonaws:aws-java-sdk-{module}:{AWS_SDK_1}" for module in AWS_MODULES_1]
+        return f"org.apache.hadoop:hadoop-aws:{self.hadoop}", *packages
 
     @property
     def adls_packages(self) -> tuple[str, ...]:
@@ -51,6 +55,7 @@ class Release:
 
 # From the oldest to the newest.
 RELEASES = (
+    Release("3.5", "3.3.2", "1.11.0", "3.3.4", "2.12"),
     Release("4.0", "4.4.0", "1.11.0", "3.4.1"),
     Release("4.1", "4.4.0", "1.12.0", "3.4.2"),
 )
@@ -64,8 +69,14 @@ JDBC_PACKAGES = {
 }
 # hadoop-aws declares a bundle of all AWS services, which has 642 MB. These modules are what S3A and S3FileIO need.
 AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "apache5-client", "kms", "dynamodb", "glue")
+AWS_MODULES_1 = ("s3", "sts", "dynamodb")
 # Spark has its own slf4j and Netty, and no client of these packages sends requests by Netty.
-S3_EXCLUDED = ("software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client", "org.slf4j:slf4j-api")
+S3_EXCLUDED = (
+    "com.amazonaws:aws-java-sdk-bundle",
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:netty-nio-client",
+    "org.slf4j:slf4j-api",
+)
 GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",)
 
 

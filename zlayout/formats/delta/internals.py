@@ -8,7 +8,7 @@ _DELTA = "org.apache.spark.sql.delta"
 INTERNALS = Internals(
     name="Delta",
     package=lambda release: release.delta_package,
-    tested=frozenset({"4.4"}),
+    tested=frozenset({"3.3", "4.4"}),
     marker="io.delta.package$",
     version=lambda jvm: getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION(),
     shared={
@@ -20,12 +20,11 @@ INTERNALS = Internals(
     },
     engine={
         f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
-        f"{_DELTA}.DummySnapshot": ("new/5",),
+        f"{_DELTA}.DummySnapshot": (),
         f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4"),
         f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
         f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
         f"{_DELTA}.Snapshot": ("statsSchema/0",),
-        f"{_DELTA}.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",),
         f"{_DELTA}.actions.Action$": ("fromJson/1",),
         f"{_DELTA}.actions.AddFile": (
             "json/0",

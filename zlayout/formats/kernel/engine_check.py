@@ -53,12 +53,9 @@ class Internals:
 # The methods of Spark that `zlayout.rewrite` calls, for every format.
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 PLACEMENT: Calls = {
-    "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
-    "org.apache.spark.sql.classic.ExpressionUtils": ("expression/1", "column/1"),
     f"{_CATALYST}.Add": ("new/3",),
     f"{_CATALYST}.Multiply": ("new/3",),
     f"{_CATALYST}.aggregate.Sum": ("new/2",),
-    f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
     f"{_CATALYST}.objects.Invoke": ("new/8",),
     f"{_CATALYST}.objects.InitializeJavaBean": ("new/2",),
     "org.apache.spark.util.LongAccumulator": ("add/1", "isZero/0", "count/0", "sum/0"),
@@ -67,8 +64,22 @@ PLACEMENT: Calls = {
     f"{_CATALYST}.KnownNotNull": ("new/1",),
     f"{_CATALYST}.KnownNullable": ("new/1",),
     f"{_CATALYST}.UnscaledValue": ("new/1",),
-    "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/1", "ordering/0"),
 }
+# Those that differ between Spark 4 and Spark 3.5: see `zlayout.spark.catalyst`.
+_OF_SPARK: tuple[Calls, ...] = (
+    {
+        "org.apache.spark.sql.classic.Dataset": ("ofRows/2",),
+        "org.apache.spark.sql.classic.ExpressionUtils": ("expression/1", "column/1"),
+        f"{_CATALYST}.objects.StaticInvoke": ("new/9",),
+        "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/1", "ordering/0"),
+    },
+    {
+        "org.apache.spark.sql.Dataset$": ("ofRows/2",),
+        "org.apache.spark.sql.Column": ("expr/0", "new/1"),
+        f"{_CATALYST}.objects.StaticInvoke": ("new/8",),
+        "org.apache.spark.sql.catalyst.types.PhysicalStringType": ("new/0", "ordering/0"),
+    },
+)
 
 
 def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
@@ -94,8 +105,8 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
         )
     if versions.minor(found) not in internals.tested:
         return f"expected {internals.name} {', '.join(sorted(internals.tested))}, found {found}"
-    lacking = [classes.missing(calls) for calls in internals.either]
-    if missing := classes.missing(internals.engine) or (" or ".join(lacking) if all(lacking) else ""):
+    either = (classes.missing_of_all(calls) for calls in (_OF_SPARK, internals.either))
+    if missing := classes.missing(internals.engine) or "".join(either):
         return f"{internals.name} {found} on Spark {session.version} lacks {missing}"
     if session.version not in versions.TESTED_SPARK and (failure := failed_self_test(session)):
         return f"on Spark {session.version}, the self-test of engine zlayout failed: {failure}"

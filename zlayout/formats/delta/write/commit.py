@@ -21,7 +21,7 @@ from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Pro
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
 from zlayout.formats.delta.write.failures import spark_errors
-from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.new_bounds import written_files
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
@@ -35,6 +35,7 @@ from zlayout.formats.run_metrics import TOUCHED
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
+from zlayout.spark.arrow import to_arrow
 from zlayout.table.baseline import Baseline
 from zlayout.table.state import FileTable, TableState
 
@@ -160,7 +161,7 @@ def write_groups(
         The groups with their new files, and notes for the user.
     """
     frame = delta.data_frame(snapshot, files.adds)
-    origin = frame.metadataColumn("_metadata")  # not by name, because the table may have a column of this name
+    origin = metadata_column(frame)
     source = Source(frame, origin.getField("file_path"), origin.getField("row_index"))
     with rewrite_conf(delta.spark):
         targets = _targets(delta, groups, source if state.notes else None)
@@ -226,7 +227,7 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
     uris = [file_uris(base, group.files.path.to_pylist()) for group in groups]
     rows = [int(group.files.live_rows.sum()) for group in groups]
     if count is not None:
-        found = count.frame.groupBy(count.file.alias("file")).count().toArrow()
+        found = to_arrow(count.frame.groupBy(count.file.alias("file")).count())
         counted = dict(zip(found["file"].to_pylist(), found["count"].to_pylist(), strict=True))
         rows = [sum(counted.get(uri, 0) for uri in paths.to_pylist()) for paths in uris]
     return [

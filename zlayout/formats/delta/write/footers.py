@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.delta.read.schema import Leaf
+from zlayout.spark.arrow import from_arrow, to_arrow
 
 Bounds = tuple[Any, Any]
 LeafTypes = Mapping[str, T.DataType]
@@ -107,7 +108,7 @@ def statistics(
     rows = [{"path": path, "stats": _row(footer, stats_schema, string_prefix)} for path, footer in footers.items()]
     schema = T.StructType().add("path", T.StringType()).add("stats", stats_schema)
     table = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema))
-    found = spark.createDataFrame(table, schema).select("path", F.to_json("stats").alias("stats")).toArrow()
+    found = to_arrow(from_arrow(spark, table, schema).select("path", F.to_json("stats").alias("stats")))
     return dict(zip(found["path"].to_pylist(), found["stats"].to_pylist(), strict=True))
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.kernel.new_files import require_files
+from zlayout.spark.classes import JavaClasses
 from zlayout.spark.jvm import java_list, jvm_of, session_conf
 from zlayout.spark.scala import scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 # Timestamps are written in microseconds, because INT96 (Spark's default) has no bounds in footers and milliseconds lose
@@ -33,6 +34,21 @@ _EXACT_TIMES = {
 _EXACT_STRINGS = {"spark.sql.readSideCharPadding": "false"}
 
 
+# Before Delta 4.1 the length was a setting of the session alone.
+_STRING_PREFIX_OF_TABLE = {
+    "org.apache.spark.sql.delta.stats.StatsCollectionUtils$": ("getDataSkippingStringPrefixLength/2",)
+}
+_STRING_PREFIX_OF_SESSION = "spark.databricks.io.skipping.stringPrefixLength"
+
+
+def metadata_column(frame: DataFrame) -> Column:
+    """Return the column `_metadata` of a frame, also if the table has a column of this name."""
+    from pyspark.sql import Column
+
+    internal: Any = frame._jdf
+    return Column(internal.metadataColumn("_metadata"))
+
+
 class DeltaJvm:
     """One Delta table, addressed by location, in one Spark session. Any is a py4j reference to a Scala object."""
 
@@ -43,6 +59,7 @@ class DeltaJvm:
         self._jvm = jvm
         self._delta = jvm.org.apache.spark.sql.delta
         self.none = scala_object(jvm.scala, "None")
+        self._classes = JavaClasses(spark.sparkContext)
         self._log = self._delta.DeltaLog.forTable(spark._jsparkSession, location)
 
     def snapshot(self) -> Any:
@@ -102,7 +119,13 @@ class DeltaJvm:
             return snapshot
         possible = scala_object(self._delta.actions, "Protocol").forTableFeature(feature)
         wider = self.some(protocol.merge(self.seq([possible])))
-        return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, wider)
+        return self._described(metadata, wider)
+
+    def _described(self, metadata: Any, protocol: Any) -> Any:
+        """Return a description of the table without files. Delta 4.3 and later have domain metadata in it."""
+        name = "org.apache.spark.sql.delta.DummySnapshot"
+        domains = (self.none,) if "new/5" in (self._classes.find(name) or ()) else ()
+        return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, *domains, protocol)
 
     def _tracks_rows(self, snapshot: Any) -> bool:
         return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
@@ -113,8 +136,7 @@ class DeltaJvm:
 
     def as_written(self, transaction: Any) -> Any:
         """Return a description of the table after the transaction, for reading its new files."""
-        metadata, protocol = transaction.metadata(), self.some(transaction.protocol())
-        return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, self.none, protocol)
+        return self._described(transaction.metadata(), self.some(transaction.protocol()))
 
     def read_back(self, snapshot: Any, written: Iterable[Any], like: Any) -> DataFrame:
         """Return the rows of new AddFiles with the columns of `data_frame`.
@@ -158,6 +180,8 @@ class DeltaJvm:
 
     def string_prefix(self, snapshot: Any) -> int:
         """Return the number of characters to which the table's writers truncate string bounds."""
+        if self._classes.missing(_STRING_PREFIX_OF_TABLE):
+            return int(str(self.spark.conf.get(_STRING_PREFIX_OF_SESSION, "32")))
         utils = scala_object(self._delta.stats, "StatsCollectionUtils")
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
 
@@ -227,7 +251,12 @@ class DeltaJvm:
         """Return the operation of an overwrite, the only one with which Delta allows other partition columns."""
         mode = self._jvm.org.apache.spark.sql.SaveMode.Overwrite
         partition_by, yes, no = self.some(self.seq(columns)), self.some(True), self.none
-        return getattr(self._delta, "DeltaOperations$Write")(mode, partition_by, no, no, no, yes, no, no, no)
+        name = "DeltaOperations$Write"
+        # Delta 4.0 and earlier have four fields, later versions added others behind them
+        fields = (mode, partition_by, no, no, no, yes, no, no, no)
+        made = self._classes.find(f"org.apache.spark.sql.delta.{name}") or ()
+        count = max(n for n in range(4, len(fields) + 1) if f"new/{n}" in made)
+        return getattr(self._delta, name)(*fields[:count])
 
     def compute_stats(self) -> Any:
         """Return the operation for changing AddFiles of live files. With another operation, Delta counts them twice."""

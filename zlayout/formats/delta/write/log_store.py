@@ -20,13 +20,15 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.failures import java_causes
 from zlayout.formats.storage import CONDITIONAL_PUT
 from zlayout.spark.compile import add_class
-from zlayout.spark.jvm import jvm_of
+from zlayout.spark.jvm import has_class, jvm_of
 from zlayout.table.location import S3_SCHEMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
+# Hadoop's S3A can send conditional PUTs since version 3.4.2, which is in Spark 4.1.
+_CONDITIONS = "org.apache.hadoop.fs.Options$CreateFileOptionKeys"
 _EXISTS = "java.nio.file.FileAlreadyExistsException"
 # How S3A reports that it, or the store, does not know the condition.
 _UNSUPPORTED = frozenset(
@@ -45,6 +47,8 @@ def use_conditional_puts(session: SparkSession) -> None:
     builder would silently replace a log store that the user named with spark-submit or in `spark-defaults.conf`.
     """
     context: Any = session.sparkContext
+    if not has_class(jvm_of(session), _CONDITIONS):
+        return  # `require_exclusive_commits` will refuse tables on S3
     if any(key.removeprefix("spark.").startswith("delta.logStore.") for key, _ in context.getConf().getAll()):
         return
     source = files(__package__).joinpath("ConditionalPutLogStore.java").read_text(encoding="utf-8")
@@ -68,7 +72,11 @@ def require_exclusive_commits(delta: DeltaJvm, location: str, table: str) -> Non
     name = str(store.getClass().getName())
     other = f"set spark.delta.logStore.{scheme}.impl to {_BY_DYNAMODB} in all writers"
     if name not in (CONDITIONAL_PUT, _BY_DYNAMODB):
-        raise _refusal(table, f"the session writes commits by {name}", f"let zlayout start the session, or {other}")
+        raise _refusal(
+            table,
+            f"the session writes commits by {name}",
+            f"let zlayout start a session of Spark 4.1 or newer, or {other}",
+        )
     if name == CONDITIONAL_PUT and (reason := _not_exclusive(delta, store, folder)):
         hint = f"use Hadoop 3.4.2 or newer and a store that supports If-None-Match, or {other}"
         raise _refusal(table, reason, hint)

@@ -16,6 +16,7 @@ from zlayout.errors import Diagnostic, Refused
 from zlayout.formats.base import Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.failures import spark_errors
+from zlayout.spark.arrow import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -69,7 +70,7 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
         found = [
             _refused(problem, table, column, len(paths))
             for problem, column, condition in _conditions(delta, snapshot, moves=work.partition_by is not None)
-            if (paths := _planned(work, delta.all_files(snapshot).where(condition).select("path").toArrow()["path"]))
+            if (paths := _planned(work, to_arrow(delta.all_files(snapshot).where(condition).select("path"))["path"]))
         ]
     if found:
         raise Refused(*found)

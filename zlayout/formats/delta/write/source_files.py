@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from zlayout.formats.base import Group
 from zlayout.formats.kernel.requirements import changed_files, split_groups
+from zlayout.spark.arrow import from_arrow
 from zlayout.table.state import FileTable, identities
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
     live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
     if len(wanted) <= _MAX_PATH_LITERALS:
         return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
-    chosen = delta.spark.createDataFrame(pa.table({"path": wanted}))
+    chosen = from_arrow(delta.spark, pa.table({"path": wanted}))
     return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
 
 

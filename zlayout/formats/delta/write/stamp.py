@@ -19,6 +19,7 @@ from zlayout.formats.delta.read.tags import GROUP, LAYOUT, LAYOUT_ID
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
+from zlayout.spark.arrow import from_arrow
 from zlayout.spec.model import Layout
 
 _PREFIX = "zlayout."
@@ -73,7 +74,7 @@ def _tagged(delta: DeltaJvm, snapshot: Any, layout: Layout, files: pa.Table) -> 
     from pyspark.sql import functions as f
 
     live = delta.all_files(snapshot)
-    chosen = delta.spark.createDataFrame(files.select(["path", "group"])).withColumnRenamed("group", "_group")
+    chosen = from_arrow(delta.spark, files.select(["path", "group"])).withColumnRenamed("group", "_group")
     others = f.map_filter(
         f.coalesce(f.col("tags"), f.expr("cast(map() as map<string, string>)")),
         lambda key, _: ~key.startswith(_PREFIX),

@@ -13,9 +13,10 @@ from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, read_footers, statistics
-from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.source_files import file_uris
 from zlayout.formats.kernel.commits import NewFile
+from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import session_conf
 from zlayout.sql_text import quote_path
 
@@ -56,11 +57,8 @@ def write_with_stats(
         rows = delta.read_back(snapshot, [written[path] for path in paths], like)
         value = F.col(quote_path(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
-        found = (
-            rows.groupBy(rows.metadataColumn("_metadata").getField("file_path"))
-            .agg(nulls, F.min(value), F.max(value))
-            .toArrow()
-        )
+        file = metadata_column(rows).getField("file_path")
+        found = to_arrow(rows.groupBy(file).agg(nulls, F.min(value), F.max(value)))
         return {
             by_uri[uri.as_py()]: (count.as_py(), bounds_from_scan(low, high))
             for uri, count, low, high in zip(*found.columns, strict=True)

@@ -38,6 +38,7 @@ from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source, key_column
+from zlayout.spark.arrow import to_arrow
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable
@@ -198,7 +199,7 @@ def _targets(pinned: Staged, groups: Sequence[Group], target_size: int) -> list[
     """
     if pinned.exact_deletes():
         return [_target(g, int(g.files.live_rows.sum()), g.target_files) for g in groups]
-    found = pinned.frame.groupBy("_file").count().toArrow()
+    found = to_arrow(pinned.frame.groupBy("_file").count())
     counted = dict(zip(found["_file"].to_pylist(), found["count"].to_pylist(), strict=True))
     targets = []
     for group in groups:
