@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability engines apart test test-long bench mutation schemas lock clean
+.PHONY: setup demo check reliability engines apart test test-long bench matrix mutation schemas lock clean
 
 setup: $(INSTALLED)
 
@@ -50,6 +50,9 @@ test-long: setup  ## an hour: the cases that make test leaves out
 
 bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py
+
+matrix: setup  ## hours: both engines on each supported Spark, Delta and Iceberg; writes docs/support.md
+	$(BIN)/python tests/support/matrix.py
 
 mutation: setup  ## an hour: a sample of mutants of the core against its unit tests (docs/mutation.md)
 	$(BIN)/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0

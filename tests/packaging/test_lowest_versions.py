@@ -1,7 +1,7 @@
 """Unit tests on the lowest versions that pyproject.toml allows of every direct dependency.
 
-The engines are pinned exactly, so their lowest versions are the installed ones: they are linked into the environment
-instead of being downloaded again (450 MB). What tests themselves need is as in requirements.lock.
+Spark is linked from the installed environment instead of being downloaded again (450 MB): `test_oldest_spark` runs the
+oldest one. What tests themselves need is as in requirements.lock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from support.environments import BIN, ROOT, environment, run
 
-ENGINES = ("pyspark", "py4j", "delta")
+ENGINES = ("pyspark", "py4j")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas")
 # Everything that calls a dependency. The curve and planner packages use numpy and Arrow as the others do.
 TESTS = ("spec", "predicate", "workload", "table", "formats", "report", "cli/test_commands.py", "cli/test_advise.py")

@@ -1,0 +1,157 @@
+"""Runs the tests of both engines with each supported combination of Spark, Delta and Iceberg.
+
+`make matrix` runs all combinations and writes docs/support.md. Each combination gets its own pyspark in `build/matrix`,
+which precedes the one of the project on Python's path, and its own jars.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zlayout.spark import versions
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "matrix"
+SUITES: Mapping[str, tuple[str, ...]] = {
+    "contract": ("tests/spark/test_contract.py",),
+    "placement and gate": ("tests/spark/test_rewrite_place.py", "tests/spark/test_rewrite_gate.py"),
+    "conflicts": ("tests/spark/test_delta_conflicts.py", "tests/spark/test_iceberg_conflicts.py"),
+    "commits and row ids": ("tests/spark/test_delta_commit.py", "tests/spark/test_iceberg_commit.py"),
+}
+FAST = "not zorder and not hilbert and not linear"  # one curve: the others differ on the driver alone
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Versions that are tested together. iceberg: '' if Iceberg has no release for this Spark."""
+
+    spark: str
+    delta: str
+    iceberg: str
+
+    @property
+    def release(self) -> versions.Release:
+        minor = versions.minor(self.spark)
+        known = next((r for r in versions.RELEASES if r.spark == minor), replace(versions.NEWEST, spark=minor))
+        return replace(known, delta=self.delta, iceberg=self.iceberg)
+
+    @property
+    def name(self) -> str:
+        return f"spark-{self.spark}-delta-{self.delta}-iceberg-{self.iceberg or 'none'}"
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        release = self.release
+        iceberg = (release.iceberg_package,) if self.iceberg else ()
+        return release.delta_package, *iceberg, *release.s3_packages, versions.JDBC_PACKAGES["sqlite"]
+
+
+COMBINATIONS = (
+    Combination("3.5.9", "3.3.2", "1.10.1"),
+    Combination("3.5.9", "3.3.2", "1.11.0"),
+    Combination("4.0.5", "4.0.1", "1.10.1"),
+    Combination("4.0.5", "4.2.0", "1.11.0"),
+    Combination("4.0.5", "4.4.0", "1.11.0"),
+    Combination("4.1.4", "4.2.0", "1.11.0"),
+    Combination("4.1.4", "4.4.0", "1.12.0"),
+)
+OLDEST = COMBINATIONS[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The results of the tests of one suite: how many passed, and the names of those that failed."""
+
+    passed: int
+    failed: tuple[str, ...]
+
+
+def environ(combination: Combination) -> dict[str, str]:
+    """Install the pyspark of a combination if necessary, and return the environment in which its tests run."""
+    folder = FOLDER / f"pyspark-{combination.spark}"
+    if not (folder / "pyspark").exists():
+        install = ["pip", "install", "--quiet", "--target", str(folder), f"pyspark=={combination.spark}"]
+        subprocess.run([sys.executable, "-m", *install], check=True)
+    excluded = ",".join(versions.S3_EXCLUDED)
+    arguments = f"--packages {','.join(combination.packages)} --exclude-packages {excluded} pyspark-shell"
+    return os.environ | {"PYTHONPATH": str(folder), "PYSPARK_SUBMIT_ARGS": arguments}
+
+
+def run(combination: Combination, tests: Iterable[str], chosen: str = FAST) -> Outcome:
+    """Run tests with one combination.
+
+    Args:
+        combination: The versions.
+        tests: The paths of the tests, from the root of the project.
+        chosen: pytest's expression for the tests to run.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    report = FOLDER / f"{combination.name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-k", chosen, f"--junitxml={report}", *tests]
+    with (FOLDER / f"{combination.name}.log").open("a") as log:
+        subprocess.run(command, cwd=ROOT, env=environ(combination), stdout=log, stderr=log, check=False)
+    cases = ET.parse(report).getroot().iter("testcase")
+    outcomes = {f"{case.get('classname')}.{case.get('name')}": _outcome(case) for case in cases}
+    failed = tuple(sorted(name for name, outcome in outcomes.items() if outcome == "failed"))
+    return Outcome(Counter(outcomes.values())["passed"], failed)
+
+
+def _outcome(case: ET.Element) -> str:
+    kinds = {child.tag for child in case}
+    return "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+
+
+def page(outcomes: Mapping[Combination, Mapping[str, Outcome]]) -> str:
+    """Write docs/support.md."""
+    rows = [
+        f"| {c.spark} | {c.delta} | {c.iceberg or 'none'} | "
+        + " | ".join(f"{o.passed} of {o.passed + len(o.failed)}" for o in found.values())
+        + " |"
+        for c, found in outcomes.items()
+    ]
+    failed = [
+        f"- Spark {c.spark}, Delta {c.delta}, Iceberg {c.iceberg or 'none'}: `{name}`"
+        for c, found in outcomes.items()
+        for outcome in found.values()
+        for name in outcome.failed
+    ]
+    return "\n".join(
+        [
+            "# Supported versions",
+            "",
+            "`make matrix` writes this page. It runs the tests of engine zlayout and of engine native with each",
+            "combination, on both formats, and counts those that passed.",
+            "",
+            f"| Spark | Delta | Iceberg | {' | '.join(SUITES)} |",
+            f"|---|---|---|{'---|' * len(SUITES)}",
+            *rows,
+            "",
+            "## Tests that failed",
+            *(failed or ["None."]),
+            "",
+        ]
+    )
+
+
+def main(chosen: Iterable[str]) -> int:
+    """Run the combinations whose names contain one of the given texts, all if there are none."""
+    texts = tuple(chosen)
+    picked = [c for c in COMBINATIONS if not texts or any(text in c.name for text in texts)]
+    outcomes = {c: {suite: run(c, tests) for suite, tests in SUITES.items()} for c in picked}
+    written = page(outcomes)
+    sys.stdout.write(written)
+    if not texts:
+        (ROOT / "docs" / "support.md").write_text(written)
+    return 1 if any(outcome.failed for found in outcomes.values() for outcome in found.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
