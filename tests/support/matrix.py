@@ -81,7 +81,7 @@ def environ(combination: Combination) -> dict[str, str]:
         subprocess.run([sys.executable, "-m", *install], check=True)
     excluded = ",".join(versions.S3_EXCLUDED)
     arguments = f"--packages {','.join(combination.packages)} --exclude-packages {excluded} pyspark-shell"
-    return os.environ | {"PYTHONPATH": str(folder), "PYSPARK_SUBMIT_ARGS": arguments}
+    return os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYSPARK_SUBMIT_ARGS": arguments}
 
 
 def run(combination: Combination, tests: Iterable[str], chosen: str = FAST) -> Outcome:
