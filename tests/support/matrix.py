@@ -1,7 +1,8 @@
 """Runs the tests of both engines with each supported combination of Spark, Delta and Iceberg.
 
-`make matrix` runs all combinations and writes docs/support.md. Each combination gets its own pyspark in `build/matrix`,
-which precedes the one of the project on Python's path, and its own jars.
+`make matrix` runs all combinations and writes docs/support.md; `make matrix ONLY=spark-3.5` runs those whose name has
+this text in it, and keeps the results of the others. Each combination gets its own jars, and its own pyspark in
+`build/matrix`, which precedes the one of the project on Python's path.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from zlayout.spark import versions
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "matrix"
+RESULTS = ROOT / "benchmarks" / "results" / "support.json"
 SUITES: Mapping[str, tuple[str, ...]] = {
     "contract": ("tests/spark/test_contract.py",),
     "placement and gate": ("tests/spark/test_rewrite_place.py", "tests/spark/test_rewrite_gate.py"),
@@ -30,7 +34,7 @@ FAST = "not zorder and not hilbert and not linear"  # one curve: the others diff
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Versions that are tested together. iceberg: '' if Iceberg has no release for this Spark."""
+    """Versions that are tested together."""
 
     spark: str
     delta: str
@@ -38,19 +42,18 @@ class Combination:
 
     @property
     def release(self) -> versions.Release:
-        minor = versions.minor(self.spark)
-        known = next((r for r in versions.RELEASES if r.spark == minor), replace(versions.NEWEST, spark=minor))
+        known = next(r for r in versions.RELEASES if r.spark == versions.minor(self.spark))
         return replace(known, delta=self.delta, iceberg=self.iceberg)
 
     @property
     def name(self) -> str:
-        return f"spark-{self.spark}-delta-{self.delta}-iceberg-{self.iceberg or 'none'}"
+        return f"spark-{self.spark}-delta-{self.delta}-iceberg-{self.iceberg}"
 
     @property
     def packages(self) -> tuple[str, ...]:
         release = self.release
-        iceberg = (release.iceberg_package,) if self.iceberg else ()
-        return release.delta_package, *iceberg, *release.s3_packages, versions.JDBC_PACKAGES["sqlite"]
+        formats = release.delta_package, release.iceberg_package
+        return *formats, *release.s3_packages, versions.JDBC_PACKAGES["sqlite"]
 
 
 COMBINATIONS = (
@@ -109,17 +112,18 @@ def _outcome(case: ET.Element) -> str:
     return "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
 
 
-def page(outcomes: Mapping[Combination, Mapping[str, Outcome]]) -> str:
-    """Write docs/support.md."""
+def page(results: Mapping[str, Mapping[str, Outcome]]) -> str:
+    """Return docs/support.md. results: the outcomes of the suites, by the name of the combination."""
+    run = [(c, results[c.name]) for c in COMBINATIONS if c.name in results]
     rows = [
-        f"| {c.spark} | {c.delta} | {c.iceberg or 'none'} | "
-        + " | ".join(f"{o.passed} of {o.passed + len(o.failed)}" for o in found.values())
+        f"| {c.spark} | {c.delta} | {c.iceberg} | "
+        + " | ".join(f"{o.passed} of {o.passed + len(o.failed)}" for o in map(found.__getitem__, SUITES))
         + " |"
-        for c, found in outcomes.items()
+        for c, found in run
     ]
     failed = [
-        f"- Spark {c.spark}, Delta {c.delta}, Iceberg {c.iceberg or 'none'}: `{name}`"
-        for c, found in outcomes.items()
+        f"- Spark {c.spark}, Delta {c.delta}, Iceberg {c.iceberg}: `{name}`"
+        for c, found in run
         for outcome in found.values()
         for name in outcome.failed
     ]
@@ -144,13 +148,14 @@ def page(outcomes: Mapping[Combination, Mapping[str, Outcome]]) -> str:
 def main(chosen: Iterable[str]) -> int:
     """Run the combinations whose names contain one of the given texts, all if there are none."""
     texts = tuple(chosen)
-    picked = [c for c in COMBINATIONS if not texts or any(text in c.name for text in texts)]
-    outcomes = {c: {suite: run(c, tests) for suite, tests in SUITES.items()} for c in picked}
-    written = page(outcomes)
-    sys.stdout.write(written)
-    if not texts:
-        (ROOT / "docs" / "support.md").write_text(written)
-    return 1 if any(outcome.failed for found in outcomes.values() for outcome in found.values()) else 0
+    results = TypeAdapter(dict[str, dict[str, Outcome]])
+    found = results.validate_json(RESULTS.read_bytes()) if RESULTS.exists() else {}
+    for combination in COMBINATIONS:
+        if not texts or any(text in combination.name for text in texts):
+            found[combination.name] = {suite: run(combination, tests) for suite, tests in SUITES.items()}
+            RESULTS.write_bytes(results.dump_json(found, indent=1) + b"\n")
+            (ROOT / "docs" / "support.md").write_text(page(found))
+    return 1 if any(outcome.failed for suites in found.values() for outcome in suites.values()) else 0
 
 
 if __name__ == "__main__":
