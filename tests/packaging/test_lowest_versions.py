@@ -14,7 +14,7 @@ from pathlib import Path
 from support.environments import BIN, ROOT, environment, run
 
 ENGINES = ("pyspark", "py4j")
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift")
 # Everything that calls a dependency. The curve and planner packages use numpy and Arrow as the others do.
 TESTS = ("spec", "predicate", "workload", "table", "formats", "report", "cli/test_commands.py", "cli/test_advise.py")
 

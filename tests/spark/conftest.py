@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.named import glue_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
 from support.servers import CREDENTIALS, free_port, s3_server
@@ -22,6 +23,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
 BUCKET = "zlayout-tables"
+NAMED_BUCKET = "zlayout-named"  # which no definition of a catalog names
 _numbers = count(1)
 
 
@@ -53,6 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
             place,
         ),
     }
+    catalogs["glake"] = CatalogConfig("glake", "delta", "glue", {"uri": storage["endpoint"], "storage": storage}, place)
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.extraJavaOptions": QUICK,
@@ -80,7 +83,8 @@ def spark(runtime: SparkRuntime) -> SparkSession:
 def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
     """The URL of the S3 store of the catalogs `s3lake` and `s3ice`, which then has the namespace `db`."""
     endpoint = project.catalogs["s3lake"].options["storage"]["endpoint"]
-    with s3_server(int(endpoint.rpartition(":")[2]), BUCKET):
+    with s3_server(int(endpoint.rpartition(":")[2]), BUCKET, NAMED_BUCKET):
+        glue_client(endpoint).create_database(DatabaseInput={"Name": "db"})
         runtime.session.sql("create namespace if not exists s3ice.db")
         yield endpoint
 
@@ -124,7 +128,7 @@ def arena(
 ) -> SparkArena:
     """A fresh table of each format, to be laid out by engine zlayout along kd. Its parameter may name both, too."""
     kind, engine, curve = request.param if isinstance(request.param, tuple) else (request.param, "zlayout", "kd")
-    if kind.catalog.startswith("s3"):
+    if kind.catalog.startswith(("s3", "glake")):
         request.getfixturevalue("s3")
     name = (delta_table if issubclass(kind, DeltaArena) else iceberg_table).name
     table = TableName(kind.catalog, ("db",), name)

@@ -17,6 +17,7 @@ from zlayout.app.files import write_atomically
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
+from zlayout.formats.base import Backend
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
@@ -49,6 +50,10 @@ class ImportedLayout:
     text: str
     source: str | None
 
+    def path(self, project: Project, path: Path | None = None) -> Path:
+        """Return the file to write: the given one, or `layouts/<namespace>_<table>.yaml` of the project."""
+        return project.root / "layouts" / _file_name(self.table) if path is None else path
+
     def write(self, project: Project, path: Path | None = None) -> Path:
         """Write the spec into the project, with a comment that names the schema for editors; return the path.
 
@@ -59,7 +64,7 @@ class ImportedLayout:
         Raises:
             SpecError: ZL063 (the file exists), ZL066 (it cannot be written).
         """
-        path = project.root / "layouts" / _file_name(self.table) if path is None else path
+        path = self.path(project, path)
         if path.exists():
             raise SpecError.of("ZL063", f"{shown(path)} already exists", hint="use another file: --out FILE")
         schema = project.root / SCHEMAS / "layout.schema.json"
@@ -92,11 +97,16 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
+    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
+    return read_one(lambda: layout_from(project, name, backend, columns), name)
+
+
+def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:
+    """Make a layout spec as `import_layout` does, without a time limit."""
     if (spec := layout_of(project, name)) is not None:
         hint = "change that layout, or remove it first"
         raise SpecError.of("ZL064", f"{name} already has a layout", hint=hint, location=spec.location)
-    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
-    state = read_one(lambda: backend.observe(name, ()), name)
+    state = backend.observe(name, ())
     settings, source = None if columns else recorded_settings(state), _RECORDED
     if settings is None:
         ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else state.ordering

@@ -63,7 +63,7 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         The paths of the files, in the order of writing.
 
     Raises:
-        SpecError: ZL047 (a file exists), ZL048 (unknown format or catalog type, or a uri for Delta), ZL067 (a file
+        SpecError: ZL047 (a file exists), ZL048 (unknown format, catalog type or type of uri), ZL067 (a file
             cannot be written), and the errors of `load_project`. No file is left behind.
     """
     answers = _complete(answers)
@@ -89,20 +89,17 @@ def check_format(format: str) -> None:
         raise SpecError.of("ZL048", f"expected a format out of {', '.join(FORMATS)}, found {format!r}")
 
 
-def takes_uri(format: str) -> bool:
-    """Return whether catalogs of the format have a uri."""
-    types = FORMATS[format].traits.catalog_types.values()
-    return any("uri" in (*keys.required, *keys.optional) for keys in types)
+def needs_uri(format: str) -> bool:
+    """Return whether a new catalog of the format has a uri, if nothing else determines its type."""
+    return not FORMATS[format].traits.type_is_optional
 
 
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
     """Add the defaults to the answers. Raises SpecError ZL048."""
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
-    if not takes_uri(complete["format"]) and answers.get("uri"):
-        able = [format for format in FORMATS if takes_uri(format)]
-        titles = " or ".join(FORMATS[format].traits.title for format in able)
-        raise SpecError.of("ZL048", f"only an {titles} catalog has a uri", hint=f"use --format {' or '.join(able)}")
+    if not needs_uri(complete["format"]):
+        complete["uri"] = answers.get("uri", "")
     type_ = complete["type"] = _catalog_type(complete["format"], complete["type"], complete["uri"])
     keys = FORMATS[complete["format"]].traits.catalog_types[type_]
     if type_ != type_of_uri(complete["format"], complete["uri"]):
@@ -129,7 +126,7 @@ def check_type(format: str, type_: str) -> None:
 def _catalog_type(format: str, type_: str, uri: str) -> str:
     """Return the given type, or the one that the uri belongs to. Raises SpecError ZL048."""
     types = FORMATS[format].traits.catalog_types
-    found = type_ or (type_of_uri(format, uri) if takes_uri(format) else next(iter(types)))
+    found = type_ or (type_of_uri(format, uri) if uri else next(iter(types)))
     if found is None:
         known = ", ".join(f"{scheme}:" for keys in types.values() for scheme in keys.uri_schemes)
         raise SpecError.of(

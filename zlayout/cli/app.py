@@ -105,7 +105,10 @@ def doctor(
 @app.command(name="import")
 def import_(
     table: Annotated[
-        str, typer.Argument(help="A table without a layout, as catalog.namespace.table.", metavar="TABLE")
+        str,
+        typer.Argument(
+            help="A table without a layout, as catalog.namespace.table; or a pattern: 'glue.sales.*'.", metavar="TABLE"
+        ),
     ],
     columns: Annotated[
         str | None,
@@ -117,7 +120,7 @@ def import_(
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Write a layout that describes an existing table. Reads metadata only; overwrites no file."""
+    """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
     from zlayout.cli.import_ import import_command
 
     return import_command(project, table, columns, out, Console(color))

@@ -1,34 +1,74 @@
-"""The command `import`: write the layout spec of an existing table, or print it."""
+"""The command `import`: write the layouts of existing tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from zlayout.app.columns import split_columns
-from zlayout.app.import_ import import_layout
+from zlayout.app.import_ import ImportedLayout, import_layout
+from zlayout.app.import_tables import NotImported, import_tables, is_pattern
 from zlayout.app.project import layout_of, load_project
 from zlayout.cli.console import Console
+from zlayout.errors import SpecError, TableError, ZlayoutError
 from zlayout.spec.load import find_project, shown
+from zlayout.spec.model import Project
 
 STDOUT = Path("-")
+# The codes of tables that cannot have a layout of this catalog. Every other table error is a failure.
+_OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
 
 
 def import_command(start: Path, table: str, columns: str | None, out: Path | None, console: Console) -> int:
     """Write the layout spec and print its path. Raises the errors of `zlayout.import_layout`."""
     project = load_project(find_project(start))
     names = split_columns(columns or "")
+    if is_pattern(table):
+        return _import_tables(project, table, names, out, console)
     imported = import_layout(project, table, names)
     if out == STDOUT:
         console.result(imported.text)
         return 0
-    path = imported.write(project, out)
-    console.result(f"wrote {shown(path)}\n")
+    _write(imported, project, out, console)
+    _warn_unmatched(project, [imported], out, console)
+    return 0
+
+
+def _import_tables(project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console) -> int:
+    """Import each table that a pattern matches; return 1 if a table cannot be read."""
+    if out is not None:
+        hint = "leave --out away: each table gets a file in layouts/"
+        raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
+    imported, failed = [], False
+    for one in import_tables(project, pattern, columns):
+        try:
+            if isinstance(one, NotImported):
+                raise one.error
+            _write(one, project, None, console)
+            imported.append(one)
+        except ZlayoutError as error:
+            failed |= isinstance(error, TableError) and error.diagnostics[0].code not in _OTHER_ENTRIES
+            for diagnostic in error.diagnostics:
+                console.say(f"not imported: {one.table}: {diagnostic}", "warning")
+    _warn_unmatched(project, imported, None, console)
+    return 1 if failed else 0
+
+
+def _write(imported: ImportedLayout, project: Project, out: Path | None, console: Console) -> None:
+    console.result(f"wrote {shown(imported.write(project, out))}\n")
     if imported.source is not None:
         console.say(
             f"The ordering is from {imported.source}, not from zlayout. Run `zlayout plan` to see what a rewrite gains."
         )
-    if layout_of(load_project(project.root), imported.table) is None:
-        console.say(
-            f"`layouts:` in zlayout.yaml does not match {shown(path)}. Move the file, or add a pattern.", "warning"
-        )
-    return 0
+
+
+def _warn_unmatched(project: Project, imported: Sequence[ImportedLayout], out: Path | None, console: Console) -> None:
+    """Warn about written files that the project does not load."""
+    again = load_project(project.root) if imported else project
+    for one in imported:
+        if layout_of(again, one.table) is None:
+            console.say(
+                f"`layouts:` in zlayout.yaml does not match {shown(one.path(project, out))}. Move the file, or add a "
+                "pattern.",
+                "warning",
+            )

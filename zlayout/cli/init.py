@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from zlayout.app.init import DEFAULTS, check_format, check_type, init, takes_uri, type_of_uri
+from zlayout.app.init import DEFAULTS, check_format, check_type, init, needs_uri, type_of_uri
 from zlayout.cli.console import Console
 from zlayout.formats.registry import FORMATS
 
@@ -41,5 +41,5 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
 
 
 def _matters(name: str, answers: Mapping[str, str]) -> bool:
-    """Return whether to ask for an answer: a uri is needed only where the format and the given type have one."""
-    return name != "uri" or (takes_uri(answers["format"] or DEFAULTS["format"]) and answers["type"] != "glue")
+    """Return whether to ask for an answer: a uri is needed only where the format and the given type need one."""
+    return name != "uri" or (needs_uri(answers["format"] or DEFAULTS["format"]) and answers["type"] != "glue")

@@ -30,6 +30,7 @@ __all__ = [
     "Event",
     "Group",
     "GroupFailed",
+    "Listed",
     "Notice",
     "Notify",
     "Progress",
@@ -132,10 +133,26 @@ class SampleSource:
     paths: Callable[[], pa.Array]
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A name that a catalog lists. problem: why it is not a usable table of the format, None if it is one."""
+
+    table: TableName
+    problem: ZlayoutError | None = None
+
+
 class Backend(Protocol):
     """A table format connected to one catalog."""
 
     capabilities: Capabilities
+
+    def list_tables(self, pattern: TableName) -> Iterator[Listed]:
+        """List the names of the catalog whose namespace and name match the globs in `pattern`, sorted by name.
+
+        Raises:
+            TableError: If the catalog cannot be reached.
+        """
+        ...
 
     def orphans(self, table: TableName) -> Orphans:
         """Find the files below the table's location that no version of the table refers to. Deletes nothing.

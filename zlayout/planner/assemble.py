@@ -22,6 +22,7 @@ from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unk
 from zlayout.planner.requirements import (
     FilesAre,
     LayoutIs,
+    LocationIs,
     PartitioningIs,
     PropertyIs,
     Requirement,
@@ -125,6 +126,7 @@ def _requirements(
     spec: LayoutSpec, state: TableState, properties: Sequence[PropertyChange], kept: Sequence[Candidate]
 ) -> tuple[Requirement, ...]:
     return (
+        *((LocationIs(state.location),) if state.from_catalog else ()),
         TableIs(state.table_id),
         VersionIs(state.version),
         SchemaIs(state.schema_digest),

@@ -15,7 +15,7 @@ from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, 
 from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
 from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange
-from zlayout.planner.requirements import Requirement, VersionIs
+from zlayout.planner.requirements import LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
 READS_MORE = "ZL440"
@@ -159,6 +159,11 @@ class TablePlan:
     def version(self) -> int | None:
         """The version that was planned from: -1 for a table without a snapshot, None if no version was read."""
         return next((r.version for r in self.requirements if isinstance(r, VersionIs)), None)
+
+    @property
+    def storage_location(self) -> str | None:
+        """Where the catalog stores the table; None if the location is not looked up in a catalog."""
+        return next((r.location for r in self.requirements if isinstance(r, LocationIs)), None)
 
     @property
     def is_first(self) -> bool:

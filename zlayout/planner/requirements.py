@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from zlayout.planner.fields import BY_KIND
+from zlayout.table.location import canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,16 @@ class TableIs:
     table_id: str
     """The id of the table in its metadata."""
     kind: Literal["table_is"] = "table_is"
+    """The kind of requirement."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocationIs:
+    """The catalog leads from the table's name to this location. Only for tables whose location a catalog stores."""
+
+    location: str
+    """The storage location of the table."""
+    kind: Literal["location_is"] = "location_is"
     """The kind of requirement."""
 
 
@@ -83,7 +94,9 @@ class FilesAre:
     """The kind of requirement."""
 
 
-Requirement = Annotated[TableIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre, BY_KIND]
+Requirement = Annotated[
+    TableIs | LocationIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre, BY_KIND
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,7 @@ class Observed:
     partitioning: tuple[str, ...] | None = None
     properties: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
+    location: str | None = None
 
 
 def violated(
@@ -136,6 +150,8 @@ def _holds(requirement: Requirement, observed: Observed) -> bool:
     match requirement:
         case TableIs(table_id):
             return observed.table_id in (None, table_id)
+        case LocationIs(location):
+            return observed.location is None or canonical(observed.location) == canonical(location)
         case VersionIs(version):
             return observed.version in (None, version)
         case SchemaIs(digest):

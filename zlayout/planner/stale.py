@@ -15,6 +15,7 @@ from zlayout.planner.model import TablePlan
 from zlayout.planner.requirements import (
     FilesAre,
     LayoutIs,
+    LocationIs,
     Observed,
     PartitioningIs,
     PropertyIs,
@@ -30,6 +31,7 @@ from zlayout.table.state import FileTable, TableState, identities
 Staleness = Literal["compatible", "strict"]
 
 _CHANGED = {
+    LocationIs: "the catalog leads to another location",
     TableIs: "the table was dropped and created again",
     SchemaIs: "the table's schema changed",
     LayoutIs: "the layout spec changed",
@@ -71,6 +73,7 @@ def staleness(
 def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Staleness) -> Observed:
     return Observed(
         table_id=now.table_id,
+        location=now.location,
         version=now.version if mode == "strict" else None,
         schema=now.schema_digest,
         layout_id=spec.layout.layout_id,

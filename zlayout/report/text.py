@@ -148,6 +148,8 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
     place = printable(str(table.location))
     gap = options.width - len(title) - len(place)
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
+    if table.storage_location is not None:
+        yield style("dim", printable(_labelled("", "location", table.storage_location)))
     for kind, line, indent in _parts(table, result, options):
         # A plan file may contain any text, so characters that are not printable are replaced.
         for piece in wrapped(printable(line), options.width, indent):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,9 @@ class LiveRuntime(SparkRuntime):
         problems = [problem for catalog in catalogs for problem in _problems(self._given, catalog)]
         if problems:
             raise Refused(*dict.fromkeys(problems))
+
+    def configure_store(self, conf: Mapping[str, str]) -> None:
+        """Change nothing: the caller's session has the configuration of its stores, and caches their clients."""
 
     def committed(self, table: TableName) -> None:
         self._changed.add(table)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
@@ -77,6 +77,13 @@ class SparkRuntime:
         with suppress(OSError, Py4JError):
             self._session.stop()
         self._session = None
+
+    def configure_store(self, conf: Mapping[str, str]) -> None:
+        """Set the Hadoop configuration of a store that is known only since a catalog was asked for a location."""
+        context: Any = self.session.sparkContext
+        hadoop = context._jsc.hadoopConfiguration()
+        for key, value in conf.items():
+            hadoop.set(key.removeprefix("spark.hadoop."), value)
 
     def committed(self, table: TableName) -> None:
         """Report that a commit changed a table."""

@@ -118,7 +118,7 @@ def _type(data: Mapping[str, Any]) -> str | None:
 
 
 def _warehouse(value: str, root: Path, scheme: str, type_: str) -> str:
-    if type_ in ("rest", "glue"):
+    if type_ in ("rest", "glue", "unity"):
         return value  # often a name instead of a storage location
     return value if _URL.match(value) else scheme + _local(value, root)
 

@@ -256,7 +256,8 @@ def names(parts: Sequence[FileTable]) -> list[pa.Array]:
 class TableState:
     """One observation of one table.
 
-    table: the dotted name. location: its storage location. table_id: the format's uuid. version: Delta's version or
+    table: the dotted name. location: its storage location. from_catalog: whether a catalog was asked for the location,
+    so that the name can lead to another one later. table_id: the format's uuid. version: Delta's version or
     Iceberg's snapshot id, -1 for a table without a snapshot. schema_digest: changes whenever the schema changes.
     partition_fields, spec_id: the partitioning. features: the enabled table features, under the names of the format
     (Delta table features, Iceberg `format-version=2`). refusals: the reasons why zlayout must not rewrite the table.
@@ -281,6 +282,7 @@ class TableState:
     notes: tuple[Diagnostic, ...] = ()
     ordering: Ordering | None = None
     rewrites: tuple[ExternalRewrite, ...] = ()
+    from_catalog: bool = False
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -102,7 +102,7 @@ PROPERTY = (
         (PROJECT + "  spark_catalog: {format: delta, warehouse: w}\n", "5:3: ZL013 expected a catalog name of letters, digits and '_', other than spark_catalog and system for catalogs.spark_catalog, found 'spark_catalog'"),
         (PROJECT + "  x: {format: hudi}\n", "5:7: ZL014 expected delta or iceberg for catalogs.x.format, found 'hudi'"),
         (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (add the storage location of the tables)"),
-        (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path for format delta, found 'sql'"),
+        (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path or hive or glue or unity for format delta, found 'sql'"),
         (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 key 'uri' is not allowed for type path (remove it)"),
         (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {region: r}}\n", "5:43: ZL037 expected tables on S3, because storage describes an S3 store; found gs:// (remove storage, or use s3:// for the warehouse)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'h:9'}}\n", "5:53: ZL037 expected https://HOST[:PORT], found another form of text"),

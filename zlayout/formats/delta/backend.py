@@ -11,17 +11,18 @@ import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
 from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.tags import log_names
-from zlayout.formats.kernel.requirements import replaced, require_allowed, require_table
+from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
-from zlayout.formats.storage import deltalake_options
+from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
@@ -30,6 +31,8 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from zlayout.formats.delta.write.jvm import DeltaJvm
 
 
@@ -41,22 +44,26 @@ class DeltaBackend:
 
     def __init__(self, catalog: CatalogConfig, runtime: SparkRuntime) -> None:
         self._catalog = catalog
+        self._names = Names(catalog)
         self.runtime = runtime
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL113."""
-        location = delta_location(self._catalog, table)
-        return observe_delta(table, location, columns, version, deltalake_options(self._catalog))
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL114, ZL133 to ZL136."""
+        return self._observe_at(delta_location(self._names.located(table), table), table, columns, version)
+
+    def list_tables(self, pattern: TableName) -> Iterator[Listed]:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL114, ZL133."""
+        return self._names.listed(pattern)
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
         from zlayout.formats.delta.read.orphans import delta_orphans
 
-        return delta_orphans(self._catalog, table)
+        return delta_orphans(self._names.located(table), table)
 
-    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
+    def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """See `zlayout.formats.base.Backend`."""
-        storage = self._storage(state.location)
+        storage = self._storage(table, state.location)
         return last_run(storage, log_names(storage), state.version)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
@@ -70,7 +77,7 @@ class DeltaBackend:
         from zlayout.formats.delta.write.jvm import DeltaJvm
         from zlayout.formats.delta.write.source_files import file_uris
 
-        location, session = delta_location(self._catalog, table), self.runtime.session
+        location, session = state.location, self._session(table, state.location)
         return SampleSource(
             frame=session.read.format("delta").option("versionAsOf", str(state.version)).load(location),
             file="_metadata.file_path",
@@ -80,7 +87,7 @@ class DeltaBackend:
 
     def sample_keys(
         self,
-        table: TableName,  # noqa: ARG002
+        table: TableName,
         state: TableState,
         chosen: Int64,
         columns: Sequence[str],
@@ -90,7 +97,7 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`."""
         from zlayout.formats.delta.read.key_sample import sample_delta
 
-        return sample_delta(state, chosen, columns, max_bytes, seed, deltalake_options(self._catalog))
+        return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.write.native import native_diagnostics
@@ -119,16 +126,17 @@ class DeltaBackend:
         self._require_allowed(work, state)
         if state.version < work.version:
             raise replaced(work, f"version {work.version} or later", str(state.version))
+        require_location(work, state.location)
         require_table(work, state.table_id, work.table_id)
         work.require_planned(state.properties, state.partition_fields)
         return state
 
-    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:  # noqa: ARG002
+    def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL216 if OPTIMIZE would rewrite other files."""
         from zlayout.formats.delta.write.native import refuse_partial
 
         if not declared:
-            refuse_partial(work, self.observe(work.table, (), work.version))
+            refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
@@ -141,8 +149,8 @@ class DeltaBackend:
         from zlayout.formats.delta.write.settings import set_properties
 
         with spark_errors(str(work.table), "opening its log"):
-            delta = DeltaJvm(self.runtime.session, state.location)
-        log = Log(delta, self._storage(state.location), str(work.table), work.run_id)
+            delta = DeltaJvm(self._session(work.table, state.location), state.location)
+        log = Log(delta, self._storage(work.table, state.location), str(work.table), work.run_id)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
         with spark_errors(str(work.table), "checking its log folder"):
             require_exclusive_commits(delta, state.location, str(work.table))
@@ -156,13 +164,15 @@ class DeltaBackend:
             snapshot, state = self._pinned(delta, state, work)
             yield repartition(delta, log, snapshot, state, work, notify)
         if work.properties or work.partition_by is not None:
-            state = self.observe(work.table, _columns(work))
+            state = self._observe_at(state.location, work.table, _columns(work))
         if work.partition_by is not None:
             work = _regrouped(work, state)
         if work.groups and native:
             from zlayout.formats.delta.write.native import run_native
 
-            yield from run_native(delta, log, state, work, notify, lambda: self.observe(work.table, ()))
+            yield from run_native(
+                delta, log, state, work, notify, lambda: self._observe_at(delta.location, work.table, ())
+            )
         elif work.groups:
             from zlayout.formats.delta.write.commit import run_zlayout
 
@@ -187,14 +197,36 @@ class DeltaBackend:
         with spark_errors(str(work.table), "reading its log"):
             snapshot = delta.snapshot()
             version, table_id = int(snapshot.version()), str(snapshot.metadata().id())
-        now = state if version == state.version else self.observe(work.table, _columns(work), version)
+        now = (
+            state if version == state.version else self._observe_at(state.location, work.table, _columns(work), version)
+        )
         self._require_allowed(work, now)
         require_table(work, table_id, state.table_id)
         work.require_planned(now.properties, now.partition_fields)
         return snapshot, now
 
-    def _storage(self, location: str) -> pa_fs.FileSystem:
-        return pa_fs.PyFileSystem(DeltaStorageHandler(location, deltalake_options(self._catalog)))
+    def _observe_at(
+        self, location: str, table: TableName, columns: Sequence[str], version: int | None = None
+    ) -> TableState:
+        """Observe the table at a location that was looked up before: work is done at one location only."""
+        state = observe_delta(table, location, columns, version, self._options(table, location))
+        return replace(state, from_catalog=self._catalog.type != "path")
+
+    def _at(self, table: TableName, location: str) -> CatalogConfig:
+        return self._catalog if self._catalog.type == "path" else at_location(self._catalog, table, location)
+
+    def _options(self, table: TableName, location: str) -> dict[str, str]:
+        return deltalake_options(self._at(table, location))
+
+    def _storage(self, table: TableName, location: str) -> pa_fs.FileSystem:
+        return pa_fs.PyFileSystem(DeltaStorageHandler(location, self._options(table, location)))
+
+    def _session(self, table: TableName, location: str) -> SparkSession:
+        """Return the session, configured for the store of a location that the definition does not contain."""
+        session = self.runtime.session
+        if self._catalog.type != "path":
+            self.runtime.configure_store(hadoop_conf(self._at(table, location)))
+        return session
 
 
 def _columns(work: Work) -> tuple[str, ...]:

@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 
 
 class DeltaFormat:
-    """Delta Lake. Tables are addressed by location, so Spark needs no catalog for them."""
+    """Delta Lake. Spark needs no catalog, because it addresses tables by location: docs/adr/0017-delta-by-name.md."""
 
     traits = Traits(
         name="delta",
         title="Delta",
         version_word="version",
-        catalog_types={"path": CatalogKeys(optional=("warehouse", "tables"), any_of=("warehouse", "tables"))},
+        catalog_types={
+            "path": CatalogKeys(optional=("warehouse", "tables"), any_of=("warehouse", "tables")),
+            "hive": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("thrift",)),
+            "glue": CatalogKeys(optional=("uri", "warehouse")),
+            "unity": CatalogKeys(required=("uri", "warehouse"), uri_schemes=("http", "https")),
+        },
         type_is_optional=True,
         needs_namespace=False,
         partition_transforms=False,

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Event, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
+from zlayout.formats.iceberg.read.catalog import list_tables
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
@@ -39,6 +40,10 @@ class IcebergBackend:
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.iceberg.read.observe.observe`."""
         return observe(self._catalog, table, columns, version)
+
+    def list_tables(self, pattern: TableName) -> Iterator[Listed]:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121."""
+        return list_tables(self._catalog, pattern)
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from zlayout.errors import CommitConflict, Diagnostic, Refused
 from zlayout.formats.base import Group, Work
+from zlayout.planner.requirements import LocationIs, Observed, violated
 from zlayout.table.state import Partition, TableState
 
 
@@ -30,6 +31,17 @@ def require_table(work: Work, table_id: str, planned: str | None) -> None:
     """
     if planned not in (None, table_id):
         raise replaced(work, f"the table {planned}", table_id)
+
+
+def require_location(work: Work, location: str) -> None:
+    """Check that the catalog still leads from the table's name to the planned location.
+
+    Raises:
+        CommitConflict: ZL320, if it leads to another location.
+    """
+    for broken in violated(work.requirements, Observed(location=location)):
+        if isinstance(broken, LocationIs):
+            raise replaced(work, f"the table at {broken.location}", location)
 
 
 def replaced(work: Work, expected: str, found: str) -> CommitConflict:

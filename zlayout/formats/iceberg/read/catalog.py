@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 
 from zlayout.errors import TableError, ZlayoutError, first_line
 from zlayout.formats.access import cause_of
+from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -35,17 +37,9 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             cannot be read, ZL126 if pyiceberg does not know the type of a column, ZL127 if
             the store of its metadata cannot be reached.
     """
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
-    _require_sqlite_file(catalog)
-    # Without this, pyiceberg would create the tables of a catalog that does not exist.
-    properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
-    try:
-        loaded = load_catalog(catalog.name, **properties)
-    except Exception as error:
-        raise _unreachable(catalog, error) from error
-    _load_no_classes(loaded)
+    loaded = _load(catalog)
     try:
         return loaded.load_table(name.identifier)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -70,6 +64,41 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
         ) from error
     except Exception as error:
         raise (_unreachable(catalog, error) if _is_of_catalog(error) else _no_store(name, error)) from error
+
+
+def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
+    """Yield the Iceberg tables of the catalog whose namespace and name match globs.
+
+    Raises:
+        TableError: ZL121, if the catalog cannot be reached.
+    """
+    loaded = _load(catalog)
+    try:
+        namespaces: list[tuple[str, ...]] = [()]
+        for glob in pattern.namespace:
+            below = {found for above in namespaces for found in loaded.list_namespaces(above)}
+            namespaces = sorted(found for found in below if fnmatchcase(found[-1], glob))
+        names = sorted({name for namespace in namespaces for name in loaded.list_tables(namespace)})
+    except Exception as error:
+        raise _unreachable(catalog, error) from error
+    for *namespace, name in names:
+        if fnmatchcase(name, pattern.name):
+            yield Listed(TableName(catalog.name, tuple(namespace), name))
+
+
+def _load(catalog: CatalogConfig) -> Catalog:
+    """Load the catalog. Raises TableError ZL121."""
+    from pyiceberg.catalog import load_catalog
+
+    _require_sqlite_file(catalog)
+    # Without this, pyiceberg would create the tables of a catalog that does not exist.
+    properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
+    try:
+        loaded = load_catalog(catalog.name, **properties)
+    except Exception as error:
+        raise _unreachable(catalog, error) from error
+    _load_no_classes(loaded)
+    return loaded
 
 
 @contextmanager

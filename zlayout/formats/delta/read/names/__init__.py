@@ -1,0 +1,1 @@
+"""Looks up by name, without a JVM, where a catalog says that Delta tables are stored."""

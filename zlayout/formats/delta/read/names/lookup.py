@@ -1,0 +1,129 @@
+"""Finds Delta tables by name in the catalogs that store their locations: Hive metastore, Glue and Unity Catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from zlayout.errors import TableError, ZlayoutError, first_line
+from zlayout.formats.access import cause_of
+from zlayout.formats.base import Listed
+from zlayout.formats.delta.read.names.entry import Entry, delta_location_of
+from zlayout.formats.delta.read.names.folders import list_folders
+from zlayout.formats.delta.read.names.service import NameService
+from zlayout.formats.storage import stores
+from zlayout.spec.model import CatalogConfig, TableName
+
+
+def at_location(catalog: CatalogConfig, table: TableName, location: str) -> CatalogConfig:
+    """Return a catalog by path with one table, which has the storage options of this catalog."""
+    kept = {key: catalog.options[key] for key in ("storage", "properties") if key in catalog.options}
+    options = {**kept, "tables": {".".join(table.identifier): location}}
+    return replace(catalog, type="path", options=options)
+
+
+class Names:
+    """The tables of one catalog by name. For a catalog by path, nothing is looked up."""
+
+    def __init__(self, catalog: CatalogConfig) -> None:
+        self._catalog = catalog
+
+    def located(self, table: TableName) -> CatalogConfig:
+        """Return the catalog by path that has the table: the catalog itself, or what its service answers.
+
+        Raises:
+            TableError: ZL133 if the service cannot be reached, ZL134 if it does not have the table, ZL135 if the entry
+                is not a Delta table, ZL136 if its location cannot be used.
+        """
+        if self._catalog.type == "path":
+            return self._catalog
+        self._require_namespace(table)
+        with _answering(self._catalog):
+            entry = self._service.entry(table.namespace[0], table.name)
+        if entry is None:
+            raise _missing(self._catalog, table, "check catalog, namespace and table name")
+        return _placed(self._catalog, table, entry)
+
+    def listed(self, pattern: TableName) -> Iterator[Listed]:
+        """Yield the tables whose namespace and name match globs, and why those that are not usable are not.
+
+        Raises:
+            TableError: ZL114 or ZL133, if the store or the service cannot be reached.
+        """
+        if self._catalog.type == "path":
+            yield from list_folders(self._catalog, pattern)
+            return
+        self._require_namespace(pattern)
+        with _answering(self._catalog):
+            found = [
+                (TableName(self._catalog.name, (namespace,), entry.name), entry)
+                for namespace in sorted(self._service.namespaces())
+                if fnmatchcase(namespace, pattern.namespace[0])
+                for entry in sorted(self._service.entries(namespace), key=lambda entry: entry.name)
+                if fnmatchcase(entry.name, pattern.name)
+            ]
+        for table, entry in found:
+            try:
+                _placed(self._catalog, table, entry)
+            except TableError as error:
+                yield Listed(table, error)
+            else:
+                yield Listed(table)
+
+    def _require_namespace(self, table: TableName) -> None:
+        if len(table.namespace) != 1:
+            raise _missing(self._catalog, table, "write catalog.namespace.table, with one namespace")
+
+    @cached_property
+    def _service(self) -> NameService:
+        """The client of the catalog's service, which all threads share. Only the library of its type is imported."""
+        if self._catalog.type == "glue":
+            from zlayout.formats.delta.read.names.glue import Glue
+
+            return Glue(self._catalog)
+        if self._catalog.type == "hive":
+            from zlayout.formats.delta.read.names.hive import Hive
+
+            return Hive(self._catalog)
+        from zlayout.formats.delta.read.names.unity import Unity
+
+        return Unity(self._catalog)
+
+
+def _placed(catalog: CatalogConfig, table: TableName, entry: Entry) -> CatalogConfig:
+    found = at_location(catalog, table, location := delta_location_of(entry, catalog, table))
+    if missing := stores(found) - stores(catalog):
+        message = f"{table} is at {location}, but nothing in catalogs.{catalog.name} states that its tables are on"
+        raise TableError.of(
+            "ZL136",
+            f"{message} {', '.join(sorted(missing))}",
+            hint=f"add catalogs.{catalog.name}.storage, so that Spark gets the jars of this store",
+            location=catalog.location,
+        )
+    return found
+
+
+@contextmanager
+def _answering(catalog: CatalogConfig) -> Iterator[None]:
+    """Translate the errors of a client to TableError ZL133."""
+    try:
+        yield
+    except ZlayoutError:
+        raise
+    except Exception as error:
+        cause = cause_of(error)
+        raise TableError.of(
+            "ZL133",
+            f"catalog {catalog.name} (type {catalog.type}) cannot be reached: "
+            + (cause.reason if cause else first_line(error)),
+            hint=cause.hint if cause else f"check uri and credentials of catalogs.{catalog.name}",
+            location=catalog.location,
+        ) from error
+
+
+def _missing(catalog: CatalogConfig, table: TableName, hint: str) -> TableError:
+    message = f"table {table} does not exist in catalog {catalog.name}"
+    return TableError.of("ZL134", message, hint=hint, location=catalog.location)

@@ -1,0 +1,77 @@
+"""Reads Unity Catalog, open source or of Databricks, through its REST API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from zlayout.errors import TableError
+from zlayout.formats.delta.read.names.entry import Entry, unity_entry
+from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
+from zlayout.reading import parse_json
+from zlayout.spec.model import CatalogConfig
+
+_API = "/api/2.1/unity-catalog"
+TOKENS = ("UNITY_CATALOG_TOKEN", "DATABRICKS_TOKEN")
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+class Unity:
+    """See `zlayout.formats.delta.read.names.service.NameService`. The token is in the environment, one of `TOKENS`."""
+
+    def __init__(self, catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> None:
+        self._base = str(catalog.options["uri"]).rstrip("/").removesuffix(_API) + _API
+        self._catalog = str(catalog.options["warehouse"])
+        self._token = next((environ[name] for name in TOKENS if environ.get(name)), "")
+        url = urlsplit(self._base)
+        if self._token and url.scheme != "https" and url.hostname not in _THIS_MACHINE:
+            message = f"the token of catalog {catalog.name} must not be sent by plain http to {url.hostname}"
+            raise TableError.of("ZL133", message, hint="use https", location=catalog.location)
+
+    def entry(self, namespace: str, name: str) -> Entry | None:
+        found = self._get(f"/tables/{quote(f'{self._catalog}.{namespace}.{name}', safe='')}", {})
+        return None if found is None else unity_entry(found)
+
+    def namespaces(self) -> Iterator[str]:
+        for schema in self._pages("schemas", {"catalog_name": self._catalog}):
+            yield str(schema["name"])
+
+    def entries(self, namespace: str) -> Iterator[Entry]:
+        yield from map(unity_entry, self._pages("tables", {"catalog_name": self._catalog, "schema_name": namespace}))
+
+    def _pages(self, kind: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        token = ""
+        while True:
+            page = self._get(f"/{kind}", {**query, **({"page_token": token} if token else {})}) or {}
+            yield from page.get(kind) or ()
+            token = page.get("next_page_token") or ""
+            if not token:
+                return
+
+    def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any] | None:
+        """Return the JSON object that the service answers with, None if it does not know the name."""
+        import requests
+
+        answer = requests.get(
+            self._base + path,
+            params=query,
+            auth=self._authorize,  # if this is None, requests sends the password of ~/.netrc instead
+            timeout=(CONNECT_SECONDS, READ_SECONDS),
+            allow_redirects=False,
+        )
+        if answer.status_code == requests.codes.not_found and "error_code" in answer.text:
+            return None
+        answer.raise_for_status()
+        if answer.status_code != requests.codes.ok:
+            raise ValueError(f"expected an answer of Unity Catalog, found HTTP status {answer.status_code}")
+        found = parse_json(answer.text)
+        if not isinstance(found, dict):
+            raise ValueError("expected an answer of Unity Catalog, found other JSON")
+        return found
+
+    def _authorize(self, request: Any) -> Any:
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
