@@ -41,10 +41,15 @@ def remember(named: Iterable[tuple[str, str]]) -> None:
         named: (name, value) pairs. A value is a secret if its name matches; the passwords in any value are too.
     """
     for name, value in named:
-        found = {value} if _is_secret(name) else set()
-        found |= {m["password"] or m["token"] or "" for m in _USER.finditer(value)}
-        found |= {m["value"] for m in _ASSIGNED.finditer(value) if _is_secret(m["name"])}
+        found = passwords(value) | ({value} if is_secret(name) else set())
         _known.update(s for secret in found for s in (secret, unquote(secret)) if len(s) >= MIN_SECRET_LENGTH)
+
+
+def passwords(text: str) -> frozenset[str]:
+    """Return the passwords and tokens in the URIs and assignments of a text."""
+    found = {m["password"] or m["token"] or "" for m in _USER.finditer(text)}
+    found |= {m["value"] for m in _ASSIGNED.finditer(text) if is_secret(m["name"])}
+    return frozenset(found - {""})
 
 
 def without_secrets(text: str) -> str:
@@ -52,8 +57,9 @@ def without_secrets(text: str) -> str:
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     text = _USER.sub(f"://{MASK}@", text)
-    return _ASSIGNED.sub(lambda m: f"{m['name']}{m['sign']}{MASK}" if _is_secret(m["name"]) else m[0], text)
+    return _ASSIGNED.sub(lambda m: f"{m['name']}{m['sign']}{MASK}" if is_secret(m["name"]) else m[0], text)
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Return whether the values of settings with this name are secrets."""
     return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.search(name)

@@ -21,6 +21,7 @@ CANARIES = {
     "SIGNATURE": "canary%2F4%2Bsas%3D",
     "UNNAMED": "canary-5-nothing-says-so",
     "CONF": "canary-6-fs.s3a",
+    "LITERAL": "literal-canary-7",
 }
 PROJECT = """\
 version: 1
@@ -42,7 +43,7 @@ catalogs:
     uri: "http://user:${PASSWORD}@127.0.0.1:1/x?token=${TOKEN}"
     properties: {token: "${TOKEN}", credential: "id:${SECRET}", header.X-Other: "${UNNAMED}"}
 spark:
-  conf: {spark.hadoop.fs.s3a.secret.key: "${CONF}", spark.hadoop.fs.s3a.session.token: "literal-canary-7"}
+  conf: {spark.hadoop.fs.s3a.secret.key: "${CONF}", spark.hadoop.fs.s3a.session.token: "${LITERAL}"}
 """
 TABLES = ("away.db.t", "pg.db.t", "lite.db.t", "rest.db.t", "lake.db.orders", "lake.db.none")
 FORMATS = [part for name in REPORTERS for part in ("--report", f"{name}=report.{name}")]
@@ -63,6 +64,33 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for path in tmp_path.iterdir():
         if path.is_file() and path.name != "zlayout.yaml":
             assert found_in(path.read_text()) == [], path.name
+
+
+@pytest.mark.parametrize(
+    ("old", "key"),
+    [
+        ("${SECRET}", "catalogs.lake.properties.AWS_SECRET_ACCESS_KEY"),
+        ("sig=${SIGNATURE}", "catalogs.away.tables.db.t"),
+        ("bob:${PASSWORD}@", "catalogs.pg.uri"),
+        ("token=${TOKEN}", "catalogs.rest.uri"),
+        ('token: "${TOKEN}"', "catalogs.rest.properties.token"),
+        ("id:${SECRET}", "catalogs.rest.properties.credential"),
+        ("${CONF}", "spark.conf.spark.hadoop.fs.s3a.secret.key"),
+    ],
+)
+@pytest.mark.parametrize("written", ["canary", "${NOTSET:-canary}"])
+def test_a_secret_in_the_file_is_an_error_that_does_not_show_it(
+    canaries: Path, old: str, key: str, written: str
+) -> None:
+    variable = old[old.index("$") : old.index("}") + 1]
+    name = variable[2:-1]
+    value = written.replace("canary", CANARIES[name])
+    (canaries / "zlayout.yaml").write_text(PROJECT.replace(old, old.replace(variable, value), 1))
+    answer = ask("validate")
+    assert answer.code == 1
+    said = " ".join(answer.err.split())
+    assert f"ZL042 '{key}' contains a secret" in said
+    assert found_in(answer.out + answer.err) == []
 
 
 def found_in(text: str) -> list[str]:

@@ -50,9 +50,9 @@ TAKEN = [
 
 def error_of(key: str, folder: Path) -> str:
     catalogs = {"lake": {"format": "delta", "warehouse": "w"}}
-    project = {"version": 1, "catalogs": catalogs, "spark": {"conf": {key: "1"}}}
+    project = {"version": 1, "catalogs": catalogs, "spark": {"conf": {key: "${ONE}"}}}
     (folder / "zlayout.yaml").write_text(json.dumps(project))
-    return str(refused(lambda: load_project(folder, {})) or "")
+    return str(refused(lambda: load_project(folder, {"ONE": "1"})) or "")
 
 
 @pytest.mark.parametrize("key", REFUSED)

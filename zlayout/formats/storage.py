@@ -14,7 +14,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from zlayout.spec.model import CatalogConfig
-from zlayout.table.location import S3_SCHEMES
+from zlayout.table.location import S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
@@ -81,7 +81,8 @@ def stores(catalog: CatalogConfig) -> frozenset[Store]:
 def s3_access(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> S3Access:
     """Return how the S3 store of a catalog is reached."""
     declared = catalog.options.get("storage", {})
-    endpoint = declared.get("endpoint") or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    named = (environ.get(variable) for variable in S3_ENDPOINT_VARIABLES)
+    endpoint = declared.get("endpoint") or next(filter(None, named), None)
     region = declared.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     return S3Access(endpoint or None, region or None, declared.get("path_style", bool(endpoint)))
 

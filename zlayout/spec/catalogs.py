@@ -7,21 +7,24 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.formats.registry import FORMATS
+from zlayout.spec.addresses import check_addresses, check_locations
 from zlayout.spec.model import CatalogConfig
 from zlayout.spec.validation import Violation
-from zlayout.table.location import S3_SCHEMES
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+\w+)?):(?P<rest>.*)", re.DOTALL)
 
 
-def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL029 for each key that is missing or not allowed in a catalog of this type."""
+def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
+    """Check the keys of a catalog against its type, and its addresses.
+
+    Yields:
+        ZL029 for each key that is missing, not allowed or of another catalog type, ZL037 for a storage that is not S3,
+        and for an address that sends data without encryption.
+    """
     key = f"catalogs.{name}"
     types = FORMATS[data["format"]].traits.catalog_types
     type_ = _type(data)
@@ -44,7 +47,8 @@ def check_catalog(name: str, data: Mapping[str, Any]) -> Iterator[Violation]:
     if keys.any_of and not any(data.get(name) for name in keys.any_of):
         message = f"expected {' or '.join(keys.any_of)} in {key}, found neither"
         yield key, Diagnostic("ZL029", message, hint="add the storage location of the tables")
-    yield from _check_storage(key, data)
+    yield from check_locations(key, type_, data)
+    yield from check_addresses(key, type_, data, environ)
     if type_ == "sql" and "uri" in data and _in_memory(data["uri"]):
         hint = "use a file, for example sqlite:///catalog.db"
         yield (
@@ -75,33 +79,6 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
     if "properties" in data:
         options["properties"] = {k: java_string(v) for k, v in data["properties"].items()}
     return CatalogConfig(name, traits.name, type_, options, location)
-
-
-def _check_storage(key: str, data: Mapping[str, Any]) -> Iterator[Violation]:
-    """Yield ZL037 for a storage that is not S3, and for an endpoint that is not a URL or not encrypted."""
-    storage = data.get("storage")
-    if storage is None:
-        return
-    schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
-    if other := sorted(schemes - S3_SCHEMES):
-        message = f"expected tables on S3, because storage describes an S3 store; found {other[0]}://"
-        yield f"{key}.storage", Diagnostic("ZL037", message, hint="remove storage, or use s3:// for the warehouse")
-    if "endpoint" not in storage:
-        return
-    endpoint = urlsplit(storage["endpoint"])
-    if endpoint.scheme not in ("http", "https") or not endpoint.hostname or endpoint.query or endpoint.fragment:
-        yield f"{key}.storage.endpoint", Diagnostic("ZL037", "expected https://HOST[:PORT], found another form of text")
-    elif endpoint.username or endpoint.password:
-        hint = "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
-        yield f"{key}.storage.endpoint", Diagnostic("ZL037", "an endpoint must not contain credentials", hint=hint)
-    elif endpoint.scheme == "http" and not storage.get("allow_http") and endpoint.hostname not in _THIS_MACHINE:
-        hint = "use https, or set allow_http: true, which sends data without encryption"
-        yield f"{key}.storage.endpoint", Diagnostic("ZL037", "plain http to another machine", hint=hint)
-
-
-def _places(data: Mapping[str, Any]) -> Iterator[str]:
-    yield data.get("warehouse", "")
-    yield from data.get("tables", {}).values()
 
 
 def java_string(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
+from zlayout.secrets import is_secret, passwords
 from zlayout.spec.validation import Violation
 from zlayout.spec.yaml import Document
 
@@ -57,6 +58,19 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
         problems.extend((key, diagnostic) for diagnostic in found)
         values[path] = value
     return _replaced(data, values), problems
+
+
+def written_secrets(document: Document) -> Iterator[Violation]:
+    """Yield ZL042 for each password, key and token that a project contains and that is not the value of a variable."""
+    hint = "replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine"
+    for path, key, text in _strings(document.data):
+        # ZL037 reports a storage with credentials.
+        if key.endswith("\x00") or not _is_identity(path) or "storage" in path or text.lower() in ("true", "false"):
+            continue
+        literal = _VARIABLE.sub(lambda m: m["text"] if m["how"] == ":-" else "", text)
+        has_variable = any(m["how"] != ":-" for m in _VARIABLE.finditer(text))
+        if passwords(literal) or (is_secret(path[-1]) and literal and not has_variable):
+            yield key, Diagnostic("ZL042", f"{quote_value(key)} contains a secret", hint=hint)
 
 
 def configuration_values(

@@ -13,7 +13,7 @@ from zlayout.message_text import quote_value
 from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS
-from zlayout.spec.environment import configuration_values, literal_only, substitute
+from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
 from zlayout.spec.patterns import WILDCARDS, matching
@@ -100,14 +100,15 @@ class _Loading:
         self.errors.extend(validate(document, "project"))
         data, problems = substitute(document.data, self.environ)
         remember(configuration_values(document.data, data, self.environ))
+        problems += written_secrets(document)
         self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
         return document, data
 
     def _catalogs(self, document: Document, data: Mapping[str, Any]) -> dict[str, CatalogConfig]:
         catalogs = {}
         for name, entry in data["catalogs"].items():
-            problems = [located(document, key, diagnostic) for key, diagnostic in check_catalog(name, entry)]
-            self.errors.extend(problems)
+            problems = check_catalog(name, entry, self.environ)
+            self.errors.extend(located(document, key, diagnostic) for key, diagnostic in problems)
             catalogs[name] = catalog(name, entry, self.root, document.locations[f"catalogs.{name}"])
         return catalogs
 

@@ -95,14 +95,14 @@ def test_relative_places_start_at_the_project_in_the_form_each_reader_needs(load
 catalogs:
   a: {format: delta, warehouse: ../w, tables: {x.y: t/y, z: "s3://b/z", q: /abs/q}}
   b: {format: iceberg, type: sql, uri: "sqlite:///c.db?x=1", warehouse: w w/}
-  c: {format: iceberg, type: sql, uri: "postgresql://u:p@h/db", warehouse: /abs/w}
+  c: {format: iceberg, type: sql, uri: "postgresql://u:${P}@h/db", warehouse: /abs/w}
   d: {format: iceberg, type: rest, uri: "https://h/x", warehouse: prod, properties: {n: 1, t: true}}
   e: {format: iceberg, type: hive, uri: "thrift://h:9083", warehouse: "s3://b/w"}
   f: {format: iceberg, type: glue}
   g: {format: iceberg, type: sql, uri: "sqlite:////abs/c.db", warehouse: "file:///abs/w"}
 spark: {master: "local[2]", conf: {spark.executor.memory: 8g, spark.speculation: true, spark.task.cpus: 2}}
 """
-    project = load({"zlayout.yaml": text})
+    project = load({"zlayout.yaml": text}, {"P": "p"})
     assert {name: c.options for name, c in project.catalogs.items()} == {
         "a": {
             "warehouse": str(tmp_path.parent / "w"),

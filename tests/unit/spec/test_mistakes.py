@@ -83,6 +83,7 @@ def test_mistakes_in_a_layout(load: Load, old: str, new: str, expected: str) -> 
 
 SPARK_KEY = "expected a Spark setting that docs/spec.md allows for spark.conf"
 SPARK_HINT = "(set it with spark-submit --conf or in spark-defaults.conf)"
+SECRET_HINT = "(replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine)"
 PROPERTY = (
     "expected a property other than type, uri, warehouse, catalog-impl, cache-enabled, s3.retry-strategy-impl, py-..."
 )
@@ -109,6 +110,18 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'https://a:b@h'}}\n", "5:53: ZL037 an endpoint must not contain credentials (remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 plain http to another machine (use https, or set allow_http: true, which sends data without encryption)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {secret: x}}\n", "5:53: ZL010 unknown key 'secret' in catalogs.x.storage (known keys: endpoint, region, path_style, allow_http)"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', properties: {aws_secret_access_key: abc}}\n", f"5:56: ZL042 'catalogs.x.properties.aws_secret_access_key' contains a secret {SECRET_HINT}"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {credential: 'id:abc'}}\n", f"5:67: ZL042 'catalogs.x.properties.credential' contains a secret {SECRET_HINT}"),
+        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'postgresql://u:abc@h/d'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
+        (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: '${U:-postgresql://u:abc@h/d}'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
+        (PROJECT + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: abc}}\n", f"5:16: ZL042 'spark.conf.spark.hadoop.fs.s3a.secret.key' contains a secret {SECRET_HINT}"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'http://h'}\n", "5:36: ZL037 plain http to another machine (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
+        (PROJECT + "  x: {format: iceberg, type: hive, uri: 'http://h'}\n", "5:36: ZL029 expected thrift: for type hive, found http: (use type rest, or correct the address)"),
+        (PROJECT + "  x: {format: iceberg, type: hive, uri: 'thrift://h', warehouse: ./w}\n", "5:55: ZL029 expected an absolute location for type hive, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', warehouse: ./w}\n", "5:54: ZL029 expected an absolute location for type rest, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
+        (PROJECT + "  x: {format: iceberg, type: glue, warehouse: w}\n", "5:36: ZL029 expected an absolute location for type glue, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
+        (PROJECT + "  x: {format: iceberg, type: glue, warehouse: 'gs://b'}\n", "5:36: ZL029 expected a warehouse on S3 for type glue, found gs: (use s3://BUCKET/PATH)"),
+        (PROJECT + "  x: {format: delta, warehouse: 'thrift://h'}\n", "5:22: ZL029 expected a folder or the URL of an object store, found the address of a service, thrift: (use the location below which tables are stored)"),
         (PROJECT + "  x: {format: iceberg}\n", "5:3: ZL029 expected type sql or rest or hive or glue for format iceberg, found none"),
         (PROJECT + "  x: {format: iceberg, type: rest}\n", "5:3: ZL029 key 'uri' is missing in catalogs.x (add it for type rest)"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'sqlite://'}\n", "5:49: ZL029 expected a catalog that Spark can read, found one in memory (use a file, for example sqlite:///catalog.db)"),
@@ -131,6 +144,28 @@ def test_mistakes_in_a_project(load: Load, text: str, expected: str) -> None:
     with pytest.raises(SpecError) as caught:
         load({"zlayout.yaml": text}, {"EMPTY": "", "LINES": "a\nb"})
     assert str(caught.value) == f"zlayout.yaml:{expected}"
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_plain_http_of_the_environment_is_an_error_too(load: Load, variable: str) -> None:
+    s3 = "  x: {format: delta, warehouse: 's3://b'}\n"
+    with pytest.raises(SpecError) as caught:
+        load({"zlayout.yaml": PROJECT + s3}, {variable: "http://store"})
+    assert str(caught.value) == (
+        f"zlayout.yaml:5:3: ZL037 plain http to another machine, by {variable} of the environment (use https, or set "
+        "storage.allow_http: true in the catalog, which sends data without encryption)"
+    )
+    load({"zlayout.yaml": PROJECT + s3}, {variable: "http://127.0.0.1:9000"})
+    load({"zlayout.yaml": PROJECT + s3}, {variable: "http://store", "AWS_ALLOW_HTTP": "true"})
+    load({"zlayout.yaml": PROJECT + s3.replace("}", ", storage: {allow_http: true}}")}, {variable: "http://store"})
+    load({"zlayout.yaml": PROJECT}, {variable: "http://store"})
+
+
+def test_secrets_from_variables_and_names_that_only_look_like_secrets_are_accepted(load: Load) -> None:
+    properties = "{token: '${T}', credential: 'id:${T}', token-refresh-enabled: true, credential-provider: x.Y}"
+    conf = "{spark.hadoop.fs.s3a.aws.credentials.provider: a.B, spark.hadoop.fs.s3a.secret.key: '${T}'}"
+    catalogs = f"  x: {{format: iceberg, type: rest, uri: 'https://u:${{T}}@h', properties: {properties}}}\n"
+    assert load({"zlayout.yaml": f"{PROJECT}{catalogs}spark: {{conf: {conf}}}\n"}, {"T": "canary"}).catalogs["x"]
 
 
 def test_a_curve_from_the_defaults_is_blamed_there(load: Load) -> None:

@@ -1,0 +1,121 @@
+"""The addresses of a catalog: check that they fit its type, and that nothing is sent without encryption."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from zlayout.errors import Diagnostic
+from zlayout.formats.registry import FORMATS
+from zlayout.spec.validation import Violation
+from zlayout.table.location import S3_ENDPOINT_VARIABLES, S3_SCHEMES
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name
+_REMOTE = ("rest", "unity", "hive", "glue")  # services that have no working directory
+_WEB_TYPES = ("rest", "unity", "glue")
+_WEB = ("http", "https")
+
+
+def check_locations(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL029 for a warehouse or an address that belongs to another type of catalog.
+
+    Args:
+        key: The dotted key of the catalog.
+        type_: The type of the catalog.
+        data: The keys and values of the catalog, with variables replaced.
+    """
+    of_type = FORMATS[data["format"]].traits.catalog_types
+    scheme = _scheme(data.get("uri", "")).partition("+")[0]
+    expected = of_type[type_].uri_schemes
+    if scheme and expected and scheme not in expected and any(scheme in keys.uri_schemes for keys in of_type.values()):
+        other = next(name for name, keys in of_type.items() if scheme in keys.uri_schemes)
+        message = f"expected {' or '.join(f'{name}:' for name in expected)} for type {type_}, found {scheme}:"
+        yield f"{key}.uri", Diagnostic("ZL029", message, hint=f"use type {other}, or correct the address")
+    yield from _check_warehouse(f"{key}.warehouse", type_, data)
+
+
+def _check_warehouse(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    warehouse = data.get("warehouse", "")
+    if type_ in _NAMED:
+        # A name, or a location of the server. A relative folder of this project cannot be either.
+        scheme, is_relative = "", warehouse.startswith(("./", "../"))
+    else:
+        scheme = _scheme(warehouse)
+        is_relative = type_ in _REMOTE and bool(warehouse) and not scheme and not os.path.isabs(warehouse)
+    if is_relative:
+        hint = "use the URL of an object store, or remove it if the catalog knows its warehouse"
+        message = f"expected an absolute location for type {type_}, found a relative path"
+        yield key, Diagnostic("ZL029", message, hint=hint)
+    elif scheme.partition("+")[0] in _service_schemes(data["format"]):
+        message = f"expected a folder or the URL of an object store, found the address of a service, {scheme}:"
+        yield key, Diagnostic("ZL029", message, hint="use the location below which tables are stored")
+    elif type_ == "glue" and scheme and scheme not in S3_SCHEMES:
+        message = f"expected a warehouse on S3 for type glue, found {scheme}:"
+        yield key, Diagnostic("ZL029", message, hint="use s3://BUCKET/PATH")
+
+
+def _service_schemes(format_: str) -> frozenset[str]:
+    """Return the schemes of catalogs. deltalake reads https://ACCOUNT.blob.core.windows.net as a storage location."""
+    types = [keys for each in FORMATS.values() for keys in each.traits.catalog_types.values()]
+    found = frozenset(scheme for keys in types for scheme in keys.uri_schemes) | {"jdbc"}
+    return found - {*_WEB} if format_ == "delta" else found
+
+
+def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
+    """Yield ZL037 for a storage that is not S3, for an endpoint that is no URL, and for plain http to other machines.
+
+    Args:
+        key: The dotted key of the catalog.
+        type_: The type of the catalog.
+        data: The keys and values of the catalog, with variables replaced.
+        environ: Environment variables. Their endpoint of S3 is used if the catalog has none.
+    """
+    if type_ in _WEB_TYPES and _is_plain(urlsplit(data.get("uri", ""))) and not data.get("allow_http"):
+        hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
+        yield f"{key}.uri", Diagnostic("ZL037", "plain http to another machine", hint=hint)
+    storage = data.get("storage")
+    schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
+    other = sorted(schemes - S3_SCHEMES)
+    if storage is not None and other:
+        message = f"expected tables on S3, because storage describes an S3 store; found {other[0]}://"
+        yield f"{key}.storage", Diagnostic("ZL037", message, hint="remove storage, or use s3:// for the warehouse")
+    if storage is not None and "endpoint" in storage:
+        yield from _check_endpoint(f"{key}.storage.endpoint", storage)
+    elif storage is not None or schemes & S3_SCHEMES or type_ == "glue":
+        variable = next((name for name in S3_ENDPOINT_VARIABLES if environ.get(name)), None)
+        allowed = (storage or {}).get("allow_http") or environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")
+        if variable and _is_plain(urlsplit(environ[variable])) and not allowed:
+            hint = "use https, or set storage.allow_http: true in the catalog, which sends data without encryption"
+            yield (
+                key,
+                Diagnostic("ZL037", f"plain http to another machine, by {variable} of the environment", hint=hint),
+            )
+
+
+def _check_endpoint(key: str, storage: Mapping[str, Any]) -> Iterator[Violation]:
+    endpoint = urlsplit(storage["endpoint"])
+    if endpoint.scheme not in _WEB or not endpoint.hostname or endpoint.query or endpoint.fragment:
+        yield key, Diagnostic("ZL037", "expected https://HOST[:PORT], found another form of text")
+    elif endpoint.username or endpoint.password:
+        hint = "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        yield key, Diagnostic("ZL037", "an endpoint must not contain credentials", hint=hint)
+    elif _is_plain(endpoint) and not storage.get("allow_http"):
+        hint = "use https, or set allow_http: true, which sends data without encryption"
+        yield key, Diagnostic("ZL037", "plain http to another machine", hint=hint)
+
+
+def _is_plain(url: SplitResult) -> bool:
+    return url.scheme == "http" and url.hostname not in _THIS_MACHINE
+
+
+def _scheme(text: str) -> str:
+    scheme, colon, rest = text.partition(":")
+    return scheme.lower() if colon and rest.startswith("/") else ""
+
+
+def _places(data: Mapping[str, Any]) -> Iterator[str]:
+    yield data.get("warehouse", "")
+    yield from data.get("tables", {}).values()
