@@ -11,11 +11,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hive_metastore.ttypes import Database
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
-from spark.named import glue_client
+from spark.named import HiveDeltaArena, glue_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
+from support.metastore import hive_metastore, metastore_client
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
@@ -56,6 +58,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ),
     }
     catalogs["glake"] = CatalogConfig("glake", "delta", "glue", {"uri": storage["endpoint"], "storage": storage}, place)
+    thrift = {"uri": f"thrift://127.0.0.1:{free_port()}", "storage": storage}
+    catalogs["hlake"] = CatalogConfig("hlake", "delta", "hive", thrift, place)
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.extraJavaOptions": QUICK,
@@ -87,6 +91,15 @@ def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
         glue_client(endpoint).create_database(DatabaseInput={"Name": "db"})
         runtime.session.sql("create namespace if not exists s3ice.db")
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def metastore(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of the Hive metastore of the catalog `hlake`, which then has the database `db`."""
+    folder = tmp_path_factory.mktemp("metastore")
+    with hive_metastore(folder, int(project.catalogs["hlake"].options["uri"].rpartition(":")[2])) as uri:
+        metastore_client(uri).create_database(Database(name="db", locationUri=f"file:{folder}/warehouse/db.db"))
+        yield uri
 
 
 @pytest.fixture
@@ -128,7 +141,9 @@ def arena(
 ) -> SparkArena:
     """A fresh table of each format, to be laid out by engine zlayout along kd. Its parameter may name both, too."""
     kind, engine, curve = request.param if isinstance(request.param, tuple) else (request.param, "zlayout", "kd")
-    if kind.catalog.startswith(("s3", "glake")):
+    if issubclass(kind, HiveDeltaArena):
+        request.getfixturevalue("metastore")
+    if kind.catalog.startswith(("s3", "glake")) or getattr(kind, "root", ""):
         request.getfixturevalue("s3")
     name = (delta_table if issubclass(kind, DeltaArena) else iceberg_table).name
     table = TableName(kind.catalog, ("db",), name)

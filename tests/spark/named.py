@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import boto3
 import pyarrow as pa
 from spark.arenas import DeltaArena
-from support.metastore_tables import glue_table
+from support.metastore import metastore_client
+from support.metastore_tables import glue_table, hive_table
 
 from zlayout.formats.delta.backend import DeltaBackend
 
@@ -50,6 +51,25 @@ class GlueDeltaArena(NamedDeltaArena):
 
 @dataclass
 class S3GlueDeltaArena(GlueDeltaArena):
+    root = "s3a://zlayout-named/tables"
+
+
+@dataclass
+class HiveDeltaArena(NamedDeltaArena):
+    catalog = "hlake"
+
+    def register(self, location: str) -> None:
+        url = location if "://" in location else f"file:{location}"
+        entry = hive_table("db", self.table.name, url)
+        client = metastore_client(self.project.catalogs[self.catalog].options["uri"])
+        if self.table.name in client.get_all_tables("db"):
+            client.alter_table("db", self.table.name, entry)
+        else:
+            client.create_table(entry)
+
+
+@dataclass
+class S3HiveDeltaArena(HiveDeltaArena):
     root = "s3a://zlayout-named/tables"
 
 

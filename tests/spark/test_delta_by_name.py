@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contract import OPTIONS, Contract, make_rows
 from deltalake import DeltaTable
-from spark.named import GlueDeltaArena, NamedDeltaArena, S3GlueDeltaArena
+from spark.named import GlueDeltaArena, HiveDeltaArena, NamedDeltaArena, S3GlueDeltaArena, S3HiveDeltaArena
 
 from zlayout.app.plan import as_plan
 from zlayout.app.plan_file import check_saved
@@ -16,7 +16,9 @@ from zlayout.errors import CommitConflict, Refused
 from zlayout.formats.delta.write.jvm import DeltaJvm
 
 ARENAS = [
-    pytest.param(GlueDeltaArena, id="glue"),
+    pytest.param(HiveDeltaArena, id="hive"),
+    pytest.param(S3HiveDeltaArena, id="hive-s3"),
+    pytest.param(GlueDeltaArena, id="glue", marks=pytest.mark.long),
     pytest.param(S3GlueDeltaArena, id="glue-s3"),
 ]
 
@@ -65,7 +67,7 @@ class TestContract(Contract):
     """Every test of the contract."""
 
 
-@pytest.mark.parametrize("arena", [GlueDeltaArena], ids=["glue"], indirect=True)
+@pytest.mark.parametrize("arena", [HiveDeltaArena], ids=["hive"], indirect=True)
 def test_a_plan_is_not_applied_where_the_name_leads_since(arena: NamedDeltaArena) -> None:
     """The copy has the table id, the version and the files of the plan."""
     contract = Contract()
@@ -83,7 +85,7 @@ def test_a_plan_is_not_applied_where_the_name_leads_since(arena: NamedDeltaArena
     assert [DeltaTable(place).version() for place in (arena.path, copy)] == [1, 1]
 
 
-@pytest.mark.parametrize("arena", [GlueDeltaArena], ids=["glue"], indirect=True)
+@pytest.mark.parametrize("arena", [HiveDeltaArena], ids=["hive"], indirect=True)
 def test_the_work_stays_at_one_location_when_the_name_changes_meanwhile(
     arena: NamedDeltaArena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
