@@ -20,7 +20,7 @@ def write_results(folder: Path, results: list[dict[str, Any]]) -> None:
     whole = [r for r in before if _part(r) not in measured] + results
     whole.sort(key=lambda r: order.index(_part(r)))
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    _replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(whole)) + "\n")
+    replace_section(folder / "RESULTS.md", SECTION, "\n".join(_section(whole)) + "\n")
 
 
 def _part(result: dict[str, Any]) -> tuple[str, ...]:
@@ -28,7 +28,8 @@ def _part(result: dict[str, Any]) -> tuple[str, ...]:
     return (result["format"], *result["keys"])
 
 
-def _replace_section(path: Path, heading: str, section: str) -> None:
+def replace_section(path: Path, heading: str, section: str) -> None:
+    """Replace one section of a file, or add it at the end; the others stay as and where they are."""
     text = path.read_text(encoding="utf-8") if path.exists() else "# Benchmark results\n\n"
     before, found, after = text.partition(heading)
     if not found:

@@ -14,6 +14,7 @@ import pytest
 from hive_metastore.ttypes import Database
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.faults.store import fault_catalogs, fault_conf
 from spark.named import HiveDeltaArena, glue_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
@@ -60,12 +61,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     catalogs["glake"] = CatalogConfig("glake", "delta", "glue", {"uri": storage["endpoint"], "storage": storage}, place)
     thrift = {"uri": f"thrift://127.0.0.1:{free_port()}", "storage": storage}
     catalogs["hlake"] = CatalogConfig("hlake", "delta", "hive", thrift, place)
+    catalogs |= fault_catalogs(root, f"http://127.0.0.1:{free_port()}")
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.databricks.delta.snapshotPartitions": "2",
+        **fault_conf(),
     }
     return Project(root, catalogs, SparkConfig("local[2]", conf), ())
 

@@ -37,8 +37,9 @@ def audit(table: Table, rows: Rows, row_ids: Mapping[int, int | None]) -> None:
     live = table.files()
     assert len({path for path, _ in live}) == len(live), "a file is in the table twice"
     for path, size in live:
-        assert path.exists(), f"{path} is gone"
-        assert path.stat().st_size == size, f"{path} has another size than the table says"
+        stored = table.stored_size(path)
+        assert stored is not None, f"{path} is gone"
+        assert stored == size, f"{path} has another size than the table says"
 
 
 def converge(table: Table) -> None:

@@ -125,9 +125,14 @@ class Table:
         """id, a, b, p of every row, by a reader that is not Spark, sorted."""
         raise NotImplementedError
 
-    def files(self) -> list[tuple[Path, int]]:
-        """Path and size of every live file, as that reader finds them in the metadata."""
+    def files(self) -> list[tuple[str, int]]:
+        """Place and size of every live file, as that reader finds them in the metadata."""
         raise NotImplementedError
+
+    def stored_size(self, place: str) -> int | None:
+        """The size of a file on storage; None if there is none."""
+        path = Path(place)
+        return path.stat().st_size if path.exists() else None
 
     def stored_files(self) -> set[Path]:
         """All Parquet data files in the table's folder, live or not."""
@@ -143,10 +148,18 @@ class Delta(Table):
 
     @property
     def in_sql(self) -> str:
-        return f"delta.`{self.folder}`"
+        return f"delta.`{self.location}`"
+
+    @property
+    def location(self) -> str:
+        return str(self.folder)
 
     def create(self) -> None:
         """Copies one that was made before: paths in a Delta log are relative."""
+        shutil.copytree(self.template(), self.folder, dirs_exist_ok=True)
+
+    def template(self) -> Path:
+        """A table of this variant in a folder that nobody writes to."""
         made = self.folder.parent / f"template-{self.variant}"
         if not made.exists():
             properties = {"delta.enableDeletionVectors": "false"} | DELTA[self.variant]
@@ -156,16 +169,20 @@ class Delta(Table):
             )
             for statement in FIRST_STATEMENTS:
                 self.spark.sql(statement.format(t=name))
-        shutil.copytree(made, self.folder, dirs_exist_ok=True)
+        return made
+
+    def opened(self) -> DeltaTable:
+        """The table in deltalake."""
+        return DeltaTable(self.location)
 
     def rows_elsewhere(self) -> list[tuple[Any, ...]]:
-        query = QueryBuilder().register("t", DeltaTable(self.folder))
+        query = QueryBuilder().register("t", self.opened())
         found = query.execute("SELECT id, a, b, p FROM t").read_all()
         return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    def files(self) -> list[tuple[Path, int]]:
-        live = DeltaTable(self.folder).get_add_actions()
-        paths = [self.folder / unquote(path) for path in live["path"].to_pylist()]
+    def files(self) -> list[tuple[str, int]]:
+        live = self.opened().get_add_actions()
+        paths = [f"{self.location}/{unquote(path)}" for path in live["path"].to_pylist()]
         return list(zip(paths, live["size_bytes"].to_pylist(), strict=True))
 
 
@@ -197,12 +214,12 @@ class Iceberg(Table):
         found = load_table(self.catalog, self.name).scan().to_arrow().select(["id", "a", "b", "p"])
         return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    def files(self) -> list[tuple[Path, int]]:
+    def files(self) -> list[tuple[str, int]]:
         inspect = load_table(self.catalog, self.name).inspect
         vectors = set(_paths_and_sizes(inspect.delete_files()))  # a file may hold many of them
         return [*_paths_and_sizes(inspect.data_files()), *vectors]
 
 
-def _paths_and_sizes(files: pa.Table) -> list[tuple[Path, int]]:
-    paths = [Path(path.removeprefix("file:")) for path in files["file_path"].to_pylist()]
+def _paths_and_sizes(files: pa.Table) -> list[tuple[str, int]]:
+    paths = [path.removeprefix("file:") for path in files["file_path"].to_pylist()]
     return list(zip(paths, files["file_size_in_bytes"].to_pylist(), strict=True))

@@ -14,9 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from zlayout.formats.delta.read.history import (
-    HEAD_BYTES,
     MAX_CLOCK_SKEW,
-    MAX_CONCURRENT_READS,
     MAX_OLDER_COMMITS,
     External,
     commit_infos,
@@ -24,7 +22,7 @@ from zlayout.formats.delta.read.history import (
 )
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.run_history import RUN
-from zlayout.formats.delta.read.tags import log_names
+from zlayout.formats.delta.read.tags import HEAD_BYTES, MAX_CONCURRENT_READS, log_names
 from zlayout.spec.model import TableName
 
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.fs as pa_fs
-from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.access import cause_of
 from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
+from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.lookup import Names, at_location
@@ -48,6 +46,7 @@ class DeltaBackend:
         self._catalog = catalog
         self._names = Names(catalog)
         self.runtime = runtime
+        self._exclusive: set[tuple[str, str]] = set()  # runs and locations whose commits are known to be exclusive
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL101, ZL110 to ZL114, ZL133 to ZL136."""
@@ -56,18 +55,6 @@ class DeltaBackend:
     def list_tables(self, pattern: TableName) -> Iterator[Listed]:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL114, ZL133."""
         return self._names.listed(pattern)
-
-    def list_storage(self, table: TableName) -> str:
-        """See `zlayout.formats.base.Backend`. Lists the log."""
-        located = self._names.located(table)
-        location = delta_location(located, table)
-        try:
-            # `is_deltatable` would do, but it lets no other thread run while it waits.
-            DeltaTable(location, storage_options=deltalake_options(located))
-        except Exception as error:
-            if cause_of(error) is not None:
-                raise
-        return location
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""
@@ -166,8 +153,10 @@ class DeltaBackend:
             delta = DeltaJvm(self._session(work.table, state.location), state.location)
         log = Log(delta, self._storage(work.table, state.location), str(work.table), work.run_id)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
-        with spark_errors(str(work.table), "checking its log folder"):
-            require_exclusive_commits(delta, state.location, str(work.table))
+        if (checked := (work.run_id, state.location)) not in self._exclusive:  # a run may have several parts
+            with spark_errors(str(work.table), "checking its log folder"):
+                require_exclusive_commits(delta, state.location, str(work.table))
+            self._exclusive.add(checked)
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
@@ -233,7 +222,7 @@ class DeltaBackend:
         return deltalake_options(self._at(table, location))
 
     def _storage(self, table: TableName, location: str) -> pa_fs.FileSystem:
-        return pa_fs.PyFileSystem(DeltaStorageHandler(location, self._options(table, location)))
+        return table_files(location, self._options(table, location))
 
     def _session(self, table: TableName, location: str) -> SparkSession:
         """Return the session, configured for the store of a location that the definition does not contain."""

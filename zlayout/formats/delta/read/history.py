@@ -10,18 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow.fs as pa_fs
 
 from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.run_history import RUN
-from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, MAX_CONCURRENT_READS
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched
 from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
-HEAD_BYTES = 1 << 16
-MAX_CONCURRENT_READS = 16
 # The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
 MAX_OLDER_COMMITS = 100
 # The difference of the clocks of two writers up to which times of files and commits are compared: a day, in ms.
@@ -46,7 +45,11 @@ _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 
 def commit_infos(
-    storage: pa_fs.FileSystem, log: Sequence[str], version: int, max_commits: int
+    storage: pa_fs.FileSystem,
+    log: Sequence[str],
+    version: int,
+    max_commits: int,
+    heads: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
     """Yield the commitInfo of the newest commits up to `version`, newest first, each with a key `version`.
 
@@ -57,6 +60,7 @@ def commit_infos(
         log: The result of `zlayout.formats.delta.read.tags.log_names`.
         version: The version of the newest commit to read.
         max_commits: The maximum number of commits to read.
+        heads: The first HEAD_BYTES of commits that were read before, by name.
 
     Raises:
         OSError: If a commit cannot be read.
@@ -67,7 +71,7 @@ def commit_infos(
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
         for first in range(0, len(newest), MAX_CONCURRENT_READS):
             batch = newest[first : first + MAX_CONCURRENT_READS]
-            for at, info in zip(batch, pool.map(lambda at: _info(storage, commits[at]), batch), strict=True):
+            for at, info in zip(batch, pool.map(lambda at: _info(storage, commits[at], heads), batch), strict=True):
                 if info:
                     yield info | {"version": at}
 
@@ -182,16 +186,22 @@ def last_run(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> Run
     return None
 
 
-def _info(storage: pa_fs.FileSystem, name: str) -> dict[str, Any]:
+def _info(storage: pa_fs.FileSystem, name: str, heads: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the commitInfo of a commit, empty if it has none. Other writers than Spark may write it last."""
-    with storage.open_input_file(f"{LOG}/{name}") as file:
-        head: bytes = file.read_at(HEAD_BYTES, 0)
-        incomplete = len(head) == HEAD_BYTES
-        line = _line(head[: head.rfind(b"\n") + 1] if incomplete else head)
-        if line is None and incomplete:
-            line = _line(file.read_at(file.size(), 0))
+    head = heads[name] if name in heads else _read(storage, name, HEAD_BYTES)
+    incomplete = len(head) == HEAD_BYTES
+    line = _line(head[: head.rfind(b"\n") + 1] if incomplete else head)
+    if line is None and incomplete:
+        line = _line(_read(storage, name))
     info = json.loads(line)["commitInfo"] if line else {}
     return info if isinstance(info, dict) else {}
+
+
+def _read(storage: pa_fs.FileSystem, name: str, limit: int | None = None) -> bytes:
+    """Return the first `limit` bytes of a commit, or all of it."""
+    with storage.open_input_file(f"{LOG}/{name}") as file:
+        content: bytes = file.read_at(file.size() if limit is None else limit, 0)
+    return content
 
 
 def _line(content: bytes) -> bytes | None:

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 
+from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
 from zlayout.table.key_sample import RowGroupSample
@@ -30,7 +30,7 @@ def sample_delta(
     options = dict(storage_options)
     delta = DeltaTable(state.location, version=state.version, storage_options=options or None)
     physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(delta.schema().to_json()))}
-    storage = pa_fs.PyFileSystem(DeltaStorageHandler(delta.table_uri, options))
+    storage = table_files(delta.table_uri, options)
     files = state.files
 
     def open_file(path: str) -> pa.NativeFile:

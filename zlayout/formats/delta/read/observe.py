@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.features import refusals, table_features
+from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
@@ -69,7 +69,7 @@ def observe_delta(
     """
     options = dict(storage_options or {})
     delta = _open(table, location, version, options)
-    storage = pa_fs.PyFileSystem(DeltaStorageHandler(delta.table_uri, options))
+    storage = table_files(delta.table_uri, options)
     metadata, protocol = delta.metadata(), delta.protocol()
     schema = json.loads(delta.schema().to_json())
     all_leaves = leaves(schema)
@@ -78,7 +78,8 @@ def observe_delta(
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     at = delta.version()
-    log, adds, annotations = _read(table, delta, storage)
+    heads: dict[str, bytes] = {}
+    log, adds, annotations = _read(table, delta, storage, heads)
     del delta  # frees its copy of the live files
     files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
     known = columns_of(
@@ -89,7 +90,8 @@ def observe_delta(
         lambda: recorded_columns(adds, all_leaves),
     )
     files = replace(files, layouts=present_records(files.layouts, known))
-    ordering, rewrites = _external(storage, log, at, files, all_leaves, pc.min(adds["modification_time"]).as_py())
+    oldest = pc.min(adds["modification_time"]).as_py()
+    ordering, rewrites = _external(storage, log, at, files, all_leaves, oldest, heads)
     return TableState(
         table=str(table),
         format="delta",
@@ -117,18 +119,19 @@ def _external(
     files: FileTable,
     known: Sequence[Leaf],
     oldest: int | None,
+    heads: Mapping[str, bytes],
 ) -> tuple[Ordering | None, tuple[ExternalRewrite, ...]]:
     """Return the external ordering and rewrites from the newest commits; nothing if these cannot be read.
 
     Commits have column names in the letter case of the statement. The result has them in that of the schema. oldest:
-    the time of the oldest live file.
+    the time of the oldest live file. heads: see `commit_infos`.
     """
     laid_out = files.layout >= 0
     if len(files) and laid_out.all():
         return None, ()
     limit = MAX_COMMITS_BESIDE_RECORDS if laid_out.any() else MAX_COMMITS_SEARCHED
     try:
-        found = external(commit_infos(storage, log, version, limit), oldest)
+        found = external(commit_infos(storage, log, version, limit, heads), oldest)
     except (OSError, ValueError, RecursionError):
         return None, ()
     names = {leaf.name.lower(): leaf.name for leaf in known}
@@ -175,13 +178,15 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     )
 
 
-def _read(table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem) -> tuple[list[str], pa.Table, pa.Table]:
-    """Return the file names in the log, the live files sorted by path, and their annotations from the log."""
+def _read(
+    table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem, heads: dict[str, bytes]
+) -> tuple[list[str], pa.Table, pa.Table]:
+    """Return the file names in the log, the live files sorted by path, and their annotations. heads: is filled."""
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
         names = log_names(storage)
-        return names, adds, read_annotations(storage, names, delta.version(), adds["path"].combine_chunks())
+        return names, adds, read_annotations(storage, names, delta.version(), adds["path"].combine_chunks(), heads)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise _unreadable(table, delta.table_uri, error) from error
 

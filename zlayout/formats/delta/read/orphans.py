@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError, first_line
+from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
 from zlayout.formats.delta.read.tags import LOG
@@ -36,7 +36,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111."""
     location, options = delta_location(catalog, table), deltalake_options(catalog)
     location = observe_delta(table, location, (), None, options).location
-    storage = pa_fs.PyFileSystem(DeltaStorageHandler(location, options))
+    storage = table_files(location, options)
     try:
         named = frozenset(_named(storage))
         return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")

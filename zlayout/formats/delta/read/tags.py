@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,8 @@ import pyarrow.parquet as pq
 from zlayout.formats.delta.read.log_segment import log_segment
 
 LOG = "_delta_log"
+HEAD_BYTES = 1 << 16  # the part of a commit that is kept: Spark writes the commitInfo first
+MAX_CONCURRENT_READS = 16
 LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
@@ -61,7 +64,9 @@ def log_names(storage: pa_fs.FileSystem) -> list[str]:
     return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
 
 
-def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array) -> pa.Table:
+def read_annotations(
+    storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array, heads: dict[str, bytes] | None = None
+) -> pa.Table:
     """Read the file tags and deletion vectors of the live files of a version.
 
     Args:
@@ -69,6 +74,7 @@ def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int
         log: The result of `log_names`.
         version: The version.
         live: string[files], the paths of its live files.
+        heads: Receives the first HEAD_BYTES of each commit that is read, by name, so that they are not read again.
 
     Returns:
         A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag is null if the
@@ -79,8 +85,17 @@ def read_annotations(storage: pa_fs.FileSystem, log: Sequence[str], version: int
         TableError: ZL113, if a commit is missing.
     """
     segment = log_segment(log, version)
-    pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
-    pieces += [_json_adds(_read(storage, name)) for name in segment.commits]
+    kept: dict[str, bytes] = {} if heads is None else heads
+
+    def read_commit(name: str) -> pa.Table:
+        content = _read(storage, name)
+        kept[name] = content[:HEAD_BYTES]
+        return _json_adds(content)
+
+    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+        checkpoint = pool.map(lambda name: list(_checkpoint(storage, name)), segment.checkpoint)
+        commits = pool.map(read_commit, segment.commits)
+        pieces = [*(table for tables in checkpoint for table in tables), *commits]
     newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
     rows = pc.index_in(live.cast(pa.string()), value_set=newest_first["path"].combine_chunks())
     chosen = newest_first.take(rows).set_column(0, "path", live.cast(pa.string()))

@@ -7,8 +7,10 @@ pyiceberg's `fetch_manifest_entry` reads all fields except those of format versi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record
     from pyiceberg.types import StructType
 
+MAX_CONCURRENT_READS = 16
 DELETED, ADDED = 2, 1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a position delete file
@@ -118,14 +121,16 @@ def read_live(manifests: Iterable[ManifestFile], io: FileIO, field_ids: Sequence
 
     columns = DataColumns()
     every = list(manifests)
-    for manifest in (m for m in every if m.content == ManifestContent.DELETES):
-        columns.deletes += [_delete_file(manifest, e) for e in entries(manifest, io) if e[_STATUS] != DELETED]
+    deletes = [m for m in every if m.content == ManifestContent.DELETES]
+    opened = _opened(deletes + [m for m in every if m.content == ManifestContent.DATA], io)
+    for manifest, found in islice(opened, len(deletes)):
+        columns.deletes += [_delete_file(manifest, e) for e in found if e[_STATUS] != DELETED]
     ids = {*field_ids, *(i for delete in columns.deletes for i in delete.equality)}
     for by_id in (columns.lower, columns.upper):
         by_id.update({i: [] for i in ids})
     columns.nulls.update({i: [] for i in ids})
-    for manifest in (m for m in every if m.content == ManifestContent.DATA):
-        _append_data(columns, manifest, [e for e in entries(manifest, io) if e[_STATUS] != DELETED])
+    for manifest, found in opened:
+        _append_data(columns, manifest, [e for e in found if e[_STATUS] != DELETED])
     return columns
 
 
@@ -144,10 +149,8 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
     removed: dict[str, int] = {}
     added: dict[str, int] = {}
     rows = 0
-    for manifest in manifests:
-        if manifest.added_snapshot_id != snapshot_id:
-            continue
-        for entry in entries(manifest, io):
+    for manifest, found in _opened([m for m in manifests if m.added_snapshot_id == snapshot_id], io):
+        for entry in found:
             data = entry[_FILE]
             if data[_CONTENT] != DATA or _snapshot(entry, manifest) != snapshot_id:
                 continue
@@ -159,15 +162,22 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
     return Change(frozenset(removed), frozenset(added), sum(removed.values()), sum(added.values()), rows)
 
 
+def _opened(manifests: Sequence[ManifestFile], io: FileIO) -> Iterator[tuple[ManifestFile, Iterator[Record]]]:
+    """Yield manifests with their entries, in order. Several manifests are fetched at the same time."""
+    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+        for first in range(0, len(manifests), MAX_CONCURRENT_READS):
+            batch = manifests[first : first + MAX_CONCURRENT_READS]
+            yield from zip(batch, pool.map(lambda manifest: entries(manifest, io), batch), strict=True)
+
+
 def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
-    """Yield all entries of one manifest as records with the fields of `_ENTRY` and `_DATA_FILE`."""
+    """Fetch a manifest. Return all its entries as records with the fields of `_ENTRY` and `_DATA_FILE`."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.typedef import Record
 
-    file = AvroFile[Record](io.new_input(manifest.manifest_path))
-    with file as reader:
+    with AvroFile[Record](io.new_input(manifest.manifest_path)) as file:  # reads the whole file, and closes it
         file.reader = _projection(file.schema.as_struct())
-        yield from reader
+    return file
 
 
 @lru_cache(maxsize=64)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 import pyarrow.fs as pa_fs
-from deltalake.fs import DeltaStorageHandler
 
 from zlayout.errors import TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.base import Listed
+from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.tags import log_names
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
@@ -30,7 +30,7 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
             found[parts] = None
     if warehouse := catalog.options.get("warehouse"):
         try:
-            storage = pa_fs.PyFileSystem(DeltaStorageHandler(str(warehouse), deltalake_options(catalog)))
+            storage = table_files(str(warehouse), deltalake_options(catalog))
             for parts in _folders(storage, globs):
                 found.setdefault(parts, _problem(storage, catalog, parts))
         except (OSError, ValueError) as error:
