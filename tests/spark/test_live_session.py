@@ -17,6 +17,7 @@ from support.builders import make_layout, make_spec
 import zlayout
 from zlayout.errors import Refused
 from zlayout.formats.base import Stage
+from zlayout.spark.catalyst import java_sessions
 from zlayout.spark.session import TIME_ZONE
 from zlayout.spec.model import Project, TableName
 
@@ -41,7 +42,7 @@ class Left:
 def left(spark: SparkSession) -> Left:
     context: Any = spark.sparkContext
     java: Any = spark._jsparkSession
-    sessions = getattr(context._jvm.org.apache.spark.sql.classic, "SparkSession$").__getattr__("MODULE$")
+    sessions = java_sessions(context._jvm)
     names = ("spark.jobGroup.id", "spark.job.description", "spark.sql.execution.id", "spark.job.tags")
     return Left(
         spark.conf.getAll,
@@ -75,7 +76,7 @@ def live(spark: SparkSession) -> Iterator[SparkSession]:
     session.conf.set("spark.sql.adaptive.enabled", "true")
     session.conf.set("spark.sql.catalog.ice.cache-enabled", "true")  # Iceberg's default
     session.range(3).createOrReplaceTempView("mine")
-    sessions = getattr(spark.sparkContext._jvm.org.apache.spark.sql.classic, "SparkSession$").__getattr__("MODULE$")
+    sessions = java_sessions(spark.sparkContext._jvm)
     sessions.setActiveSession(session._jsparkSession)
     yield session
     sessions.setActiveSession(spark._jsparkSession)

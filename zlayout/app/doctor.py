@@ -16,9 +16,11 @@ from zlayout.app.project import known_catalog
 from zlayout.errors import ZlayoutError
 from zlayout.formats.access import cause_of
 from zlayout.formats.addresses import Address, addresses
+from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
+from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig, LayoutSpec, Project
+from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 
 TIMEOUT = 20.0  # seconds for each step
@@ -30,8 +32,11 @@ class Step(StrEnum):
 
     RESOLVE = "resolve"
     CONNECT = "connect"
+    ASK_CATALOG = "ask the catalog"
+    LIST_STORAGE = "list the storage"
     READ_METADATA = "read metadata"
     READ_DATA_FILE = "read a data file"
+    WRITE = "permission to write"
     START_SPARK = "start Spark"
     READ_IN_SPARK = "read in Spark"
 
@@ -96,9 +101,11 @@ class _Checks:
         return Check(self.catalog.name, step, outcome, detail, hint)
 
     def attempt(self, step: Step, detail: str, action: Callable[[], object]) -> Check:
-        """Return the check of an action that raises an exception if it fails."""
+        """Return the check of an action, which raises an exception if it fails, and may return a better detail."""
         try:
-            action()
+            found = action()
+        except NotChecked as skipped:
+            return self.skipped(step, str(skipped))
         except ZlayoutError as error:
             first = error.diagnostics[0]
             return self.of(step, Outcome.FAILED, f"{first.code} {first.message}", first.hint)
@@ -106,7 +113,7 @@ class _Checks:
             cause = cause_of(error)
             reason = cause.reason if cause else f"{type(error).__name__}: {error}"
             return self.of(step, Outcome.FAILED, f"{detail}: {reason}", cause.hint if cause else "")
-        return self.of(step, Outcome.OK, detail)
+        return self.of(step, Outcome.OK, found if isinstance(found, str) else detail)
 
     def skipped(self, step: Step, reason: str) -> Check:
         return self.of(step, Outcome.SKIPPED, reason)
@@ -128,6 +135,13 @@ def _catalog(checks: _Checks, spark: bool) -> Iterator[Check]:
     yield from _table(checks, spark)
 
 
+def _listed(backend: Backend, table: TableName) -> str:
+    location = backend.list_storage(table)
+    if location is None:
+        raise NotChecked("the location is known only from the metadata of a table")
+    return location
+
+
 def _resolve(address: Address) -> None:
     socket.getaddrinfo(address.host, address.port)
 
@@ -138,7 +152,7 @@ def _connect(address: Address, checks: _Checks) -> None:
 
 
 def _table(checks: _Checks, spark: bool) -> Iterator[Check]:
-    """Check the first table of the catalog that has a layout."""
+    """Check the first table of the catalog that has a layout. The first step that fails is the last one."""
     if checks.spec is None:
         yield checks.skipped(Step.READ_METADATA, "no layout of the project names a table of this catalog")
         return
@@ -146,26 +160,39 @@ def _table(checks: _Checks, spark: bool) -> Iterator[Check]:
     runtime = SparkRuntime(checks.project)
     backend = backend_for(checks.catalog, runtime)
     states: list[TableState] = []
+    first = np.zeros(1, np.int64)
 
-    def observe() -> None:
-        states.append(read_one(lambda: backend.observe(table, columns), table, checks.timeout))
+    def list_catalog() -> str:
+        return f"{len(list(backend.list_tables(table)))} table with the name {table}"
 
-    observed = checks.attempt(Step.READ_METADATA, str(table), observe)
-    yield observed
-    if not states:
-        return
+    def observe() -> str:
+        states.append(backend.observe(table, columns))
+        return f"{table}: version {states[0].version}"
+
+    def sample() -> str:
+        if not len(states[0].files):
+            raise NotChecked(f"{table} has no data files")
+        backend.sample_keys(table, states[0], first, columns, SAMPLE_BYTES, 0)
+        return f"{table}: one row group of one file"
+
+    def write() -> str:
+        require_writable(checks.catalog, states[0].location)
+        return f"{states[0].location}: nothing was written"
+
+    steps: list[tuple[Step, str, Callable[[], str]]] = [
+        (Step.LIST_STORAGE, "its storage", lambda: _listed(backend, table)),
+        (Step.READ_METADATA, str(table), observe),
+        (Step.READ_DATA_FILE, f"{table}: one row group of one file", sample),
+        (Step.WRITE, str(table), write),
+    ]
+    if checks.catalog.type != "path":
+        steps.insert(0, (Step.ASK_CATALOG, f"type {checks.catalog.type}", list_catalog))
+    for step, detail, action in steps:
+        check = checks.attempt(step, detail, partial(read_one, action, table, checks.timeout))
+        yield check
+        if check.outcome is Outcome.FAILED:
+            return
     (state,) = states
-    if not len(state.files):
-        yield checks.skipped(Step.READ_DATA_FILE, f"{table} has no data files")
-    else:
-        first = np.zeros(1, np.int64)
-        yield checks.attempt(
-            Step.READ_DATA_FILE,
-            f"{table}: one row group of one file",
-            lambda: read_one(
-                lambda: backend.sample_keys(table, state, first, columns, SAMPLE_BYTES, 0), table, checks.timeout
-            ),
-        )
     if spark:
         with runtime:
             started = checks.attempt(Step.START_SPARK, "with the configuration of the project", lambda: runtime.session)

@@ -43,7 +43,7 @@ _CAUSES = tuple(
             "install the extra of zlayout for this catalog: postgres, hive or glue, as in pip install 'zlayout[hive]'",
         ),
         (
-            r"NoSuchBucket|NO_SUCH_BUCKET|bucket does not exist",
+            r"NoSuchBucket|bucket does not exist",
             "the bucket does not exist",
             "correct the location or the endpoint",
         ),
@@ -58,7 +58,7 @@ _CAUSES = tuple(
             "renew them, for example by signing in again",
         ),
         (
-            r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint",
+            r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint|redirect without LOCATION",
             "the bucket is in another region",
             "set storage.region of the catalog, or AWS_REGION",
         ),
@@ -74,13 +74,13 @@ _CAUSES = tuple(
             _NO_CREDENTIALS.hint,
         ),
         (
-            r"InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|UnrecognizedClient|InvalidClientTokenId"
+            r"InvalidAccessKeyId|SignatureDoesNotMatch|UnrecognizedClient|InvalidClientTokenId"
             r"|password authentication failed|Access denied for user",
             "the credentials are wrong",
             "check the key, the secret and the password",
         ),
         (
-            r"AccessDenied|ACCESS_DENIED|AccessControl|NotAuthorized|\b403\b|Forbidden|permission denied"
+            r"AccessDenied|AccessControl|NotAuthorized|\b403\b|Forbidden|permission denied"
             r"|not authorized",
             "access is denied",
             "allow these credentials to list and to read the location",
@@ -129,6 +129,7 @@ def cause_of(error: BaseException) -> Cause | None:
     if _METADATA_SERVICE.search(text):
         return _NO_CREDENTIALS
     text = _PATH.sub(" ", text)  # a table may be called `deadline`, and a folder `403`
+    text += "\n" + text.replace("_", "")  # pyarrow writes REQUEST_TIME_TOO_SKEWED
     return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
 
 

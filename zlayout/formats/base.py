@@ -154,6 +154,17 @@ class Backend(Protocol):
         """
         ...
 
+    def list_storage(self, table: TableName) -> str | None:
+        """List the storage of a table with the credentials of a reader.
+
+        Returns:
+            The location that was listed; None if it is known only after the metadata of the table is read.
+
+        Raises:
+            Exception: Of any type, if the location cannot be listed.
+        """
+        ...
+
     def orphans(self, table: TableName) -> Orphans:
         """Find the files below the table's location that no version of the table refers to. Deletes nothing.
 

@@ -41,7 +41,7 @@ from zlayout.rewrite.rows import (
     source_columns,
     with_origin,
 )
-from zlayout.rewrite.sample import Sample, take_sample
+from zlayout.rewrite.sample import Sample, rows_per_file, take_sample
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 from zlayout.spec.model import Layout
@@ -52,6 +52,7 @@ Int64 = NDArray[np.int64]
 # A leaf within a file has about as many rows as a Parquet page by default, so that engines can skip pages.
 ROWS_PER_PAGE = 20_000
 MAX_DEPTH_WITHIN = 6
+SAMPLED_ROWS_PER_LEAF = 30
 LONG_BITS = 63
 POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
 NOT_SAMPLED = f"{PREFIX}not_sampled"
@@ -181,7 +182,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
 def _shards(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Shard]:
     """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
     shards = []
-    weights = layout.weights
+    weights, sampled = layout.weights, rows_per_file(sum(group.target_files for group in groups))
     for number, group in enumerate(groups):
         in_group = sample.group == number
         keys, counts = np.unique(sample.shard_key[in_group], return_counts=True)
@@ -190,16 +191,17 @@ def _shards(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> li
         shares = counts / counts.sum()
         for key, share in zip(keys.tolist(), shares.tolist(), strict=True):
             files = max(1, round(group.target_files * share))
-            depth = _depth_within(group.rows * share / files) if layout.sort_within else 0
+            depth = _depth_within(group.rows * share / files, sampled) if layout.sort_within else 0
             rows = sample.rows_of(in_group & (sample.shard_key == key))
             built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
             shards.append(Shard(number, key, built))
     return shards
 
 
-def _depth_within(rows_per_file: float) -> int:
-    pages = rows_per_file / ROWS_PER_PAGE
-    return min(ceil(log2(pages)), MAX_DEPTH_WITHIN) if pages > 1 else 0
+def _depth_within(rows_per_file: float, sampled_per_file: int) -> int:
+    """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
+    leaves = min(rows_per_file / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
+    return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
 
 
 def _frame(job: _Job) -> DataFrame:

@@ -31,6 +31,10 @@ from zlayout.spark.arrow import to_arrow
 Int64 = NDArray[np.int64]
 # The number of rows of new files then varies by about 1 / sqrt(2000) = 2 %.
 SAMPLE_ROWS_PER_FILE = 2000
+# With more files, each file gets fewer rows, down to MIN_ROWS_PER_FILE, with which their number varies by about 10 %.
+# The driver needs about 150 bytes for each row (docs/scale.md).
+MAX_SAMPLE_ROWS = 10_000_000
+MIN_ROWS_PER_FILE = 100
 HASH_BITS = 31
 
 
@@ -60,7 +64,8 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
     A row is in the sample if a hash of its file and position is below the threshold of its group. Therefore the sample,
     unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
     """
-    thresholds = pa.array([_threshold(g) for g in groups], pa.int32())
+    per_file = rows_per_file(sum(group.target_files for group in groups))
+    thresholds = pa.array([_threshold(g, per_file) for g in groups], pa.int32())
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds})
     names = [f"{PREFIX}key{i}" for i in range(len(columns))]
     frame = source.frame.select(
@@ -75,7 +80,12 @@ def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTa
     return Sample(keys, table[GROUP].to_numpy(), table[SHARD_KEY].to_numpy())
 
 
-def _threshold(group: GroupTarget) -> int:
+def rows_per_file(files: int) -> int:
+    """Return the number of rows to sample for each of `files` new files of all groups."""
+    return min(SAMPLE_ROWS_PER_FILE, max(MIN_ROWS_PER_FILE, MAX_SAMPLE_ROWS // max(files, 1)))
+
+
+def _threshold(group: GroupTarget, per_file: int) -> int:
     """Return the share of a group's rows to sample, as the largest hash of a sampled row."""
-    share = SAMPLE_ROWS_PER_FILE * group.target_files / max(group.rows, 1)
+    share = per_file * group.target_files / max(group.rows, 1)
     return min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1)

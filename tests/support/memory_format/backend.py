@@ -53,6 +53,9 @@ class MemoryBackend:
             files=_file_table(at, [c for c in (*columns, *_sources_of_moves(at)) if c in at.schema.names]),
         )
 
+    def list_storage(self, table: TableName) -> None:  # noqa: ARG002
+        return None
+
     def orphans(self, table: TableName) -> Orphans:  # noqa: ARG002
         return Orphans((), "")
 

@@ -37,8 +37,10 @@ def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:  # noqa: 
     found = list(doctor(load_project(root)))
     assert [(c.step, c.outcome) for c in found] == [
         (Step.RESOLVE, Outcome.SKIPPED),
+        (Step.LIST_STORAGE, Outcome.OK),
         (Step.READ_METADATA, Outcome.OK),
         (Step.READ_DATA_FILE, Outcome.OK),
+        (Step.WRITE, Outcome.OK),
     ]
     printed = cli("doctor")
     assert "lake\n  skipped  resolve" in printed.out
@@ -61,11 +63,12 @@ def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str,
     assert last.hint
 
 
-@pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])
+@pytest.mark.parametrize(("catalog", "step"), [(S3, Step.LIST_STORAGE), (REST, Step.ASK_CATALOG)], ids=["s3", "rest"])
 def test_a_service_that_hangs_fails_within_the_limit(
     root: Path,  # noqa: F811
     hung: int,  # noqa: F811
     catalog: str,
+    step: Step,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
@@ -74,7 +77,7 @@ def test_a_service_that_hangs_fails_within_the_limit(
     assert [(c.step, c.outcome) for c in found] == [
         (Step.RESOLVE, Outcome.OK),
         (Step.CONNECT, Outcome.OK),
-        (Step.READ_METADATA, Outcome.FAILED),
+        (step, Outcome.FAILED),
     ]
     assert "ZL105" in found[-1].detail
 
@@ -83,7 +86,7 @@ def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=30)[-1]
-    assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
+    assert (last.step, last.outcome) == (Step.LIST_STORAGE, Outcome.FAILED)
     assert "the TLS connection failed" in last.detail
 
 

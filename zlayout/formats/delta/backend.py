@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.fs as pa_fs
+from deltalake import DeltaTable
 
 from zlayout.errors import Diagnostic
+from zlayout.formats.access import cause_of
 from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
@@ -55,6 +57,18 @@ class DeltaBackend:
     def list_tables(self, pattern: TableName) -> Iterator[Listed]:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL114, ZL133."""
         return self._names.listed(pattern)
+
+    def list_storage(self, table: TableName) -> str:
+        """See `zlayout.formats.base.Backend`. Lists the log."""
+        located = self._names.located(table)
+        location = delta_location(located, table)
+        try:
+            # `is_deltatable` would do, but it lets no other thread run while it waits.
+            DeltaTable(location, storage_options=deltalake_options(located))
+        except Exception as error:
+            if cause_of(error) is not None:
+                raise
+        return location
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL110, ZL111."""

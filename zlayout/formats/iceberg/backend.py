@@ -9,7 +9,7 @@ import pyarrow as pa
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
-from zlayout.formats.iceberg.read.catalog import list_tables
+from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
@@ -44,6 +44,10 @@ class IcebergBackend:
     def list_tables(self, pattern: TableName) -> Iterator[Listed]:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121."""
         return list_tables(self._catalog, pattern)
+
+    def list_storage(self, table: TableName) -> str | None:  # noqa: ARG002
+        """See `zlayout.formats.base.Backend`. Lists the warehouse, if it is a URL."""
+        return list_warehouse(self._catalog)
 
     def orphans(self, table: TableName) -> Orphans:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125."""

@@ -96,7 +96,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_P
         if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
             conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
             if not moves:
-                time = value.try_cast("timestamp")
+                time = F.try_to_timestamp(value)  # null for text that is no time
                 conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
     return conditions
 

@@ -86,6 +86,30 @@ def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
             yield Listed(TableName(catalog.name, tuple(namespace), name))
 
 
+def list_warehouse(catalog: CatalogConfig) -> str | None:
+    """List the warehouse as pyiceberg reads it, and return it; None if it is not a URL, but a name of the server.
+
+    Raises:
+        TableError: ZL127, if there is nothing at the location.
+        Exception: Of pyarrow, if it cannot be listed.
+    """
+    from pyarrow.fs import FileSelector
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    warehouse = str(catalog.options.get("warehouse", ""))
+    if "://" not in warehouse:
+        return None
+    scheme, netloc, path = PyArrowFileIO.parse_location(warehouse)
+    try:
+        PyArrowFileIO(pyiceberg_properties(catalog)).fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path))
+    except FileNotFoundError as error:
+        if cause_of(error) is not None:
+            raise
+        hint = f"correct catalogs.{catalog.name}.warehouse"
+        raise TableError.of("ZL127", f"there is nothing at {warehouse}", hint=hint) from error
+    return warehouse
+
+
 def _load(catalog: CatalogConfig) -> Catalog:
     """Load the catalog. Raises TableError ZL121."""
     from pyiceberg.catalog import load_catalog

@@ -1,0 +1,52 @@
+"""Checks whether a location may be written to, without writing an object or a file."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from zlayout.formats.storage import s3_access
+from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
+from zlayout.spec.model import CatalogConfig
+from zlayout.table.location import S3_SCHEMES
+
+
+class NotChecked(Exception):
+    """The permission cannot be checked without writing. The text is the reason."""
+
+
+def require_writable(catalog: CatalogConfig, location: str) -> None:
+    """Check that the credentials of this machine may write below a location.
+
+    On S3, a multipart upload is begun and aborted, which needs the permission to put objects and makes no object.
+
+    Raises:
+        NotChecked: If this cannot be found out without writing.
+        PermissionError: If a folder of this machine may not be written to.
+        Exception: Of botocore, if S3 refuses it.
+    """
+    url = urlsplit(location)
+    if url.scheme in ("", "file"):
+        if not os.access(url.path if url.scheme else location, os.W_OK | os.X_OK):
+            raise PermissionError(f"permission denied: {location}")
+        return
+    if url.scheme not in S3_SCHEMES:
+        raise NotChecked(f"not checked, because it is not known how for {url.scheme}://")
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as error:
+        raise NotChecked("not checked, because boto3 is not installed: pip install 'zlayout[glue]'") from error
+    access = s3_access(catalog)
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"max_attempts": 0},
+        s3={"addressing_style": "path" if access.path_style else "auto"},
+    )
+    client = boto3.client("s3", endpoint_url=access.endpoint, region_name=access.region, config=config)
+    target = {"Bucket": url.netloc, "Key": f"{url.path.strip('/')}/.zlayout-doctor"}
+    upload = client.create_multipart_upload(**target)["UploadId"]
+    with suppress(Exception):  # the lifecycle of the bucket, or its owner, removes it
+        client.abort_multipart_upload(**target, UploadId=upload)
