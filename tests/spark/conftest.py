@@ -15,10 +15,10 @@ from hive_metastore.ttypes import Database
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from spark.faults.store import fault_catalogs, fault_conf
-from spark.named import HiveDeltaArena, glue_client
+from spark.named import HiveDeltaArena, glue_client, metastore_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
-from support.metastore import hive_metastore, metastore_client
+from support.hive import hive_metastore
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
@@ -100,7 +100,7 @@ def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
 def metastore(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of the Hive metastore of the catalog `hlake`, which then has the database `db`."""
     folder = tmp_path_factory.mktemp("metastore")
-    with hive_metastore(folder, int(project.catalogs["hlake"].options["uri"].rpartition(":")[2])) as uri:
+    with hive_metastore(int(project.catalogs["hlake"].options["uri"].rpartition(":")[2]), folder) as uri:
         metastore_client(uri).create_database(Database(name="db", locationUri=f"file:{folder}/warehouse/db.db"))
         yield uri
 

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import boto3
 import pyarrow as pa
 from spark.arenas import DeltaArena
-from support.metastore import metastore_client
 from support.metastore_tables import glue_table, hive_table
 
+from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.read.names.hive import Hive
+from zlayout.spec.model import CatalogConfig
 
 
 @dataclass
@@ -71,6 +73,17 @@ class HiveDeltaArena(NamedDeltaArena):
 @dataclass
 class S3HiveDeltaArena(HiveDeltaArena):
     root = "s3a://zlayout-named/tables"
+
+
+def metastore_client(uri: str) -> Any:
+    """A client of a Hive metastore, which opens a connection for each request."""
+    hive = Hive(CatalogConfig("test", "delta", "hive", {"uri": uri}, Location("")))
+
+    class Client:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: hive._ask(lambda client: getattr(client, name)(*arguments))
+
+    return Client()
 
 
 def glue_client(endpoint: str) -> Any:

@@ -85,7 +85,7 @@ def test_a_plan_is_not_applied_where_the_name_leads_since(arena: NamedDeltaArena
     assert [DeltaTable(place).version() for place in (arena.path, copy)] == [1, 1]
 
 
-@pytest.mark.parametrize("arena", [HiveDeltaArena], ids=["hive"], indirect=True)
+@pytest.mark.parametrize("arena", [(HiveDeltaArena, "native", "zorder")], ids=["hive"], indirect=True)
 def test_the_work_stays_at_one_location_when_the_name_changes_meanwhile(
     arena: NamedDeltaArena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,13 +94,14 @@ def test_the_work_stays_at_one_location_when_the_name_changes_meanwhile(
     planned = contract.plan(arena, contract.spec(arena))
     copy = f"{arena.path}-copy"
     shutil.copytree(arena.path, copy)
-    snapshot = DeltaJvm.snapshot
+    create = DeltaJvm.__init__
 
-    def after_a_change(self: DeltaJvm) -> Any:
+    def before_a_change(self: DeltaJvm, *arguments: Any) -> None:
+        create(self, *arguments)
         arena.register(copy)
-        return snapshot(self)
 
-    monkeypatch.setattr(DeltaJvm, "snapshot", after_a_change)
-    contract.apply(arena, planned)
-    assert DeltaTable(arena.path).version() > 1
+    monkeypatch.setattr(DeltaJvm, "__init__", before_a_change)
+    applied = contract.apply(arena, planned)
+    assert [commit.kind for commit in applied.commits] == ["rewrite", "record"]
+    assert DeltaTable(arena.path).version() == 3
     assert DeltaTable(copy).version() == 1

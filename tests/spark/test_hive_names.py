@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from contract import OPTIONS
+from spark.named import metastore_client
 from support.builders import make_layout, make_spec
-from support.metastore import metastore_client
 from support.metastore_tables import hive_table
 from support.runs import apply_planned
 

@@ -213,11 +213,6 @@ class TestUnity:
             monkeypatch.setenv(variable, "canary-token")
             assert found(config) == "/data/orders"
 
-    def test_a_token_is_not_sent_without_encryption(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("UNITY_CATALOG_TOKEN", "canary-token")
-        broken = code(catalog("unity", uri="http://unity.example.com", warehouse="main"), table())
-        assert broken == ("ZL133", "the token of catalog lake must not be sent by plain http to unity.example.com")
-
     def test_a_listing_reads_every_page(self, unity: UnityServer) -> None:
         for name in ("a", "b", "c", "d", "e"):
             unity.add(f"main.sales.{name}", f"file:///data/{name}")
