@@ -22,7 +22,7 @@ from model.reports import RunCommit
 from model.rows import Row
 from model.schedule import OK, learned, step
 
-from zlayout.errors import EngineError
+from zlayout.errors import EngineError, Location
 from zlayout.formats.base import Work
 from zlayout.formats.delta import backend as product
 from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN
@@ -79,7 +79,8 @@ class ModelDelta(product.DeltaBackend):
         conf = SimpleNamespace(get=lambda _: "", set=lambda *_: None, unset=lambda _: None)
         java = SimpleNamespace(conf=lambda: SimpleNamespace(contains=lambda _: False))
         session = SimpleNamespace(table=table, conf=conf, _jsparkSession=java)
-        super().__init__(cast(CatalogConfig, None), cast(Any, SimpleNamespace(session=session)))
+        catalog = CatalogConfig("model", "delta", "path", {}, Location("zlayout.yaml"))
+        super().__init__(catalog, cast(Any, SimpleNamespace(session=session)))
         self.table, self._works, self._states = table, works, states
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:  # noqa: ARG002
@@ -88,7 +89,16 @@ class ModelDelta(product.DeltaBackend):
             self._states[snapshot.log_id] = _state(snapshot)
         return self._states[snapshot.log_id]
 
-    def _storage(self, location: str) -> Any:  # noqa: ARG002
+    def _observe_at(
+        self,
+        location: str,  # noqa: ARG002
+        table: TableName,
+        columns: Sequence[str],
+        version: int | None = None,
+    ) -> TableState:
+        return self.observe(table, columns, version)
+
+    def _storage(self, table: TableName, location: str) -> Any:  # noqa: ARG002
         return self.table
 
     def plan(self, run_id: str) -> Work:

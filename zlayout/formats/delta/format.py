@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeltaFormat:
-    """Delta Lake. Spark needs no catalog, because it addresses tables by location: docs/adr/0017-delta-by-name.md."""
+    """Delta Lake. Spark needs no catalog, because it addresses tables by location: docs/adr/0018-delta-by-name.md."""
 
     traits = Traits(
         name="delta",
