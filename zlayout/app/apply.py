@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.app.interrupts import Interrupts, cancel_in_background
-from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table
+from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.sampling import sampled_in_time
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
@@ -161,7 +162,7 @@ def carry_out(
                 report(TableStarted(applied.table, applied.run_id))
             if applied.error is None:
                 backend = backends[planned.spec.table.catalog]
-                apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts)
+                apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout)
             applied.interrupted = stop_requested() and applied.exit_code != 0
             with _recorded(applied, planned):
                 report(TableFinished(applied))
@@ -183,19 +184,21 @@ def apply_table(
     announce: Announce,
     verify: Verify = "gate",
     attempts: int = MAX_ATTEMPTS,
+    timeout: float = TIMEOUT,
 ) -> None:
     """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
 
+    timeout: The limit on reading the table, in seconds, before the first and after the last commit; commits have none.
     attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. An error ends the work on this
     table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
     """
     current = planned
     with _recorded(applied, planned):
-        forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend)
+        forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
         for _ in range(attempts):
             failed = _execute(current, backend, applied, notify, announce, verify)
-            after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=None))
+            after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
             applied.after, applied.again = after.decision.plan, after
             applied.forgotten |= _forgets(current, failed, after)
             if not failed:
@@ -203,7 +206,7 @@ def apply_table(
                 break
             if options.max_rewrite_bytes is not None:
                 size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
-                after = plan_table(planned.spec, backend, replace(options, max_rewrite_bytes=size))
+                after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=size), timeout)
             if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
                 break
             current = after

@@ -8,6 +8,7 @@ a property is set that Arrow does not have: see `zlayout.formats.delta.read.file
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from zlayout.errors import Location, TableError
 if TYPE_CHECKING:
     from zlayout.spec.model import TableName
 
+_READER = "zlayout-reader"
 PARALLELISM = 8
 TIMEOUT = 60.0  # seconds
 
@@ -68,6 +70,14 @@ def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIME
     return result
 
 
+def is_waiting() -> bool:
+    """Return whether a thread still reads a table that was given up.
+
+    Its library may have started threads of its own, for which Python would wait at the end of the process.
+    """
+    return any(thread.name == _READER for thread in threading.enumerate())
+
+
 def no_answer(table: TableName, timeout: float, location: Location | None = None) -> TableError:
     """Return the error for a table that could not be read within the time limit."""
     name = table.catalog
@@ -111,7 +121,7 @@ class _Run(Generic[Result]):
         while lane.waiting and len(lane.running) < max(self._reading.parallelism, 1):
             number = lane.waiting.popleft()
             lane.running[number] = time.monotonic() + self._reading.timeout
-            Thread(target=self._work, args=(number,), daemon=True).start()
+            Thread(target=self._work, args=(number,), name=_READER, daemon=True).start()
 
     def _work(self, number: int) -> None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import zlayout
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.select import select_layouts
@@ -46,6 +46,7 @@ class ProjectPlan:
         seconds: The duration of planning.
         reviewed: Whether the plan was read from a plan file. `apply` then does not plan again after a conflict, because
             the new plan would not be reviewed.
+        timeout: The limit on reading one table again while the plan is applied, in seconds.
     """
 
     document: Plan
@@ -54,6 +55,7 @@ class ProjectPlan:
     planned: tuple[Planned, ...] = field(repr=False)
     seconds: float
     reviewed: bool = False
+    timeout: float = TIMEOUT
 
     def __str__(self) -> str:
         """The plan as `zlayout plan` shows it."""
@@ -119,7 +121,8 @@ def plan_specs(
     """Plan the given layouts of a project."""
     start = time.monotonic()
     planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, reading)
-    return ProjectPlan(as_plan(planned), project, options, planned, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    return ProjectPlan(as_plan(planned), project, options, planned, seconds, timeout=reading.timeout)
 
 
 def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
@@ -176,6 +179,14 @@ def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version
     """Plan one table, at an older version if given. A budget is spent on this table alone."""
     state, proposal = observe_and_propose(spec, backend, options, version)
     return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
+
+
+def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions, timeout: float) -> Planned:
+    """As `plan_table`, but with the status ERROR (ZL105) if the table cannot be read within `timeout` seconds."""
+    try:
+        return read_one(lambda: plan_table(spec, backend, options), spec.table, timeout)
+    except TableError as error:
+        return Planned(spec, None, Decision(_unreadable(spec, backend, error)))
 
 
 def observe_and_propose(

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 USAGE = 64
 INTERRUPTED = 130
@@ -17,7 +18,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # while modules are imported
         code = INTERRUPTED
+    _exit_at_once_if_waiting(code)
     sys.exit(code)
+
+
+def _exit_at_once_if_waiting(code: int) -> None:
+    """End the process if a service that does not answer would delay its end. Everything is written by now."""
+    from zlayout.app.concurrent_reads import is_waiting
+
+    if not is_waiting():
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed by the reader
+            stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -23,7 +24,8 @@ from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetP
 from zlayout.planner.diff import Decision, PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.requirements import PropertyIs
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.model import TableName, ZorderColumn
+from zlayout.table.state import TableState
 
 SPEC = make_spec(make_layout("a", target_size=2000), "mem.db.t")
 OPTIONS = PlanOptions()
@@ -87,6 +89,33 @@ def test_whatever_an_engine_throws_is_reported_with_the_run(table: MemoryTable) 
     assert diagnostic.code == "ZL307"
     assert "ZeroDivisionError: odd" in diagnostic.message
     assert applied.run_id in diagnostic.hint
+
+
+class Silent(Disturbed):
+    """After the first commit, the table can no longer be read."""
+
+    release = threading.Event()
+
+    def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
+        yield from super().execute(work, notify)
+        self.runs = -1
+
+    def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
+        if self.runs < 0:
+            self.release.wait(60)
+        return super().observe(table, columns, version)
+
+
+def test_a_table_that_cannot_be_read_after_the_commit_is_an_error_beside_the_commit(table: MemoryTable) -> None:
+    backend = Silent(table)
+    planned = plan_table(SPEC, backend, OPTIONS)
+    applied = apply_planned(planned, backend, timeout=0.5)
+    backend.release.set()
+    assert [commit.kind for commit in applied.commits] == ["rewrite"]
+    assert applied.after is not None
+    assert applied.after.status is Status.ERROR
+    assert [d.code for d in applied.after.diagnostics] == ["ZL105"]
+    assert applied.exit_code == 1
 
 
 def test_a_refusal_afterwards_exits_with_3() -> None:

@@ -57,7 +57,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
         state = None
         decision = Decision()
 
-    monkeypatch.setattr("zlayout.app.apply.plan_table", lambda *_: Planned())
+    monkeypatch.setattr("zlayout.app.apply.plan_table_in_time", lambda *_: Planned())
     announced: list[Event] = []
     applied = new_run(Planned())  # type: ignore[arg-type]
     apply_table(
