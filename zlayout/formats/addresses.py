@@ -32,7 +32,9 @@ class Address:
 
 def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
     """Return the addresses of the catalog and of its S3 store; empty if both are files of this machine."""
-    found = [_address("catalog", _catalog_url(catalog))]
+    url = _catalog_url(catalog)
+    # The uri of a Hive metastore may list several ones that serve the same tables.
+    found = [_address("catalog", one.strip()) for one in (url.split(",") if catalog.type == "hive" else [url])]
     if Store.S3 in stores(catalog):
         s3 = s3_access(catalog)
         found.append(_address("store", s3.endpoint or f"https://s3.{s3.region or 'us-east-1'}.amazonaws.com"))

@@ -21,6 +21,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from zlayout.errors import TableError
+from zlayout.formats.addresses import addresses
 from zlayout.formats.delta.read.names.entry import Entry, delta_location_of, metastore_entry
 from zlayout.formats.delta.read.names.lookup import Names
 
@@ -153,6 +154,10 @@ class TestHive:
         uri, handler = hive
         handler.tables["sales", "orders"] = hive_table("sales", "orders", "file:/data/orders")
         assert found(catalog("hive", uri=f"thrift://127.0.0.1:1,{uri}")) == "/data/orders"
+
+    def test_doctor_checks_each_of_several_metastores(self) -> None:
+        config = catalog("hive", uri="thrift://one:9083, thrift://two")
+        assert [str(address) for address in addresses(config)] == ["one:9083", "two:9083"]
 
     def test_a_listing(self, hive: tuple[str, Metastore]) -> None:
         uri, handler = hive
