@@ -23,7 +23,7 @@ class DriftReport:
 
     @property
     def drifted(self) -> tuple[TablePlan, ...]:
-        """Tables with drift, or with decay above its tolerance, or whose `where` selects nothing."""
+        """Tables with drift, or with decay above its tolerance, or whose `where` matches no partition."""
         return self.plan.not_as_declared
 
     @property

@@ -74,7 +74,7 @@ def apply_command(
     if not plan.has_changes:
         return shown.end(report, plan.exit_code)
     if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
-        console.say(f"{plural(len(left_out), 'table')} with problems left as before; see above.", "error")
+        console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)

@@ -200,7 +200,7 @@ class Plan:
 
     @property
     def not_as_declared(self) -> tuple[TablePlan, ...]:
-        """The tables with drift, or with decay above the tolerance, or whose `where` selects nothing."""
+        """The tables with drift, or with decay above the tolerance, or whose `where` matches no partition."""
         return tuple(t for t in self.tables if not t.as_declared and t.status is not Status.ERROR)
 
     @property
@@ -244,7 +244,7 @@ class Summary:
     failed: int
     """The number of tables that could not be planned."""
     empty: int
-    """The number of tables that do not change because `where` selects nothing."""
+    """The number of tables that do not change because `where` matches no partition."""
     rewrite_bytes: int
     """The size of the files to rewrite."""
     rewrite_files: int

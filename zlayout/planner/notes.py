@@ -105,7 +105,7 @@ def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) 
     if left := len(state.rewrites) - len(shown):
         shown.append(f"{left:,} other operations")
     message = f"since the last rewrite by zlayout, files were rewritten by {'; '.join(shown)}"
-    hint = "stop this maintenance job, or let zlayout alone rewrite the files of this table"
+    hint = "disable this maintenance for the table, so that only zlayout rewrites its files"
     yield Diagnostic("ZL431", message, "note", hint, spec.location)
 
 

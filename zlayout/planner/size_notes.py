@@ -48,7 +48,7 @@ def one_file(spec: LayoutSpec, targets: Index) -> Iterator[Diagnostic]:
     """Yield ZL441 if every partition fits in one file. targets: int64[P], the number of files after a rewrite."""
     if targets.max(initial=0) == 1:
         what = "the table" if int((targets > 0).sum()) == 1 else "each partition"
-        message = f"{what} fits in one file of files.target_size: the order of its rows changes nothing"
+        message = f"{what} fits in one file of files.target_size, so that no layout can skip files"
         yield Diagnostic("ZL441", message, "note", "", spec.location_of("files.target_size"))
 
 

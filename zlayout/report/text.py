@@ -110,7 +110,7 @@ def last_line(shown: Plan | RunReport) -> str:
 
 
 def _nothing_selected(counts: Summary) -> str:
-    return f" `where` of {plural(counts.empty, 'table')} selects nothing." if counts.empty else ""
+    return f" `where` of {plural(counts.empty, 'table')} matches no partition." if counts.empty else ""
 
 
 def drift_line(plan: Plan) -> str:

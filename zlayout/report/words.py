@@ -45,7 +45,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 def state(table: TablePlan) -> str:
     """Return the state of a table before apply in words."""
     empty = table.status is Status.UNCHANGED and table.selects_nothing
-    return "selects nothing" if empty else STATUSES[table.status]
+    return "matches no partition" if empty else STATUSES[table.status]
 
 
 def size(count: int) -> str:

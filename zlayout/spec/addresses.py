@@ -75,12 +75,12 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
     """
     if type_ in _WEB_TYPES and _is_plain(urlsplit(data.get("uri", ""))) and not data.get("allow_http"):
         hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
-        yield f"{key}.uri", Diagnostic("ZL037", "plain http to another machine", hint=hint)
+        yield f"{key}.uri", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
     storage = data.get("storage")
     schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
     other = sorted(schemes - S3_SCHEMES)
     if storage is not None and other:
-        message = f"expected tables on S3, because storage describes an S3 store; found {other[0]}://"
+        message = f"expected tables on S3 for storage, found {other[0]}://"
         yield f"{key}.storage", Diagnostic("ZL037", message, hint="remove storage, or use s3:// for the warehouse")
     if storage is not None and "endpoint" in storage:
         yield from _check_endpoint(f"{key}.storage.endpoint", storage)
@@ -91,7 +91,11 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
             hint = "use https, or set storage.allow_http: true in the catalog, which sends data without encryption"
             yield (
                 key,
-                Diagnostic("ZL037", f"plain http to another machine, by {variable} of the environment", hint=hint),
+                Diagnostic(
+                    "ZL037",
+                    f"expected https to another machine, found http in {variable} of the environment",
+                    hint=hint,
+                ),
             )
 
 
@@ -104,7 +108,7 @@ def _check_endpoint(key: str, storage: Mapping[str, Any]) -> Iterator[Violation]
         yield key, Diagnostic("ZL037", "an endpoint must not contain credentials", hint=hint)
     elif _is_plain(endpoint) and not storage.get("allow_http"):
         hint = "use https, or set allow_http: true, which sends data without encryption"
-        yield key, Diagnostic("ZL037", "plain http to another machine", hint=hint)
+        yield key, Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
 
 
 def _is_plain(url: SplitResult) -> bool:

@@ -102,7 +102,7 @@ def test_advice_that_rests_on_little_of_the_workload_says_so_first(tmp_path: Pat
     found = studied(tmp_path, LITTLE)
     text = " ".join(as_text(found, 100).split())
     message = (
-        "this rests on 30% of the weight of the queries on lake.db.t; 50% has only conditions that cannot be used, "
+        "this is based on 30% of the weight of the queries on lake.db.t; 50% has only conditions that cannot be used, "
         "20% reads the whole table in any layout"
     )
     assert text.startswith(f"warning: ZL430 {message} (")

@@ -162,12 +162,14 @@ def test_a_where_that_selects_nothing_is_a_warning_in_every_format(cli: Cli) -> 
     assert printed.out.endswith("Drift: 1 of 1 table is not as declared.\n")
     written = {name: Path("out", name).read_text() for name in REPORTERS}
     assert all("ZL443" in text for text in written.values()), written
-    assert "| selects nothing |" in written["markdown"]
+    assert "| matches no partition |" in written["markdown"]
     assert '<testsuites name="zlayout" tests="1" failures="1" errors="0">' in written["junit"]
     assert "::warning file=layouts/orders.yaml,title=lake.db.sales%3A ZL443," in written["github"]
     assert [r["level"] for r in json.loads(written["sarif"])["runs"][0]["results"]] == ["warning"]
-    assert '<span class="badge changes">selects nothing</span>' in written["html"]
-    assert cli("plan").out.endswith("No changes. 0 tables laid out as declared. `where` of 1 table selects nothing.\n")
+    assert '<span class="badge changes">matches no partition</span>' in written["html"]
+    assert cli("plan").out.endswith(
+        "No changes. 0 tables laid out as declared. `where` of 1 table matches no partition.\n"
+    )
 
 
 @pytest.mark.usefixtures("regions")

@@ -81,7 +81,7 @@ class TestPlanFiles:
         assert applied == ["lake.db.orders"]
         printed = capsys.readouterr()
         assert said in printed.out
-        assert "1 table with problems left as before; see above." in printed.err
+        assert "1 table left unchanged because of the problems above." in printed.err
         assert run([*what, "--exclude", "lake.db.other"]) == 0
 
     def test_a_stale_table_of_a_plan_file_does_not_stop_the_others(

@@ -43,7 +43,7 @@ def read(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("make", "code", "place"),
-    [(delta, "ZL114", "the store of lake.db.t at s3://bucket/x/db/t"), (rest, "ZL121", "catalog ice (type rest)")],
+    [(delta, "ZL114", "the storage of lake.db.t at s3://bucket/x/db/t"), (rest, "ZL121", "catalog ice (type rest)")],
     ids=["delta", "rest"],
 )
 @pytest.mark.parametrize(

@@ -105,20 +105,20 @@ PROPERTY = (
         (PROJECT + "  x: {format: delta}\n", "5:3: ZL029 expected warehouse or tables in catalogs.x, found neither (add the storage location of the tables)"),
         (PROJECT + "  x: {format: delta, type: sql, warehouse: w}\n", "5:22: ZL029 expected type path or hive or glue or unity for format delta, found 'sql'"),
         (PROJECT + "  x: {format: delta, uri: u, warehouse: w}\n", "5:22: ZL029 key 'uri' is not allowed for type path (remove it)"),
-        (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {region: r}}\n", "5:43: ZL037 expected tables on S3, because storage describes an S3 store; found gs:// (remove storage, or use s3:// for the warehouse)"),
+        (PROJECT + "  x: {format: delta, warehouse: 'gs://b', storage: {region: r}}\n", "5:43: ZL037 expected tables on S3 for storage, found gs:// (remove storage, or use s3:// for the warehouse)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'h:9'}}\n", "5:53: ZL037 expected https://HOST[:PORT], found another form of text"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'https://a:b@h'}}\n", "5:53: ZL037 an endpoint must not contain credentials (remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"),
-        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 plain http to another machine (use https, or set allow_http: true, which sends data without encryption)"),
+        (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {endpoint: 'http://h'}}\n", "5:53: ZL037 expected https to another machine, found http (use https, or set allow_http: true, which sends data without encryption)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', storage: {secret: x}}\n", "5:53: ZL010 unknown key 'secret' in catalogs.x.storage (known keys: endpoint, region, path_style, allow_http)"),
         (PROJECT + "  x: {format: delta, warehouse: 's3://b', properties: {aws_secret_access_key: abc}}\n", f"5:56: ZL042 'catalogs.x.properties.aws_secret_access_key' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {credential: 'id:abc'}}\n", f"5:67: ZL042 'catalogs.x.properties.credential' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'postgresql://u:abc@h/d'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: '${U:-postgresql://u:abc@h/d}'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
         (PROJECT + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: abc}}\n", f"5:16: ZL042 'spark.conf.spark.hadoop.fs.s3a.secret.key' contains a secret {SECRET_HINT}"),
-        (PROJECT + "  x: {format: delta, type: unity, uri: 'http://h', warehouse: main}\n", "5:35: ZL037 plain http to another machine (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
+        (PROJECT + "  x: {format: delta, type: unity, uri: 'http://h', warehouse: main}\n", "5:35: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
         (PROJECT + "  x: {format: delta, type: unity, uri: 'https://h'}\n", "5:3: ZL029 key 'warehouse' is missing in catalogs.x (add it for type unity)"),
         (PROJECT + "  x: {format: delta, type: hive, uri: 'thrift://h', tables: {a.b: /c}}\n", "5:53: ZL029 key 'tables' is not allowed for type hive (remove it)"),
-        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'http://h'}\n", "5:36: ZL037 plain http to another machine (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
+        (PROJECT + "  x: {format: iceberg, type: rest, uri: 'http://h'}\n", "5:36: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
         (PROJECT + "  x: {format: iceberg, type: hive, uri: 'http://h'}\n", "5:36: ZL029 expected thrift: for type hive, found http: (use type rest, or correct the address)"),
         (PROJECT + "  x: {format: iceberg, type: hive, uri: 'thrift://h', warehouse: ./w}\n", "5:55: ZL029 expected an absolute location for type hive, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', warehouse: ./w}\n", "5:54: ZL029 expected an absolute location for type rest, found a relative path (use the URL of an object store, or remove it if the catalog knows its warehouse)"),
@@ -155,7 +155,7 @@ def test_plain_http_of_the_environment_is_an_error_too(load: Load, variable: str
     with pytest.raises(SpecError) as caught:
         load({"zlayout.yaml": PROJECT + s3}, {variable: "http://store"})
     assert str(caught.value) == (
-        f"zlayout.yaml:5:3: ZL037 plain http to another machine, by {variable} of the environment (use https, or set "
+        f"zlayout.yaml:5:3: ZL037 expected https to another machine, found http in {variable} of the environment (use https, or set "
         "storage.allow_http: true in the catalog, which sends data without encryption)"
     )
     load({"zlayout.yaml": PROJECT + s3}, {variable: "http://127.0.0.1:9000"})

@@ -166,7 +166,7 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
 def _unreadable(table: TableName, location: str, error: Exception) -> TableError:
     cause = cause_of(error) if "://" in location else None
     if cause is not None:
-        message = f"the store of {table} at {location} cannot be reached: {cause.reason}"
+        message = f"the storage of {table} at {location} cannot be reached: {cause.reason}"
         return TableError.of("ZL114", message, hint=cause.hint)
     return TableError(
         Diagnostic(

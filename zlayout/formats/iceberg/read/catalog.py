@@ -185,7 +185,7 @@ def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
 def _no_store(name: TableName, error: Exception) -> ZlayoutError:
     """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
     cause = cause_of(error)
-    message = f"the store of {name} cannot be reached: {cause.reason if cause else first_line(error)}"
+    message = f"the storage of {name} cannot be reached: {cause.reason if cause else first_line(error)}"
     hint = cause.hint if cause else f"check storage and credentials of catalogs.{name.catalog}"
     return TableError.of("ZL127", message, hint=hint)
 
