@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIME_ZONE = "spark.sql.session.timeZone"
+S3_CLIENT = "fs.s3.impl"  # the class of Hadoop that reads s3://
 # The configuration that zlayout needs in every session. Partition values of timestamps are read and written in UTC.
 SESSION_CONF = {
     TIME_ZONE: "UTC",
@@ -80,10 +81,7 @@ class SparkRuntime:
 
     def configure_store(self, conf: Mapping[str, str]) -> None:
         """Set the Hadoop configuration of a store that is known only since a catalog was asked for a location."""
-        context: Any = self.session.sparkContext
-        hadoop = context._jsc.hadoopConfiguration()
-        for key, value in conf.items():
-            hadoop.set(key.removeprefix("spark.hadoop."), value)
+        configure_hadoop(self.session.sparkContext, conf)
 
     def committed(self, table: TableName) -> None:
         """Report that a commit changed a table."""
@@ -119,6 +117,9 @@ class SparkRuntime:
                 ) from error
         session.sparkContext.setLogLevel("ERROR")
         try:
+            if submitted:
+                for catalog in self._project.catalogs.values():
+                    configure_hadoop(session.sparkContext, hadoop_conf(catalog))
             set_time_zone(session, zone)
             for name, format in FORMATS.items():
                 of_format = [c for c in self._project.catalogs.values() if c.format == name]
@@ -130,6 +131,15 @@ class SparkRuntime:
             hint = "check that the session has the jars that the catalogs need: see docs/clusters.md"
             raise EngineError.of("ZL304", f"Spark did not start: {first_line(error)}", hint=hint) from error
         return session
+
+
+def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
+    """Set the Hadoop configuration of a Spark context. A client for s3:// that the cluster has is kept, as on EMR."""
+    hadoop = context._jsc.hadoopConfiguration()
+    for key, value in conf.items():
+        name = key.removeprefix("spark.hadoop.")
+        if name != S3_CLIENT or hadoop.get(name) is None:
+            hadoop.set(name, value)
 
 
 def names_jars(environ: Mapping[str, str]) -> bool:
@@ -160,7 +170,9 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         conf |= each.local_spark_conf if master.startswith("local") else {}
     for catalog in project.catalogs.values():
         conf |= FORMATS[catalog.format].catalog_conf(catalog) | hadoop_conf(catalog)
-    if not submitted:
+    if submitted:
+        conf.pop(f"spark.hadoop.{S3_CLIENT}", None)  # set after the start, if the cluster has none
+    else:
         conf["spark.master"] = master
         if master.startswith("local"):
             conf["spark.driver.memory"] = "4g"

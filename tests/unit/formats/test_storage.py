@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from zlayout.formats.storage import (
     stores,
 )
 from zlayout.spark.packages import packages_conf
-from zlayout.spec.model import CatalogConfig
+from zlayout.spark.session import configure_hadoop, session_conf
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig
 
 ENDPOINT = "https://minio.example.com:9000"
 STORAGE = {"endpoint": ENDPOINT, "region": "eu-central-1"}
@@ -61,6 +64,22 @@ def test_a_declared_store_reaches_every_library() -> None:
         f"{bucket}.endpoint.region": "eu-central-1",
         f"{bucket}.path.style.access": "true",
     }
+
+
+@pytest.mark.parametrize("own", [None, "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"])
+def test_the_client_of_a_cluster_for_s3_is_kept(own: str | None) -> None:
+    class Hadoop(dict[str, str]):
+        set = dict.__setitem__
+
+    hadoop = Hadoop({} if own is None else {"fs.s3.impl": own})
+    context = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop))
+    conf = hadoop_conf(delta(storage=STORAGE), {})
+    configure_hadoop(context, conf)
+    assert hadoop["fs.s3.impl"] == (own or conf["spark.hadoop.fs.s3.impl"])
+    assert hadoop["fs.s3a.bucket.lake.endpoint"] == ENDPOINT
+    project = Project(Path(), {"lake": delta(storage=STORAGE)}, SparkConfig(), ())
+    assert "spark.hadoop.fs.s3.impl" not in session_conf(project, submitted=True)
+    assert "spark.hadoop.fs.s3.impl" in session_conf(project, submitted=False)
 
 
 def test_two_catalogs_may_have_two_stores() -> None:
