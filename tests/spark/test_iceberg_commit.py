@@ -18,6 +18,7 @@ from zlayout.formats.iceberg.write.commit import Committer, write_groups
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.planner.work import Group
+from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PartitionField
 
@@ -158,7 +159,10 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
 
 @pytest.mark.parametrize("engine", ["zlayout", "native"])
 def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: IcebergSubject, engine: Any) -> None:
-    """Iceberg's columnar reader of ORC files gives each row the row id of the file's first."""
+    """Iceberg's columnar reader of ORC files gives each row the row id of the file's first.
+
+    Before Spark 4.1 its row reader does so too, and such a table is refused.
+    """
     vectorized = "read.orc.vectorization.enabled"
     table.sql(
         f"create table {table} (id bigint, a bigint, b int) using iceberg tblproperties "
@@ -173,8 +177,13 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
             return table.lineage()
 
     born, state = by_row(), table.observe()
-    assert len({number for number, _ in born.values()}) == 200
     wanted = table.work(state, verify="full")
+    if len({number for number, _ in born.values()}) < 200:
+        assert versions.installed().spark < "4.1"
+        with pytest.raises(Refused, match="ZL228"):
+            list(table.execute(wanted))
+        assert table.observe().version == state.version
+        return
     done = list(table.execute(replace(wanted, layout=replace(wanted.layout, engine=engine))))
     assert isinstance(done[0], Commit)
     assert by_row() == born

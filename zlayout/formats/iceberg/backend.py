@@ -117,13 +117,15 @@ class IcebergBackend:
         refuse_native(work, state)
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL228 before any write."""
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.settings import change_settings
 
         jvm = IcebergJvm(self.runtime.session)
+        if work.groups and needs_row_reader(state):
+            jvm.require_row_ids(work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
             if native:  # engine zlayout drops groups with changed files
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
