@@ -50,6 +50,9 @@ class Loaded:
     def spec(self) -> Any:
         return SimpleNamespace(specId=lambda: 0)
 
+    def specs(self) -> Any:
+        return SimpleNamespace(size=lambda: 1)
+
     def newTransaction(self) -> Transaction:
         return Transaction(self)
 

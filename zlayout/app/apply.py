@@ -272,7 +272,9 @@ def _execute(
     failed: frozenset[str] = frozenset()
     works = whole.in_parts(planned.spec.max_group_size)
     give_back_freed_memory()  # the JVM of Spark needs the memory
-    for outcome in (outcome for work in works for outcome in backend.execute(work, notify)):
+    # `failed` is read before each part: the table is not accepted if groups of an earlier part failed.
+    parts = (work if not failed else replace(work, accepts="") for work in works)
+    for outcome in (outcome for work in parts for outcome in backend.execute(work, notify)):
         if isinstance(outcome, Notice):
             if outcome in applied.notices:
                 continue

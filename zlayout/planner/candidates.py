@@ -9,13 +9,13 @@ import numpy as np
 
 from zlayout.planner import ordered, truncated_bounds
 from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup
+from zlayout.planner.decayed import savings
 from zlayout.planner.forecast import Measured
 from zlayout.planner.grouping import moved
 from zlayout.planner.model import DeferredGroups
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
-from zlayout.planner.select import savings
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import rewrite_group

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from zlayout.planner.calibration import Calibration, calibrate
 from zlayout.planner.classes import classes_of
-from zlayout.planner.forecast import best_touched, ideal_touched, touched_ratio
-from zlayout.planner.partitions import Bools, FileFacts, Floats, Index
+from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
+from zlayout.planner.partitions import Bools, FileFacts, Floats, Index, file_facts
+from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import rows_with_value
 from zlayout.table.reach import Reach, reach
@@ -120,28 +121,45 @@ def _reach(files: FileTable, partition: Index, partitions: int) -> Callable[[str
     return lambda column: reach(files, column, rows_with_value(files, column), owner, partitions)
 
 
-def saved(decayed: Decayed, group: Index, count: int, spec: LayoutSpec) -> Floats:
-    """Predict by how much each group alone lowers touched.
+def measured_partitions(
+    spec: LayoutSpec, files: FileTable, each_file: FileFacts, inside: Bools, now: Measured
+) -> tuple[Index, Decayed]:
+    """Measure the partitions `inside` (bool[P], each with files). Return their files (int64 indices) and metrics."""
+    if inside.all():
+        index, partition = np.arange(len(files)), files.partition.astype(np.int64)
+        return index, measure_decayed(files, each_file, spec, now.targets, now.distinct, partition, now.reaches)
+    index = np.flatnonzero(inside[files.partition])
+    partition = (np.cumsum(inside) - 1)[files.partition[index]]
+    part, facts = files.take(index), each_file.take(index)
+    return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition)
 
-    Args:
-        decayed: The files and their metrics.
-        group: int64[N], the group of each file, below `count`; -1 for files that are not rewritten.
-        count: The number of groups.
-        spec: The declared layout.
+
+def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
+    """Predict by how much each of G groups alone lowers touched of the table.
 
     Returns:
-        float64[count, d]; 0 for a group with files of several partitions, for which nothing can be predicted.
+        float64[G, d]; 0 for a group with files of several partitions, for which nothing can be predicted.
     """
-    members = np.flatnonzero(group >= 0)
-    groups = classes_of(group[members], count, members)
-    written = np.maximum(np.rint(groups.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
-    first, last = groups.hull(decayed.partition, decayed.partition)
+    count = len(groups)
+    if not count:
+        return np.zeros((0, len(spec.column_names)))
+    of_file = np.full(len(files), -1, np.int64)
+    for number, group in enumerate(groups):
+        of_file[group.files] = number
+    concerned = np.zeros(len(now.files), bool)
+    concerned[files.partition[of_file >= 0]] = True
+    index, decayed = measured_partitions(spec, files, file_facts(spec, files), concerned, now)
+    of_file = of_file[index]
+    members = np.flatnonzero(of_file >= 0)
+    classes = classes_of(of_file[members], count, members)
+    written = np.maximum(np.rint(classes.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
+    first, last = classes.hull(decayed.partition, decayed.partition)
     partition = np.maximum(last, 0)
     fresh = touched_of_new(decayed, written, partition, spec)
     saves = np.empty_like(fresh)
     for column, measured in enumerate(decayed.reaches):
-        after = fresh[:, column] * measured.between(partition, *groups.hull(measured.lo, measured.hi))
-        saves[:, column] = groups.sums(measured.share) - after
+        after = fresh[:, column] * measured.between(partition, *classes.hull(measured.lo, measured.hi))
+        saves[:, column] = classes.sums(measured.share) - after
     return np.where((first == last)[:, None], saves, 0.0)
 
 

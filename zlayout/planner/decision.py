@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from zlayout.planner.accepted import acceptance
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Group, Work, pinned_groups
 from zlayout.spec.model import LayoutSpec
@@ -68,4 +69,5 @@ class Decision:
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
             predicted=predicted,
+            accepts=acceptance(spec) if self.plan.left_over is None else "",
         )

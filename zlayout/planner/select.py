@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from zlayout.planner.accepted import is_accepted
 from zlayout.planner.adoption import Adopted, adopt, too_few
-from zlayout.planner.decayed import Decayed, measure_decayed, saved
+from zlayout.planner.decayed import Decayed, measured_partitions, savings
 from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.grouping import by_partition, divided, moved
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.moves import arrivals, move_groups
-from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, FileFacts, Floats, Index, PartitionFacts, file_facts
+from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.spec.model import LayoutSpec
@@ -59,6 +60,7 @@ def select(
     indistinct: Bools | None = None,
     max_bytes: int | None = None,
     adopts: bool = True,
+    arriving: Bools | None = None,
 ) -> FileSelection:
     """Select the files that must be rewritten so that the table is laid out as declared.
 
@@ -70,14 +72,19 @@ def select(
         indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
         max_bytes: The limit of a group in bytes. A single file may be larger.
         adopts: Whether files without a layout record may be adopted.
+        arriving: bool[N], files that count as laid out for the tolerance and as added since the last run, see
+            `zlayout.planner.arriving`; None for none.
     """
     files = state.files
+    added = np.zeros(len(files), bool) if arriving is None else arriving
     each_file = file_facts(spec, files)
     recorded, partially_matched = facts_of(spec, state, fields, each_file)
     truncated = np.zeros(len(recorded.files), dtype=bool) if indistinct is None else indistinct
     planned = recorded.current & recorded.in_scope
     adopted = adopt(spec, files, each_file, recorded, planned & ~truncated & adopts, now)
     facts = adopted.partitions
+    settled = (facts.laid == facts.files) & (facts.deleted <= spec.tolerance.deleted_rows)
+    settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())
     if moves and spec.layout.engine == "zlayout":
@@ -89,7 +96,8 @@ def select(
         chosen = facts.in_scope
         choice = _Chosen(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
     else:
-        choice = _choose(spec, files, adopted, planned, truncated, now, np.inf if max_bytes is None else max_bytes)
+        limit = np.inf if max_bytes is None else max_bytes
+        choice = _choose(spec, files, adopted, planned, settled, added, truncated, now, limit)
         choice = _without_remains(files, adopted, choice, now)
         groups = by_partition(files, choice.files, recorded, spec, truncated)
         if max_bytes is not None:
@@ -98,7 +106,7 @@ def select(
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
     known = planned & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
-    decay = _worst(facts, choice.ratio, known, spec)
+    decay = _worst(facts, choice.ratio, known, settled, spec)
     out_of_scope = int((~facts.in_scope).sum())
     selection = FileSelection(
         tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves
@@ -124,8 +132,8 @@ def _with_moves(
     stay = replace(state, files=files.take(then.kept))
 
     def selected(after: TableState) -> FileSelection:
-        now = measure(after.files, spec)
-        return select(spec, after, fields, now, indistinct, max_bytes, adopts)
+        now, arriving = measure(after.files, spec), np.arange(len(after.files)) >= len(then.kept)
+        return select(spec, after, fields, now, indistinct, max_bytes, adopts, arriving)
 
     present = selected(stay)
     chosen = selected(then.state) if len(then.group) else present
@@ -139,11 +147,19 @@ def _choose(
     files: FileTable,
     adopted: Adopted,
     planned: Bools,
+    settled: Bools,
+    added: Bools,
     truncated: Bools,
     now: Measured,
     max_bytes: float,
 ) -> _Chosen:
-    """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance."""
+    """Choose all files of partitions that are not laid out, and in decayed partitions those that restore tolerance.
+
+    Args:
+        planned: bool[P], the partitions that may be rewritten.
+        settled: bool[P], those without added files that the last run accepted.
+        added: bool[N], laid-out files that were added since. See `select` for the others.
+    """
     each_file, facts = adopted.each_file, adopted.partitions
     oversize = (facts.files == 1) & (facts.bytes > OVERSIZED_ABOVE * spec.layout.target_size)
     several = (facts.files > 1) | oversize
@@ -157,7 +173,7 @@ def _choose(
     choice = _Chosen(whole[files.partition], touched, after, now.ratio.copy())
     if not to_measure.any():
         return choice
-    index, decayed = _measured(spec, files, each_file, to_measure, now)
+    index, decayed = measured_partitions(spec, files, each_file, to_measure, now)
     partitions, partition = np.flatnonzero(to_measure), decayed.partition
     past = deleted[partitions][partition]
     pending = ~decayed.facts.laid | (past & _much_deleted(decayed.files, spec))
@@ -166,13 +182,14 @@ def _choose(
     decayed = decayed.accepting(~waiting)
     choice.ratio[partitions] = decayed.ratio
     decays = beyond_tolerance[partitions] | (decayed.ratio > _limit(spec, waiting, facts.files[partitions]))
+    decays &= ~settled[partitions]
     if spec.layout.engine != "zlayout":
         # The formats' own rewrites process whole partitions.
         again = np.zeros_like(whole)
         again[partitions[decays]] = True
         touched, after = _rewritten(now, whole | again)
         return replace(choice, files=(whole | again)[files.partition], touched=touched, after=after)
-    merged = merge(decayed, pending, spec, max_bytes)
+    merged = merge(decayed, pending | added[index], spec, max_bytes)
     rewritten = partitions[decays]
     touched[rewritten], after[rewritten] = merged.touched[decays], merged.files[decays]
     choice.files[index[merged.chosen & decays[partition]]] = True
@@ -196,32 +213,6 @@ def _without_remains(files: FileTable, adopted: Adopted, choice: _Chosen, now: M
         touched=np.where(whole[:, None], touched, choice.touched),
         after=np.where(whole, after, choice.after),
     )
-
-
-def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]) -> Floats:
-    """Predict by how much each of G groups alone lowers touched of the table, float64[G, d]."""
-    if not groups:
-        return np.zeros((0, len(spec.column_names)))
-    of_file = np.full(len(files), -1, np.int64)
-    for number, group in enumerate(groups):
-        of_file[group.files] = number
-    concerned = np.zeros(len(now.files), bool)
-    concerned[files.partition[of_file >= 0]] = True
-    index, decayed = _measured(spec, files, file_facts(spec, files), concerned, now)
-    return saved(decayed, of_file[index], len(groups), spec)
-
-
-def _measured(
-    spec: LayoutSpec, files: FileTable, each_file: FileFacts, inside: Bools, now: Measured
-) -> tuple[Index, Decayed]:
-    """Measure the partitions `inside` (bool[P], each with files). Return their files (int64 indices) and metrics."""
-    if inside.all():
-        index, partition = np.arange(len(files)), files.partition.astype(np.int64)
-        return index, measure_decayed(files, each_file, spec, now.targets, now.distinct, partition, now.reaches)
-    index = np.flatnonzero(inside[files.partition])
-    partition = (np.cumsum(inside) - 1)[files.partition[index]]
-    part, facts = files.take(index), each_file.take(index)
-    return index, measure_decayed(part, facts, spec, now.targets[inside], now.distinct[inside], partition)
 
 
 def _past_tolerance(facts: PartitionFacts, spec: LayoutSpec) -> Bools:
@@ -273,8 +264,11 @@ def _in_parts(
     return np.where(several[:, None], now.touched - saves, touched)
 
 
-def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
-    """Return the decay measures of the worst partition; known: bool[P], partitions in scope of a laid-out table."""
+def _worst(facts: PartitionFacts, touched: Floats, known: Bools, settled: Bools, spec: LayoutSpec) -> tuple[Decay, ...]:
+    """Return the decay measures of the worst partition.
+
+    known: bool[P], partitions in scope of a laid-out table. settled: bool[P], those that the last run accepted.
+    """
     tolerance = spec.tolerance
     measures: Mapping[Measure, tuple[Floats, Bools, float]] = {
         Measure.UNCLUSTERED: (facts.unclustered, known & (facts.files > 1), tolerance.unclustered),
@@ -286,5 +280,5 @@ def _worst(facts: PartitionFacts, touched: Floats, known: Bools, spec: LayoutSpe
     for name, (values, counted, limit) in measures.items():
         value = float(values[counted].max(initial=0.0))
         if value > 0:
-            worst.append(Decay(name, value, limit, int((values[counted] > limit).sum())))
+            worst.append(Decay(name, value, limit, int((values[counted & ~settled] > limit).sum())))
     return tuple(worst)

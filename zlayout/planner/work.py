@@ -69,7 +69,8 @@ class Work:
     run_id: stored with each commit. actions, requirements: of the plan. pinned: the files behind each `RewriteGroup`,
     by its id. declared: the partition fields behind `ChangePartitioning`. covers_table: the groups are all files of the
     table. verify: `full` reads the written files back before the commit. predicted: touched after the whole plan by
-    z-order column, where it is predicted.
+    z-order column, where it is predicted. accepts: the acceptance to store once all groups are committed (see
+    `zlayout.planner.accepted`); empty if the plan defers groups.
     """
 
     table: TableName
@@ -82,6 +83,7 @@ class Work:
     covers_table: bool
     verify: Literal["gate", "full"] = "gate"
     predicted: Mapping[str, float] = field(default_factory=dict)
+    accepts: str = ""
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:
@@ -149,8 +151,9 @@ class Work:
         if len(parts) == 1:
             return (self,)
         first, *others = parts
-        whole = replace(self, covers_table=False)
-        return (whole.with_rewrites(first), *(replace(whole, actions=tuple(part)) for part in others))
+        whole = replace(self, covers_table=False, accepts="")
+        works = [whole.with_rewrites(first), *(replace(whole, actions=tuple(part)) for part in others)]
+        return (*works[:-1], replace(works[-1], accepts=self.accepts))
 
 
 def _concerns(requirement: Requirement, reached: Iterable[Requirement]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunColumn, RunMetrics
+from zlayout.planner import accepted
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
@@ -109,16 +110,20 @@ class MemoryBackend:
             yield Commit("settings", table.set_properties(dict(work.properties)))
         if work.partition_by is not None:
             yield Commit("settings", table.set_partitioning(work.partition_by))
+        failed = False
         for number, group in enumerate(groups):
             notify(Progress(str(work.table), Stage.REWRITING, done=number, total=len(groups)))
             try:
-                commit = _rewrite(table, pinned, work.layout, group)
+                accepts = work.accepts if number == len(groups) - 1 and not failed else ""
+                properties = {accepted.PROPERTY: accepts} if len(table.specs) > 1 else {}
+                commit = _rewrite(table, pinned, work.layout, group, properties)
                 if number == len(groups) - 1:
                     found = layout_metrics(_file_table(table.current, keys), keys)
                     columns = tuple(RunColumn(m.column, work.predicted.get(m.column), m.touched) for m in found)
                     table.last_run = RunMetrics(work.run_id, commit.version, columns)
                 yield commit
             except CommitConflict as conflict:
+                failed = True
                 yield GroupFailed((group.id,), conflict)
 
 
@@ -128,7 +133,9 @@ def _sources_of_moves(version: Version) -> list[str]:
     return [field.source for field in version.fields] if old else []
 
 
-def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) -> Commit:
+def _rewrite(
+    table: MemoryTable, pinned: Version, layout: Layout, group: Group, properties: Mapping[str, str]
+) -> Commit:
     paths = group.files.path.to_pylist()
     read = [pinned.files[path] for path in paths if path in pinned.files]
     if len(read) < len(paths):
@@ -143,7 +150,7 @@ def _rewrite(table: MemoryTable, pinned: Version, layout: Layout, group: Group) 
     new = _with_baselines(new, layout, table.current)
     if sum(len(f.rows) for f in new) != len(rows):
         raise EngineError.of("ZL310", "rows written differ from rows read; nothing was committed")
-    version = table.replace_files(read, new)
+    version = table.replace_files(read, new, properties)
     return Commit(
         "rewrite",
         version,

@@ -131,8 +131,13 @@ class MemoryTable:
             self.specs.append(fields)
         return self._append_version(lambda v: replace(v, fields=fields, spec_id=self.specs.index(fields)))
 
-    def replace_files(self, read: Sequence[StoredFile], new: Sequence[StoredFile]) -> int:
-        """Swap `read` for `new`. Raises CommitConflict when a file of `read` changed or went away meanwhile."""
+    def replace_files(
+        self, read: Sequence[StoredFile], new: Sequence[StoredFile], properties: Mapping[str, str] | None = None
+    ) -> int:
+        """Swap `read` for `new`, and set properties.
+
+        Raises CommitConflict when a file of `read` changed or went away meanwhile.
+        """
 
         def swap(version: Version) -> Version:
             live = {(f.path, f.deleted) for f in version.files.values()}
@@ -141,7 +146,8 @@ class MemoryTable:
                 raise CommitConflict.of("ZL320", f"{len(changed)} of {len(read)} files changed meanwhile")
             gone = {f.path for f in read}
             kept = {path: f for path, f in version.files.items() if path not in gone}
-            return replace(version, files={**kept, **{f.path: f for f in new}})
+            files = {**kept, **{f.path: f for f in new}}
+            return replace(version, files=files, properties={**version.properties, **(properties or {})})
 
         return self._append_version(swap)
 

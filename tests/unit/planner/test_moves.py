@@ -14,6 +14,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 from unit.planner.plans import DELTA, KIND, TARGET
 
+from zlayout.planner.accepted import PROPERTY, acceptance
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
@@ -156,3 +157,38 @@ def test_stragglers_that_become_several_files_leave_no_decay(moved: int) -> None
     _, applied = plan_and_apply(spec, backend)
     assert applied.after.status == "unchanged", applied.after.decay
     assert len(stored.rows()) == 6000 + moved
+
+
+def test_what_a_complete_run_left_is_accepted_until_the_settings_change() -> None:
+    """Four groups of the whole range in one day: decay, unless the last run accepted it under the same tolerance."""
+    days = [0] * 24
+    sides = {
+        "a": make_bounds([30 * (n % 6) for n in range(24)], [30 * (n % 6) + 29 for n in range(24)], KIND),
+        "d": make_bounds(days, days, KIND),
+    }
+    files = make_file_table(
+        [100] * 24,
+        bytes=TARGET,
+        partition=days,
+        partitions=[Partition(1, (DAY,), (0,))],
+        layout=[0] * 24,
+        layouts=[layout_record(SPEC.layout)],
+        group=[n // 6 for n in range(24)],
+        bounds=sides,
+    )
+    columns = tuple(Column(name, KIND, True) for name in ("a", "b", "d"))
+    state = make_state(files, format="iceberg", columns=columns, partition_fields=(DAY,), spec_id=1)
+    assert len(groups(decide(SPEC, state, ICEBERG))) == 1
+    accepted = replace(state, properties={PROPERTY: acceptance(SPEC)})
+    assert groups(decide(SPEC, accepted, ICEBERG)) == []
+    stricter = replace(SPEC, tolerance=Tolerance(touched=1.2))
+    assert len(groups(decide(stricter, accepted, ICEBERG))) == 1
+
+
+def test_only_a_complete_run_accepts_and_only_in_its_last_part() -> None:
+    stragglers = [(10 * n, 10 * n + 9, 0, 4) for n in range(10)]
+    limited = replace(SPEC, max_group_size=4 * TARGET)
+    whole = decide(limited, table(5, 20, stragglers), ICEBERG).work(limited, "run")
+    assert [work.accepts for work in whole.in_parts(limited.max_group_size)] == ["", "", acceptance(limited)]
+    options = PlanOptions(max_rewrite_bytes=5 * TARGET)
+    assert decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options).work(SPEC, "run").accepts == ""

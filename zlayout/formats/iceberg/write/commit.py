@@ -34,6 +34,7 @@ from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.formats.run_metrics import TOUCHED
+from zlayout.planner import accepted
 from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
@@ -59,7 +60,8 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
     if not groups:
         return
     kept = {group.id for group in groups}
-    work = work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept)
+    accepts = "" if dropped else work.accepts
+    work = replace(work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept), accepts=accepts)
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), Stage.REWRITING))
         rewritten, notes = write_groups(pinned, work)
@@ -107,6 +109,7 @@ class Committer:
         self._catalog = catalog
         self._work = work
         self._measurement = measurement
+        self._committed = 0
         self._dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
@@ -126,6 +129,7 @@ class Committer:
             return rewrite_commit(snapshot, some)
 
         commit = settled(doing, send, lambda: self.finished(some), FAILURES)
+        self._committed += len(some)
         if self._measurement is not None:
             self._measurement.committed(some)
         return commit
@@ -154,7 +158,11 @@ class Committer:
         snapshot = int(transaction.table().currentSnapshot().snapshotId())
         state = known_state(pinned.jvm, table.operations().current())
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
-        transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state)).commit()
+        properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
+        if pinned.table.specs().size() > 1:  # a plan predicts the result of everything but moved rows
+            complete = self._committed + len(some) == len(work.rewrites)
+            properties.set(accepted.PROPERTY, work.accepts if complete else "")
+        properties.commit()
         pinned.require_files(added, table.io())
         return transaction, snapshot
 

@@ -1,0 +1,28 @@
+"""What the last run left is accepted until files are added to it.
+
+A plan cannot know everything that a rewrite leaves. Which rows of a moved file arrive in which partition is known only
+afterwards, and so is the size of the files that they become there. If a run did all that its plan contained, a
+partition without new files is therefore as planned, whatever it measures now: the next plan for the partition is made
+when files are added to it. The table stores under which settings it was accepted. With others, it is measured again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from zlayout.spec.model import LayoutSpec
+
+PROPERTY = "zlayout.accepted"
+_DIGEST_CHARACTERS = 16
+
+
+def acceptance(spec: LayoutSpec) -> str:
+    """Return a digest of the settings that decide whether a laid-out partition is rewritten."""
+    content = repr((spec.tolerance, spec.where))
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def is_accepted(spec: LayoutSpec, properties: Mapping[str, str]) -> bool:
+    """Return whether the last run on a table with these properties accepted it under the settings of the spec."""
+    return properties.get(PROPERTY) == acceptance(spec)
