@@ -62,7 +62,7 @@ COMBINATIONS = (
     Combination("4.0.5", "4.0.1", "1.10.1"),
     Combination("4.0.5", "4.2.0", "1.11.0"),
     Combination("4.0.5", "4.4.0", "1.11.0"),
-    Combination("4.1.4", "4.2.0", "1.11.0"),
+    Combination("4.1.1", "4.2.0", "1.11.0"),  # Delta 4.2 needs classes that Spark 4.1.4 no longer has
     Combination("4.1.4", "4.4.0", "1.12.0"),
 )
 OLDEST = COMBINATIONS[1]
