@@ -13,7 +13,7 @@ import numpy as np
 
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_catalog
-from zlayout.errors import ZlayoutError
+from zlayout.errors import ZlayoutError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.addresses import Address, addresses
 from zlayout.formats.base import Backend
@@ -111,7 +111,7 @@ class _Checks:
             return self.of(step, Outcome.FAILED, f"{first.code} {first.message}", first.hint)
         except Exception as error:
             cause = cause_of(error)
-            reason = cause.reason if cause else f"{type(error).__name__}: {error}"
+            reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
             return self.of(step, Outcome.FAILED, f"{detail}: {reason}", cause.hint if cause else "")
         return self.of(step, Outcome.OK, found if isinstance(found, str) else detail)
 

@@ -38,6 +38,12 @@ _CAUSES = tuple(
     (re.compile(pattern, re.IGNORECASE), Cause(reason, hint))
     for pattern, reason, hint in (
         (
+            r"ClassNotFoundException|NoClassDefFoundError|Cannot find catalog plugin class|DATA_SOURCE_NOT_FOUND"
+            r"|No FileSystem for scheme",
+            "Spark lacks a jar",
+            "name no jars, so that zlayout chooses them, or name those of format, catalog and store: docs/clusters.md",
+        ),
+        (
             r"support not installed|No module named|NotInstalledError",
             "a Python package is missing",
             "install the extra of zlayout for this catalog: postgres, hive or glue, as in pip install 'zlayout[hive]'",

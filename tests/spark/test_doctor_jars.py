@@ -1,0 +1,26 @@
+"""`zlayout doctor --spark` finds a missing jar. A process of its own, because a JVM keeps its class path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.projects import root  # noqa: F401 - fixture
+
+
+def test_a_missing_jar_is_found_when_spark_reads_the_table(root: Path) -> None:  # noqa: F811
+    jar = root / "nothing.jar"
+    jar.write_bytes(b"PK\x05\x06" + bytes(18))  # a jar without classes
+    done = subprocess.run(
+        [sys.executable, "-m", "zlayout", "doctor", "--spark", "--timeout", "60"],
+        cwd=root, text=True, capture_output=True, timeout=300,
+        env=os.environ | {"PYSPARK_SUBMIT_ARGS": f"--jars {jar} pyspark-shell"},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("  ok") or "failed" in line]
+    assert [line[0] for line in lines] == ["ok"] * 5 + ["failed"], done.stdout
+    assert "read in Spark" in lines[-1][1]
+    assert "Spark lacks a jar" in lines[-1][1]
+    assert "zlayout chooses them" in " ".join(done.stdout.split())
