@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pyspark
+from support.servers import wait_for_port
 
 JARS = Path(pyspark.__file__).parent / "jars"
 SOURCE = Path(__file__).parent / "java" / "Metastore.java"
@@ -57,19 +56,8 @@ def hive_metastore(
     with (folder / "metastore.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
     try:
-        _wait(port, process, folder / "metastore.log")
+        wait_for_port(port, process, folder / "metastore.log")
         yield uri
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 120) -> None:
-    """Return when the metastore answers."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and process.poll() is None:
-        with closing(socket.socket()) as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise RuntimeError(f"the metastore does not answer: {log.read_text(errors='replace')[-2000:]}")

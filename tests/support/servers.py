@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -66,6 +67,17 @@ def _wait(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> N
         except (URLError, OSError):
             time.sleep(0.2)
     raise TimeoutError(f"no answer of {url}")
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 120) -> None:
+    """Return when a server accepts connections on its port of the loopback address."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        with closing(socket.socket()) as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the server does not answer: {log.read_text(errors='replace')[-2000:]}")
 
 
 @contextmanager
