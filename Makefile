@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability engines apart test test-long bench matrix mutation schemas lock clean
+.PHONY: setup demo check reliability engines apart servers test test-long bench matrix mutation schemas lock clean
 
 setup: $(INSTALLED)
 
@@ -44,6 +44,9 @@ engines: setup  # each process has a Spark session; one alone leaves a core idle
 
 apart: setup  # without a JVM, beside the engines
 	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/packaging
+
+servers: setup  ## what the servers of the tests need: the jars of Iceberg's REST catalog
+	PYTHONPATH=tests $(BIN)/python -m support.rest
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests

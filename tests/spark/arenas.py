@@ -40,6 +40,8 @@ class SparkArena:
 
     format = ""
     catalog = ""
+    services: ClassVar[tuple[str, ...]] = ()  # the fixtures that start what the catalog needs
+    location: ClassVar[str] = ""  # the folder of the tables; empty for the one that the catalog chooses
     properties: ClassVar[Mapping[str, str]] = {}
 
     def sql(self, statement: str) -> None:
@@ -50,7 +52,10 @@ class SparkArena:
         columns = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
         partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
-        self.sql(f"CREATE TABLE {self} ({columns}) USING {self.format} {partitioned} TBLPROPERTIES ({properties})")
+        location = f"LOCATION '{self.location}/{self.table.name}'" if self.location else ""
+        self.sql(
+            f"CREATE TABLE {self} ({columns}) USING {self.format} {partitioned} {location} TBLPROPERTIES ({properties})"
+        )
         if len(rows):
             self.write(frame)
 
@@ -126,7 +131,9 @@ class IcebergArena(SparkArena):
 
 class S3DeltaArena(DeltaArena):
     catalog = "s3lake"
+    services = ("s3",)
 
 
 class S3IcebergArena(IcebergArena):
     catalog = "s3ice"
+    services = ("s3",)

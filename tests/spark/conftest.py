@@ -9,16 +9,20 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from hive_metastore.ttypes import Database
 from pyspark.sql import SparkSession
 from spark.arenas import DeltaArena, IcebergArena, SparkArena
+from spark.catalogs import port_of, service_catalogs
 from spark.faults.store import fault_catalogs, fault_conf
-from spark.named import HiveDeltaArena, glue_client, metastore_client
+from spark.named import glue_client, metastore_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
 from support.hive import hive_metastore
+from support.postgres import postgres_server
+from support.rest import rest_catalog
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
@@ -62,6 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     thrift = {"uri": f"thrift://127.0.0.1:{free_port()}", "storage": storage}
     catalogs["hlake"] = CatalogConfig("hlake", "delta", "hive", thrift, place)
     catalogs |= fault_catalogs(root, f"http://127.0.0.1:{free_port()}")
+    catalogs |= service_catalogs(root, BUCKET, storage)
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.extraJavaOptions": QUICK,
@@ -97,12 +102,40 @@ def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def clients(runtime: SparkRuntime) -> list[str]:
+    """The jars of the session, among them the clients of S3."""
+    return [urlsplit(jar).path for jar in runtime.session.conf.get("spark.jars").split(",")]
+
+
+@pytest.fixture(scope="session")
 def metastore(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URI of the Hive metastore of the catalog `hlake`, which then has the database `db`."""
     folder = tmp_path_factory.mktemp("metastore")
-    with hive_metastore(int(project.catalogs["hlake"].options["uri"].rpartition(":")[2]), folder) as uri:
+    with hive_metastore(port_of(project.catalogs["hlake"]), folder) as uri:
         metastore_client(uri).create_database(Database(name="db", locationUri=f"file:{folder}/warehouse/db.db"))
         yield uri
+
+
+@pytest.fixture(scope="session")
+def postgres(project: Project, runtime: SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of the database of the catalogs `pg` and `s3pg`, which then have the namespace `db`."""
+    with postgres_server(port_of(project.catalogs["pg"]), tmp_path_factory.mktemp("postgres")) as uri:
+        for name in ("pg", "s3pg"):
+            runtime.session.sql(f"create namespace {name}.db")
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def rest(
+    project: Project, runtime: SparkRuntime, clients: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of the REST catalog of `rest` and `s3rest`, which then has the namespace `db`."""
+    storage = project.catalogs["s3rest"].options["storage"]
+    to_s3 = {"s3.endpoint": storage["endpoint"], "client.region": storage["region"], "s3.path-style-access": "true"}
+    folder = tmp_path_factory.mktemp("rest")
+    with rest_catalog(port_of(project.catalogs["rest"]), folder, f"file://{folder}/tables", clients, to_s3) as url:
+        runtime.session.sql("create namespace rest.db")
+        yield url
 
 
 @pytest.fixture
@@ -144,10 +177,8 @@ def arena(
 ) -> SparkArena:
     """A fresh table of each format, to be laid out by engine zlayout along kd. Its parameter may name both, too."""
     kind, engine, curve = request.param if isinstance(request.param, tuple) else (request.param, "zlayout", "kd")
-    if issubclass(kind, HiveDeltaArena):
-        request.getfixturevalue("metastore")
-    if kind.catalog.startswith(("s3", "glake")) or getattr(kind, "root", ""):
-        request.getfixturevalue("s3")
+    for service in kind.services:
+        request.getfixturevalue(service)
     name = (delta_table if issubclass(kind, DeltaArena) else iceberg_table).name
     table = TableName(kind.catalog, ("db",), name)
     return kind(project, runtime, table, tmp_path, engine, curve)

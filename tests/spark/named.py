@@ -41,6 +41,7 @@ class NamedDeltaArena(DeltaArena):
 @dataclass
 class GlueDeltaArena(NamedDeltaArena):
     catalog = "glake"
+    services = ("s3",)
 
     def register(self, location: str) -> None:
         glue = glue_client(self.project.catalogs[self.catalog].options["uri"])
@@ -59,6 +60,7 @@ class S3GlueDeltaArena(GlueDeltaArena):
 @dataclass
 class HiveDeltaArena(NamedDeltaArena):
     catalog = "hlake"
+    services = ("metastore",)
 
     def register(self, location: str) -> None:
         url = location if "://" in location else f"file:{location}"
@@ -72,6 +74,7 @@ class HiveDeltaArena(NamedDeltaArena):
 
 @dataclass
 class S3HiveDeltaArena(HiveDeltaArena):
+    services = ("s3", "metastore")
     root = "s3a://zlayout-named/tables"
 
 

@@ -1,0 +1,74 @@
+"""Iceberg catalogs in PostgreSQL and REST, with tables on this machine and on S3, for the contract suite.
+
+The Spark session knows all of them from its start. A fixture of the service starts it for the first test that uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from spark.arenas import IcebergArena, S3IcebergArena
+from support.postgres import OWNER
+from support.servers import free_port
+
+from zlayout.errors import Location
+from zlayout.spec.model import CatalogConfig
+
+S3_FOLDER = "s3://zlayout-tables/catalogs"
+
+
+def service_catalogs(root: Path, bucket: str, storage: Mapping[str, Any]) -> dict[str, CatalogConfig]:
+    """The definitions, by name. Those with the prefix `s3` have their tables on S3."""
+    types = {
+        "pg": ("sql", f"postgresql+psycopg2://{OWNER}@127.0.0.1:{free_port()}/postgres"),
+        "rest": ("rest", f"http://127.0.0.1:{free_port()}"),
+    }
+    found = {}
+    for name, (type_, uri) in types.items():
+        options: dict[str, Any] = {"uri": uri, "warehouse": f"file://{root / name}"}
+        on_s3 = {"uri": uri, "warehouse": f"s3://{bucket}/{name}", "storage": storage}
+        if type_ == "rest":  # which chooses the warehouse itself
+            options, on_s3 = ({key: value for key, value in o.items() if key != "warehouse"} for o in (options, on_s3))
+        for each, its in ((name, options), (f"s3{name}", on_s3)):
+            found[each] = CatalogConfig(each, "iceberg", type_, its, Location("zlayout.yaml"))
+    return found
+
+
+def port_of(catalog: CatalogConfig) -> int:
+    port = urlsplit(catalog.options["uri"]).port
+    assert port is not None
+    return port
+
+
+class PostgresArena(IcebergArena):
+    catalog = "pg"
+    services = ("postgres",)
+
+
+class S3PostgresArena(IcebergArena):
+    catalog = "s3pg"
+    services = ("postgres", "s3")
+
+
+class RestArena(IcebergArena):
+    catalog = "rest"
+    services = ("rest",)
+
+
+class S3RestArena(IcebergArena):
+    catalog = "s3rest"
+    services = ("rest", "s3")
+    location = S3_FOLDER
+
+
+PAIRS = {
+    "sqlite": IcebergArena,
+    "sqlite-s3": S3IcebergArena,
+    "postgres": PostgresArena,
+    "postgres-s3": S3PostgresArena,
+    "rest": RestArena,
+    "rest-s3": S3RestArena,
+}
