@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from _pytest.mark import ParameterSet
 from reliability import count
 from spark.faults.audit import audit, converge, promised
-from spark.faults.points import OPTIONS, run
+from spark.faults.points import run
 from spark.faults.store import Store
 from spark.faults.tables import Table, first_rows
-from support.runs import apply_planned
 from support.s3_proxy import Failure, Fault
 
-from zlayout.app.plan import plan_table
 from zlayout.errors import CommitUnknown
 
 VARIANTS = {"delta": "delta-all", "iceberg": "iceberg-3-merge-on-read"}
@@ -116,16 +114,3 @@ def test_a_rewrite_is_whole_or_not_there(s3_table: Table, store: Store, request_
         audit(table, first_rows(), row_ids)
         converge(table)
         audit(table, first_rows(), row_ids)
-
-
-@pytest.mark.parametrize("s3_table", [VARIANTS["delta"]], indirect=True)
-def test_exclusive_commits_are_checked_once_for_a_table_and_run(s3_table: Table, store: Store) -> None:
-    table = s3_table
-    spec = replace(table.spec, layout=replace(table.spec.layout, max_group_size=1))
-    planned = plan_table(spec, table.backend, OPTIONS)
-    with store.proxy.counting() as requests:
-        applied = apply_planned(planned, table.backend, OPTIONS)
-    assert applied.error is None
-    assert len(applied.commits) == 2  # one for each partition
-    probes = [request for request in requests if request.method == "PUT" and "/_delta_log/.zlayout-" in request.path]
-    assert len(probes) == 2, "the second one finds that the first one made the file"
