@@ -9,6 +9,7 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.app.plan import plan_table
+from zlayout.planner.accepted import PROPERTY, acceptance
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
@@ -72,4 +73,6 @@ def test_a_writer_of_the_old_spec_is_one_move_each_time(iceberg: IcebergSubject)
         found = [(g.files, g.reason) for g in planned.decision.plan.groups]
         assert found == [(1, Reason.PARTITIONING_CHANGED)]
         assert applied.after.status == "unchanged"
+        properties = table.backend.observe(table.name, ()).properties
+        assert properties[PROPERTY] == acceptance(spec)
     assert len(table.ids()) == 12_400
