@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from zlayout.formats.storage import Store, s3_access, stores
+from zlayout.formats.storage import Store, gcs_endpoint, s3_access, stores
 from zlayout.spec.model import CatalogConfig
 
 # The ports of services whose URLs may omit them, by scheme.
@@ -31,13 +31,15 @@ class Address:
 
 
 def addresses(catalog: CatalogConfig) -> tuple[Address, ...]:
-    """Return the addresses of the catalog and of its S3 store; empty if both are files of this machine."""
+    """Return the addresses of the catalog and of its S3 or GCS store; empty if both are files of this machine."""
     url = _catalog_url(catalog)
     # The uri of a Hive metastore may list several ones that serve the same tables.
     found = [_address("catalog", one.strip()) for one in (url.split(",") if catalog.type == "hive" else [url])]
     if Store.S3 in stores(catalog):
         s3 = s3_access(catalog)
         found.append(_address("store", s3.endpoint or f"https://s3.{s3.region or 'us-east-1'}.amazonaws.com"))
+    if Store.GCS in stores(catalog):
+        found.append(_address("store", gcs_endpoint(catalog) or "https://storage.googleapis.com"))
     return tuple(dict.fromkeys(address for address in found if address is not None))
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from zlayout.spec.model import CatalogConfig
-from zlayout.table.location import S3_ENDPOINT_VARIABLES, S3_SCHEMES
+from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
@@ -30,7 +30,7 @@ class Store(StrEnum):
 
 _STORE_OF_SCHEME = {
     **dict.fromkeys(S3_SCHEMES, Store.S3),
-    "gs": Store.GCS,
+    GCS_SCHEME: Store.GCS,
     "abfs": Store.ADLS,
     "abfss": Store.ADLS,
 }
@@ -40,6 +40,11 @@ _DELTALAKE_NAMES = {
     "aws_region": ("aws_region", "region", "aws_default_region", "default_region"),
     "aws_virtual_hosted_style_request": ("aws_virtual_hosted_style_request", "virtual_hosted_style_request"),
     "aws_allow_http": ("aws_allow_http", "allow_http"),
+}
+# The connector of GCS does not register its scheme itself.
+_GCS_CONF = {
+    "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
 }
 # deltalake repeats a request to a store that does not answer for three minutes by default.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s"}
@@ -73,7 +78,7 @@ def stores(catalog: CatalogConfig) -> frozenset[Store]:
     """Return the object stores of a catalog's tables as far as its definition names them."""
     schemes = {urlsplit(place).scheme.lower() for place in _locations(catalog)}
     found = {_STORE_OF_SCHEME[scheme] for scheme in schemes if scheme in _STORE_OF_SCHEME}
-    if catalog.type == "glue" or "storage" in catalog.options:
+    if catalog.type == "glue" or ("storage" in catalog.options and not found):
         found.add(Store.S3)
     return frozenset(found)
 
@@ -92,7 +97,9 @@ def deltalake_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.en
     own, found = properties(catalog), stores(catalog)
     limited = {**_LIMITS, **own} if found else own
     if Store.S3 not in found:
-        return limited
+        endpoint = gcs_endpoint(catalog)
+        plain = endpoint.startswith("http://")
+        return ({"google_base_url": endpoint, "allow_http": _flag(plain)} if endpoint else {}) | limited
     s3 = s3_access(catalog, environ)
     derived = {"aws_region": s3.region or ""}
     if s3.endpoint:
@@ -120,29 +127,45 @@ def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ
 
 
 def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the Spark configuration with which Hadoop's S3A client reaches the buckets of a catalog."""
-    if Store.S3 not in stores(catalog):
-        return {}
+    """Return the Spark configuration with which Hadoop's clients of S3 and GCS reach the buckets of a catalog."""
+    found = stores(catalog)
+    gcs: dict[str, str] = {}
+    if Store.GCS in found:
+        endpoint = gcs_endpoint(catalog)
+        gcs = _GCS_CONF | ({"spark.hadoop.fs.gs.storage.root.url": endpoint} if endpoint else {})
+    if Store.S3 not in found:
+        return gcs
     s3 = s3_access(catalog, environ)
     settings = {"endpoint": s3.endpoint or "", "endpoint.region": s3.region or ""}
     if s3.endpoint:
         settings["path.style.access"] = _flag(s3.path_style)
-    return {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"} | {
-        f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value
-        for bucket in sorted(_buckets(catalog))
-        for key, value in settings.items()
-        if value
-    }
+    return (
+        gcs
+        | {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+        | {
+            f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value
+            for bucket in sorted(_buckets(catalog))
+            for key, value in settings.items()
+            if value
+        }
+    )
 
 
 def _iceberg(catalog: CatalogConfig, style_key: str, style_is_path: bool, environ: Mapping[str, str]) -> dict[str, str]:
     if Store.S3 not in stores(catalog):
-        return properties(catalog)
+        endpoint = gcs_endpoint(catalog)
+        return ({"gcs.service.host": endpoint} if endpoint else {}) | properties(catalog)
     s3 = s3_access(catalog, environ)
     derived = {"client.region": s3.region, "s3.endpoint": s3.endpoint}
     if s3.endpoint:
         derived[style_key] = _flag(s3.path_style is style_is_path)
     return {k: v for k, v in derived.items() if v} | properties(catalog)
+
+
+def gcs_endpoint(catalog: CatalogConfig) -> str:
+    """Return the declared address of GCS; empty for Google's own, and for a catalog without tables on GCS."""
+    declared = catalog.options.get("storage", {}) if Store.GCS in stores(catalog) else {}
+    return str(declared.get("endpoint", "")).rstrip("/")
 
 
 def _locations(catalog: CatalogConfig) -> Iterator[str]:

@@ -77,7 +77,8 @@ S3_EXCLUDED = (
     "software.amazon.awssdk:netty-nio-client",
     "org.slf4j:slf4j-api",
 )
-GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",)
+# hadoop3-2.2.28 declares gcsio 2.2.28, which was not found in Maven Central: Spark would not start.
+GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 
 
 @cache

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.validation import Violation
-from zlayout.table.location import S3_ENDPOINT_VARIABLES, S3_SCHEMES
+from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name
 _REMOTE = ("rest", "unity", "hive", "glue")  # services that have no working directory
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
+_OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
 
 
 def check_locations(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
@@ -65,7 +66,7 @@ def _service_schemes(format_: str) -> frozenset[str]:
 
 
 def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Violation]:
-    """Yield ZL037 for a storage that is not S3, for an endpoint that is no URL, and for plain http to other machines.
+    """Yield ZL037 for a storage that does not fit the tables, an endpoint that is no URL, and plain http elsewhere.
 
     Args:
         key: The dotted key of the catalog.
@@ -78,13 +79,12 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
         yield f"{key}.uri", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
     storage = data.get("storage")
     schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
-    other = sorted(schemes - S3_SCHEMES)
-    if storage is not None and other:
-        message = f"expected tables on S3 for storage, found {other[0]}://"
-        yield f"{key}.storage", Diagnostic("ZL037", message, hint="remove storage, or use s3:// for the warehouse")
+    on_gcs = GCS_SCHEME in schemes
+    if storage is not None:
+        yield from _check_store(f"{key}.storage", storage, schemes)
     if storage is not None and "endpoint" in storage:
-        yield from _check_endpoint(f"{key}.storage.endpoint", storage)
-    elif storage is not None or schemes & S3_SCHEMES or type_ == "glue":
+        yield from _check_endpoint(f"{key}.storage.endpoint", storage, on_gcs)
+    elif (storage is not None and not on_gcs) or schemes & S3_SCHEMES or type_ == "glue":
         variable = next((name for name in S3_ENDPOINT_VARIABLES if environ.get(name)), None)
         allowed = (storage or {}).get("allow_http") or environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1")
         if variable and _is_plain(urlsplit(environ[variable])) and not allowed:
@@ -99,12 +99,27 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
             )
 
 
-def _check_endpoint(key: str, storage: Mapping[str, Any]) -> Iterator[Violation]:
+def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
+    """Yield ZL037 for a storage that describes another object store than that of the tables, or several of them."""
+    if other := sorted(schemes - S3_SCHEMES - {GCS_SCHEME}):
+        message = f"expected tables on S3 or GCS for storage, found {other[0]}://"
+        yield key, Diagnostic("ZL037", message, hint="remove storage, or use s3:// or gs:// for the warehouse")
+    elif GCS_SCHEME in schemes and schemes & S3_SCHEMES:
+        message = "expected tables on one object store for storage, found S3 and GCS"
+        yield key, Diagnostic("ZL037", message, hint="declare one catalog for each object store")
+    elif GCS_SCHEME in schemes:
+        for name in sorted(_OF_S3 & storage.keys()):
+            message = f"key '{name}' is not allowed for tables on GCS"
+            yield f"{key}.{name}", Diagnostic("ZL037", message, hint="remove it")
+
+
+def _check_endpoint(key: str, storage: Mapping[str, Any], on_gcs: bool) -> Iterator[Violation]:
     endpoint = urlsplit(storage["endpoint"])
     if endpoint.scheme not in _WEB or not endpoint.hostname or endpoint.query or endpoint.fragment:
         yield key, Diagnostic("ZL037", "expected https://HOST[:PORT], found another form of text")
     elif endpoint.username or endpoint.password:
-        hint = "remove them, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        variables = "GOOGLE_APPLICATION_CREDENTIALS" if on_gcs else "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        hint = f"remove them, and set {variables} in the environment"
         yield key, Diagnostic("ZL037", "an endpoint must not contain credentials", hint=hint)
     elif _is_plain(endpoint) and not storage.get("allow_http"):
         hint = "use https, or set allow_http: true, which sends data without encryption"

@@ -6,6 +6,7 @@ import os
 import re
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
+GCS_SCHEME = "gs"
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 # The environment variables of AWS tools that name another store than AWS. The first one that is set counts.
 S3_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")

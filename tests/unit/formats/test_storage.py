@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from zlayout.errors import Location
+from zlayout.formats.addresses import addresses
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties, spark_catalog_conf
 from zlayout.formats.storage import (
     Store,
@@ -80,6 +81,37 @@ def test_the_client_of_a_cluster_for_s3_is_kept(own: str | None) -> None:
     project = Project(Path(), {"lake": delta(storage=STORAGE)}, SparkConfig(), ())
     assert "spark.hadoop.fs.s3.impl" not in session_conf(project, submitted=True)
     assert "spark.hadoop.fs.s3.impl" in session_conf(project, submitted=False)
+
+
+def test_a_declared_gcs_store_reaches_every_library() -> None:
+    storage = {"endpoint": "http://127.0.0.1:4443/"}
+    lake, ice = delta(warehouse="gs://lake/x", storage=storage), iceberg(warehouse="gs://ice/x", storage=storage)
+    assert stores(lake) == {Store.GCS}
+    assert deltalake_options(lake, EVERYWHERE) == {
+        **LIMITS,
+        "google_base_url": "http://127.0.0.1:4443",
+        "allow_http": "true",
+    }
+    assert pyiceberg_options(ice, EVERYWHERE) == {"gcs.service.host": "http://127.0.0.1:4443"}
+    assert iceberg_conf(ice, EVERYWHERE) == {"gcs.service.host": "http://127.0.0.1:4443"}
+    assert hadoop_conf(lake, EVERYWHERE)["spark.hadoop.fs.gs.storage.root.url"] == "http://127.0.0.1:4443"
+    assert [str(address) for address in addresses(lake)] == ["127.0.0.1:4443"]
+
+
+def test_gcs_itself_needs_no_definition() -> None:
+    lake = delta(warehouse="gs://lake/x")
+    assert deltalake_options(lake, EVERYWHERE) == LIMITS
+    assert hadoop_conf(lake, EVERYWHERE) == {
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+    }
+    assert [str(address) for address in addresses(lake)] == ["storage.googleapis.com:443"]
+
+
+def test_one_catalog_may_have_tables_in_two_stores() -> None:
+    conf = hadoop_conf(delta(tables={"a.b": "gs://b/t"}), EVERYWHERE)
+    assert "spark.hadoop.fs.gs.impl" in conf
+    assert conf["spark.hadoop.fs.s3a.bucket.lake.endpoint"] == "http://127.0.0.1:9"
 
 
 def test_two_catalogs_may_have_two_stores() -> None:
