@@ -18,7 +18,6 @@ from zlayout.app.results import Applied, new_run
 from zlayout.errors import EngineError, Refused
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
-from zlayout.formats.kernel import engine_check
 from zlayout.formats.kernel.engine_check import Internals, fallback_reason
 from zlayout.planner.diff import PlanOptions
 from zlayout.rewrite import engine, self_test
@@ -39,7 +38,7 @@ INTERNALS = {"delta": DeltaBackend.internals, "iceberg": IcebergBackend.internal
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the Spark at hand were not one of those tested, and placed rows in other files."""
     monkeypatch.setattr(versions, "TESTED_SPARK", frozenset())
-    monkeypatch.setattr(engine_check, "failed_self_test", lambda _: "7 of 600 rows are in other files than expected")
+    monkeypatch.setattr(self_test, "failed_self_test", lambda _: "7 of 600 rows are in other files than expected")
 
 
 def _apply(arena: SparkArena, planned: Planned) -> tuple[Applied, list[str]]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from zlayout.errors import Diagnostic, EngineError, Refused, ZlayoutError
 from zlayout.formats.base import Notice
-from zlayout.rewrite.self_test import failed_self_test
 from zlayout.spark import versions
 from zlayout.spark.classes import Calls, JavaClasses
 from zlayout.spark.connect import connect_refused
@@ -92,6 +91,8 @@ def fallback_reason(session: SparkSession, internals: Internals) -> str | None:
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise connect_refused("the session is a Spark Connect session")
+    from zlayout.rewrite.self_test import failed_self_test
+
     context: Any = session.sparkContext
     classes = JavaClasses(context)
     if classes.find(internals.marker) is None:
