@@ -43,7 +43,7 @@ engines: setup  # each process has a Spark session; one alone leaves a core idle
 	$(BIN)/pytest -n 2 --dist worksteal tests/spark $(RELIABILITY:%=--ignore=%)
 
 apart: setup  # without a JVM, beside the engines
-	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/packaging
+	$(BIN)/pytest tests/browser tests/editor tests/sequences tests/services tests/packaging
 
 servers: setup  ## what the servers of the tests need: the jars of Iceberg's REST catalog
 	PYTHONPATH=tests $(BIN)/python -m support.rest

@@ -54,7 +54,13 @@ def start(root: Path, name: str, port: int, *options: str) -> subprocess.Popen[s
     return subprocess.Popen(
         [sys.executable, "-m", "zlayout", "plan", *options],
         cwd=root, env=os.environ | CREDENTIALS, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=_interruptible,
     )  # fmt: skip
+
+
+def _interruptible() -> None:
+    """Let SIGINT interrupt this process, also if the tests run in the background, where shells ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _register(root: Path, port: int) -> None:  # noqa: F811
