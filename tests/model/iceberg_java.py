@@ -161,7 +161,9 @@ class StandIn:
         self.name: str = session.name
         self.changes = self.written = 0
         kinds = SimpleNamespace(isFileScoped=lambda delete: bool(delete.target), isDV=lambda delete: delete.vector)
-        self.iceberg = SimpleNamespace(util=SimpleNamespace(ContentFileUtil=kinds), TableMetadataParser=METADATA)
+        build = SimpleNamespace(version=lambda: "1.12.0")
+        util = SimpleNamespace(ContentFileUtil=kinds)
+        self.iceberg = SimpleNamespace(util=util, TableMetadataParser=METADATA, IcebergBuild=build)
 
     def load(self, name: TableName) -> Loaded:  # noqa: ARG002
         step("load")

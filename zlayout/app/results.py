@@ -131,6 +131,8 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
     problems = list(applied.error.diagnostics) if applied.error else []
     if applied.after is None or _outcome(applied) not in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET):
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
+    if applied.after is not None and applied.after.status is Status.ERROR:
+        problems += applied.after.diagnostics  # why the table could not be read again
     return tuple(problems)
 
 

@@ -83,7 +83,8 @@ def select(
     planned = recorded.current & recorded.in_scope
     adopted = adopt(spec, files, each_file, recorded, planned & ~truncated & adopts, now)
     facts = adopted.partitions
-    settled = (facts.laid == facts.files) & (facts.deleted <= spec.tolerance.deleted_rows)
+    # an adopted file may have been added since the run that was accepted
+    settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
     settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())

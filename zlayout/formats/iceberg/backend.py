@@ -121,11 +121,12 @@ class IcebergBackend:
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
+        from zlayout.formats.iceberg.write.lineage import require_row_ids_of_orc
         from zlayout.formats.iceberg.write.settings import change_settings
 
         jvm = IcebergJvm(self.runtime.session)
         if work.groups and needs_row_reader(state):
-            jvm.require_row_ids(work.table)
+            require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
             if native:  # engine zlayout drops groups with changed files
                 by_iceberg.require_appends_only(jvm.load(work.table), work)

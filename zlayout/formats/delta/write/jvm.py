@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.kernel.new_files import require_files
 from zlayout.spark.classes import JavaClasses
 from zlayout.spark.jvm import java_list, jvm_of, session_conf
@@ -122,7 +123,7 @@ class DeltaJvm:
         return self._described(metadata, wider)
 
     def _described(self, metadata: Any, protocol: Any) -> Any:
-        """Return a description of the table without files. Delta 4.3 and later have domain metadata in it."""
+        """Return a description of the table without files. Since Delta 4.4 it has domain metadata."""
         name = "org.apache.spark.sql.delta.DummySnapshot"
         domains = (self.none,) if "new/5" in (self._classes.find(name) or ()) else ()
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, *domains, protocol)
@@ -166,7 +167,7 @@ class DeltaJvm:
 
     def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
         """Write a frame through Delta's own writer without a commit, and return the new AddFiles."""
-        with session_conf(self.spark, _EXACT_TIMES):
+        with session_conf(self.spark, _EXACT_TIMES | self._string_prefix_conf(transaction.metadata())):
             written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
         return [written.apply(at) for at in range(written.size())]
 
@@ -180,10 +181,23 @@ class DeltaJvm:
 
     def string_prefix(self, snapshot: Any) -> int:
         """Return the number of characters to which the table's writers truncate string bounds."""
-        if self._classes.missing(_STRING_PREFIX_OF_TABLE):
-            return int(str(self.spark.conf.get(_STRING_PREFIX_OF_SESSION, "32")))
+        if conf := self._string_prefix_conf(snapshot.metadata()):
+            return int(conf[_STRING_PREFIX_OF_SESSION])
         utils = scala_object(self._delta.stats, "StatsCollectionUtils")
         return int(utils.getDataSkippingStringPrefixLength(self.spark._jsparkSession, snapshot.metadata()))
+
+    def _string_prefix_conf(self, metadata: Any) -> dict[str, str]:
+        """Return the session configuration that has the effect of the table's property, {} if Delta knows it."""
+        if self.knows_string_prefix:
+            return {}
+        declared = metadata.configuration().get(STRING_PREFIX)
+        of_session = str(self.spark.conf.get(_STRING_PREFIX_OF_SESSION, "32"))
+        return {_STRING_PREFIX_OF_SESSION: str(declared.get()) if declared.isDefined() else of_session}
+
+    @property
+    def knows_string_prefix(self) -> bool:
+        """Whether Delta accepts the table property `STRING_PREFIX`."""
+        return not self._classes.missing(_STRING_PREFIX_OF_TABLE)
 
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions and return the version. A conflict is raised and never retried."""

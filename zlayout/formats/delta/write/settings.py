@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Work
+from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.native import optimize_conf
 from zlayout.formats.delta.write.outcome import Log
@@ -13,10 +15,17 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
     """Set the properties of the work by ALTER TABLE. version: the version of the table directly before.
 
     Raises:
+        Refused: ZL204, if the session's Delta does not know a property.
         EngineError: ZL314.
         CommitConflict: ZL321.
         CommitUnknown: ZL331.
     """
+    if STRING_PREFIX in dict(work.properties) and not delta.knows_string_prefix:
+        raise Refused.of(
+            "ZL204",
+            f"{work.table} needs longer bounds of strings, for which Delta has {STRING_PREFIX} only since version 4.1",
+            hint="apply once with Delta 4.1 or newer, or use z-order columns that differ within 32 characters",
+        )
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
     conf = optimize_conf(work.layout, work.run_id)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} SET TBLPROPERTIES ({pairs})"

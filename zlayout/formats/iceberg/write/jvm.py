@@ -5,17 +5,15 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from zlayout.errors import Refused
 from zlayout.formats.kernel import failures
 from zlayout.formats.kernel.failures import Failures
-from zlayout.spark.jvm import has_class, java_class, java_list, jvm_of
+from zlayout.spark.jvm import java_class, java_list, jvm_of
 from zlayout.spec.model import TableName
 from zlayout.sql_text import quote_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_STAGED_BY_NAME = "org.apache.iceberg.spark.source.SparkRewriteTable"  # only in Iceberg for Spark 4.1 and later
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 FAILURES = Failures(
     conflicts=frozenset({f"{_EXCEPTIONS}.ValidationException", f"{_EXCEPTIONS}.CommitFailedException"}),
@@ -42,20 +40,6 @@ class IcebergJvm:
         identifier = quote_path((name.catalog, *name.identifier))
         with java_errors(f"loading {name}"):
             return self.iceberg.spark.Spark3Util.loadIcebergTable(self.jsession, identifier)
-
-    def require_row_ids(self, table: TableName) -> None:
-        """Check that Iceberg can read the row ids of ORC files, which a rewrite must keep.
-
-        Raises:
-            Refused: ZL228, if it cannot: for Spark 4.0 and earlier, both of its readers give all rows of an ORC file
-                the same row id. A rewrite would store these ids.
-        """
-        if not has_class(self.root, _STAGED_BY_NAME):
-            raise Refused.of(
-                "ZL228",
-                f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read",
-                hint="use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1",
-            )
 
     def strings(self, values: list[str]) -> Any:
         """Return a Java String[], which is needed for variable arguments."""

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from zlayout.errors import CommitConflict, EngineError
+from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.lineage import require_sequence_numbers
 from zlayout.formats.iceberg.write.scan import tasks_of
 from zlayout.formats.kernel.commits import NewFile
 from zlayout.formats.kernel.new_files import FileName, require_files, spark_partition
@@ -74,7 +75,11 @@ class Staged:
     def frame(self) -> DataFrame:
         """The live rows of the staged files. The metadata columns `_file` and `_pos` can be selected."""
         frame = self.jvm.session.read.format("iceberg").options(**_staged_as(self.id), **self._splits()).load(self.id)
-        return _with_origin(frame) if "_row_id" in frame.columns else frame
+        if "_row_id" in frame.columns:
+            return _with_origin(frame)
+        if self.snapshot.firstRowId() is not None:
+            raise Refused.of("ZL228", f"Iceberg reads {self.table.name()} without its row ids", hint="use Spark 4.1")
+        return frame
 
     def _splits(self) -> dict[str, str]:
         """Return read options for smaller splits if Iceberg's default would make fewer tasks than `min_tasks`."""
@@ -138,6 +143,7 @@ class Staged:
         readable = file.handle.copy()
         readable.setFirstRowId(PLACEHOLDER_ID)
         readable.setDataSequenceNumber(PLACEHOLDER_ID)
+        readable.setFileSequenceNumber(PLACEHOLDER_ID)  # Iceberg before 1.12 reads this one instead
         return readable
 
     def require_files(self, files: Sequence[NewFile], io: Any) -> None:
@@ -161,6 +167,7 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
 
     Raises:
         CommitConflict: ZL320, if the version has expired or does not have all the files.
+        Refused: ZL228, see `require_sequence_numbers`.
     """
     snapshot = table.snapshot(work.version)
     wanted = [path for group in work.groups for path in group.files.path.to_pylist()]
@@ -172,6 +179,7 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
             f"expected {len(wanted)} planned files in snapshot {work.version} of {work.table}, found {len(tasks)}",
             hint="plan again; nothing was written",
         )
+    require_sequence_numbers(jvm, work.table, snapshot, tasks)
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()

@@ -1,0 +1,59 @@
+"""Refuses rewrites that would store other row ids or sequence numbers, because Iceberg reads them wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zlayout.errors import Refused
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.spark import versions
+from zlayout.spark.jvm import has_class
+from zlayout.spec.model import TableName
+
+_ONLY_SINCE_SPARK_4_1 = "org.apache.iceberg.spark.source.SparkRewriteTable"
+
+
+def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
+    """Check that Iceberg can read the row ids of ORC files.
+
+    Raises:
+        Refused: ZL228, if it cannot: for Spark 4.0 and earlier, both of its readers give all rows of an ORC file the
+            same row id. A rewrite would store these ids.
+    """
+    if not has_class(jvm.root, _ONLY_SINCE_SPARK_4_1):
+        raise Refused.of(
+            "ZL228",
+            f"{table} has row ids and ORC files, whose row ids Iceberg for this version of Spark cannot read",
+            hint="use Spark 4.1, or set write.format.default to parquet and rewrite the ORC files with Spark 4.1",
+        )
+
+
+def require_sequence_numbers(jvm: IcebergJvm, table: TableName, snapshot: Any, tasks: Mapping[str, Any]) -> None:
+    """Check that Iceberg reads the sequence number by which rows were last updated.
+
+    Before version 1.12, it takes the number of the commit that added a file for the number of its data. They differ
+    in files of an earlier rewrite that have no row ids yet.
+
+    Args:
+        jvm: The JVM.
+        table: The name for messages.
+        snapshot: The pinned Java snapshot.
+        tasks: The Java scan tasks of the files by path.
+
+    Raises:
+        Refused: ZL228, if a file has two different numbers.
+    """
+    if snapshot.firstRowId() is None:
+        return
+    found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
+    if tuple(map(int, found.split("."))) >= (1, 12):
+        return
+    files = (task.file() for task in tasks.values())
+    if any(file.fileSequenceNumber() != file.dataSequenceNumber() for file in files):
+        raise Refused.of(
+            "ZL228",
+            f"{table} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "
+            "numbers of their rows",
+            hint="use Iceberg 1.12 with Spark 4.1",
+        )
