@@ -113,6 +113,11 @@ class Contract:
         assert arena.backend.observe(arena.table, ()).version == version
 
     def test_a_sample_forecasts_what_apply_measures(self, arena: Arena) -> None:
+        """Engine zlayout cuts at the values that the forecast uses, so that both agree within 10 % or 0.3 files.
+
+        Engine native cuts at values of a sample of its own, of about 100 rows for each file (Spark's range
+        partitioning). The number of rows of a file then varies by 10 %, and so do its bounds in each column.
+        """
         arena.create(make_rows(self.rows), self.files)
         spec = self.spec(arena)
         before = self.plan(arena, spec)
@@ -127,8 +132,9 @@ class Contract:
         assert (decision.plan.sample.rows, decision.plan.sample.files) == (self.rows, self.files)
         assert decision.plan.sample.bytes_read > 0
         assert decision.pinned == before.decision.pinned
+        within = 0.2 if spec.layout.engine == "native" else 0.1
         for then, now in zip(decision.plan.columns, after.decision.plan.columns, strict=True):
-            assert then.predicted == pytest.approx(now.touched, rel=0.1, abs=0.3), then.column
+            assert then.predicted == pytest.approx(now.touched, rel=within, abs=0.3), then.column
             assert then.floor is not None
             assert then.floor <= now.touched + 1e-9
 
