@@ -190,6 +190,23 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
     assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove needs_row_reader"
 
 
+def test_sequence_numbers_of_files_from_before_row_ids_are_kept_or_the_table_is_refused(table: IcebergSubject) -> None:
+    create_iceberg(table, 2)
+    options = "options => map('rewrite-all', 'true')"
+    table.sql(f"call ice.system.rewrite_data_files(table => '{table.identifier}', {options})")
+    table.sql(f"alter table {table} set tblproperties ('format-version'='3')")
+    table.sql(f"insert into {table} values (9999, 1, 1, 1)")
+    born, state = table.lineage(), table.observe()
+    if tuple(map(int, versions.installed().iceberg.split("."))) < (1, 12):
+        with pytest.raises(Refused, match="ZL228"):
+            list(table.execute(table.work(state)))
+        assert table.observe().version == state.version
+        return
+    (done,) = table.run(state, verify="full")
+    assert isinstance(done, Commit)
+    assert table.lineage() == born
+
+
 def test_files_whose_names_begin_with_something_else(table: IcebergSubject) -> None:
     create_iceberg(table, 2, "partitioned by (p)")
     properties = "'write.object-storage.enabled'='true', 'write.object-storage.partitioned-paths'='false'"

@@ -29,31 +29,33 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
         )
 
 
-def require_sequence_numbers(jvm: IcebergJvm, table: TableName, snapshot: Any, tasks: Mapping[str, Any]) -> None:
+def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Mapping[str, Any]) -> None:
     """Check that Iceberg reads the sequence number by which rows were last updated.
 
     Before version 1.12, it takes the number of the commit that added a file for the number of its data. They differ
-    in files of an earlier rewrite that have no row ids yet.
+    in files of an earlier rewrite. It stored the numbers of rows in the files if the table had row ids then.
 
     Args:
         jvm: The JVM.
-        table: The name for messages.
-        snapshot: The pinned Java snapshot.
+        name: The name for messages.
+        table: The Java table.
         tasks: The Java scan tasks of the files by path.
 
     Raises:
-        Refused: ZL228, if a file has two different numbers.
+        Refused: ZL228, if a file has two different numbers, and no known snapshot shows that the table had row ids
+            when it was added.
     """
-    if snapshot.firstRowId() is None:
-        return
     found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
     if tuple(map(int, found.split("."))) >= (1, 12):
         return
-    files = (task.file() for task in tasks.values())
-    if any(file.fileSequenceNumber() != file.dataSequenceNumber() for file in files):
+    with_row_ids = [int(each.sequenceNumber()) for each in table.snapshots() if each.firstRowId() is not None]
+    if not with_row_ids:
+        return
+    since, files = min(with_row_ids), (task.file() for task in tasks.values())
+    if any(f.fileSequenceNumber() != f.dataSequenceNumber() and f.fileSequenceNumber() < since for f in files):
         raise Refused.of(
             "ZL228",
-            f"{table} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "
+            f"{name} has files that were rewritten before it had row ids; Iceberg {found} would change the sequence "
             "numbers of their rows",
             hint="use Iceberg 1.12 with Spark 4.1",
         )

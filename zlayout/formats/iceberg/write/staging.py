@@ -179,7 +179,7 @@ def staged(jvm: IcebergJvm, table: Any, work: Work) -> Iterator[Staged]:
             f"expected {len(wanted)} planned files in snapshot {work.version} of {work.table}, found {len(tasks)}",
             hint="plan again; nothing was written",
         )
-    require_sequence_numbers(jvm, work.table, snapshot, tasks)
+    require_sequence_numbers(jvm, work.table, table, tasks)
     with ExitStack() as stack:
         with java_errors(f"staging the files of {work.table}"):
             has_deletes = not snapshot.deleteManifests(table.io()).isEmpty()
