@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame
 
 from zlayout.formats.base import Backend
@@ -137,3 +138,16 @@ class S3DeltaArena(DeltaArena):
 class S3IcebergArena(IcebergArena):
     catalog = "s3ice"
     services = ("s3",)
+
+
+def delete_before_first_commit(arena: SparkArena, committer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another writer delete the rows with ids below 5 directly before the first call of `committer.commit`."""
+    commit, deleted = committer.commit, []
+
+    def after_a_delete(self: Any, *arguments: Any) -> Any:
+        if not deleted:
+            deleted.append(True)
+            arena.delete_below(5)
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(committer, "commit", after_a_delete)

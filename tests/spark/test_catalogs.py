@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from contract import Contract, make_rows
-from spark.arenas import IcebergArena
+from spark.arenas import IcebergArena, delete_before_first_commit
 from spark.catalogs import PAIRS
 
-from zlayout.formats.base import Commit
 from zlayout.formats.iceberg.write.commit import Committer
 
 # SQLite has the whole contract in test_contract.py and test_s3.py.
@@ -36,15 +35,7 @@ def test_plan_apply_empty_plan_conflict_and_orphans(arena: IcebergArena, monkeyp
     assert all(path.startswith("data/left/") for path in left)
 
     with monkeypatch.context() as patched:
-        commit, deleted = Committer.commit, []
-
-        def after_a_delete(self: Committer, *arguments: object) -> Commit:
-            if not deleted:
-                deleted.append(True)
-                arena.delete_below(5)
-            return commit(self, *arguments)  # type: ignore[arg-type]
-
-        patched.setattr(Committer, "commit", after_a_delete)
+        delete_before_first_commit(arena, Committer, patched)
         failed = contract.apply(arena, contract.plan(arena, contract.spec(arena, ("a",))))
     assert {d.code for failure in failed.failures for d in failure.error.diagnostics} == {"ZL321"}
     assert arena.rows().num_rows == contract.rows - 5

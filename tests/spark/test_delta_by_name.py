@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from contract import OPTIONS, Contract, make_rows
 from deltalake import DeltaTable
+from spark.arenas import delete_before_first_commit
 from spark.named import GlueDeltaArena, HiveDeltaArena, NamedDeltaArena, S3GlueDeltaArena, S3HiveDeltaArena
 
 from zlayout.app.plan import as_plan
@@ -38,15 +39,7 @@ class TestEachStore:
         contract = Contract()
         arena.create(make_rows(contract.rows), contract.files)
         planned = contract.plan(arena, contract.spec(arena))
-        commit, deleted = DeltaJvm.commit, []
-
-        def after_a_delete(self: DeltaJvm, *arguments: Any) -> int:
-            if not deleted:
-                deleted.append(True)
-                arena.delete_below(5)
-            return commit(self, *arguments)
-
-        monkeypatch.setattr(DeltaJvm, "commit", after_a_delete)
+        delete_before_first_commit(arena, DeltaJvm, monkeypatch)
         applied = contract.apply(arena, planned)
         assert {d.code for failed in applied.failures for d in failed.error.diagnostics} == {"ZL321"}
         assert arena.rows().num_rows == contract.rows - 5

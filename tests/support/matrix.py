@@ -42,7 +42,8 @@ class Combination:
 
     @property
     def release(self) -> versions.Release:
-        known = next(r for r in versions.RELEASES if r.spark == versions.minor(self.spark))
+        known = versions.release_of(self.spark)
+        assert known is not None
         return replace(known, delta=self.delta, iceberg=self.iceberg)
 
     @property

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from zlayout.errors import first_line
+
 MAX_CAUSES = 10
 
 
@@ -137,6 +139,11 @@ def cause_of(error: BaseException) -> Cause | None:
     text = _PATH.sub(" ", text)  # a table may be called `deadline`, and a folder `403`
     text += "\n" + text.replace("_", "")  # pyarrow writes REQUEST_TIME_TOO_SKEWED
     return next((cause for pattern, cause in _CAUSES if pattern.search(text)), None)
+
+
+def explained(error: BaseException, hint: str) -> Cause:
+    """Return why a service could not be reached: a known cause, or the error itself with a hint for it."""
+    return cause_of(error) or Cause(first_line(error), hint)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

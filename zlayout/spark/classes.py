@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from zlayout.spark.jvm import find_class
+
 # `public java.lang.String a.b.Some.method(int,java.lang.String) throws ...`
 _SIGNATURE = re.compile(r"\.([\w$]+)\(([^)]*)\)")
 
@@ -20,9 +22,7 @@ class JavaClasses:
     """Finds classes in the JVM of a SparkContext, without running code of the classes."""
 
     def __init__(self, context: Any) -> None:
-        jvm = context._jvm
-        self._java, self._scala = jvm.java, jvm.scala
-        self._loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._jvm = context._jvm
         self._application = str(context.applicationId)
 
     def find(self, name: str) -> frozenset[str] | None:
@@ -50,16 +50,11 @@ class JavaClasses:
 
     def _signatures(self, name: str) -> frozenset[str] | None:
         """Read the signatures of a class by two calls of the JVM instead of one call per method."""
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            found = self._java.lang.Class.forName(name, False, self._loader)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
-                return None
-            raise
+        found = find_class(self._jvm, name)
+        if found is None:
+            return None
         # not java.util.Arrays.toString, which py4j cannot call with an array of methods
-        listed = self._scala.runtime.ScalaRunTime
+        listed = self._jvm.scala.runtime.ScalaRunTime
         methods, made = listed.stringOf(found.getMethods()), listed.stringOf(found.getConstructors())
         names = {f"{name}/{_count(given)}" for name, given in _SIGNATURE.findall(methods)}
         return frozenset(names | {f"new/{_count(given)}" for _, given in _SIGNATURE.findall(made)})

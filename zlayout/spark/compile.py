@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zlayout.spark.jvm import jvm_of
+from zlayout.spark.jvm import find_class, jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,15 +24,10 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
         name: The name of the class with its package.
         source: The source of the class alone, in the subset of Java that Janino compiles.
     """
-    from py4j.protocol import Py4JJavaError
-
     jvm: Any = jvm_of(session)
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        jvm.java.lang.Class.forName(name, False, loader)
+    if find_class(jvm, name) is not None:
         return
-    except Py4JJavaError:
-        pass  # the session does not have it yet
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
     compiler.cook(source)

@@ -62,18 +62,23 @@ def java_class(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(name, True, loader)
 
 
+def find_class(jvm: Any, name: str) -> Any:
+    """Return the java.lang.Class of a name without running its code, None if it is not on the classpath."""
+    from py4j.protocol import Py4JJavaError
+
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        return jvm.java.lang.Class.forName(name, False, loader)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
+            return None
+        raise
+
+
 @cache
 def has_class(jvm: Any, name: str) -> bool:
     """Return whether a class is on the classpath. The answer is kept, as it does not change while a JVM runs."""
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        java_class(jvm, name)
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() == "java.lang.ClassNotFoundException":
-            return False
-        raise
-    return True
+    return find_class(jvm, name) is not None
 
 
 @contextmanager

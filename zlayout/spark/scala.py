@@ -21,6 +21,11 @@ def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()  # Scala 2.12
 
 
+def scala_items(seq: Any) -> list[Any]:
+    """Return the items of a Scala Seq."""
+    return [seq.apply(at) for at in range(seq.size())]
+
+
 def scala_map(jvm: Any, items: Mapping[str, Any]) -> Any:
     """Return an immutable Scala Map."""
     whole = scala_object(jvm.scala.collection.immutable, "Map").empty()

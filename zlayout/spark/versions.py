@@ -34,7 +34,7 @@ class Release:
 
     @property
     def delta_package(self) -> str:
-        of_spark = "" if self.delta < "4.1" else f"{self.spark}_"  # earlier versions are for one Spark each
+        of_spark = "" if numbers(self.delta) < (4, 1) else f"{self.spark}_"  # earlier versions are for one Spark each
         return f"io.delta:delta-spark_{of_spark}{self.scala}:{self.delta}"
 
     @property
@@ -44,7 +44,7 @@ class Release:
     @property
     def s3_packages(self) -> tuple[str, ...]:
         packages = [f"software.amazon.awssdk:{module}:{AWS_SDK}" for module in AWS_MODULES]
-        if self.hadoop < "3.4":
+        if numbers(self.hadoop) < (3, 4):
             packages += [f"com.amazonaws:aws-java-sdk-{module}:{AWS_SDK_1}" for module in AWS_MODULES_1]
         return f"org.apache.hadoop:hadoop-aws:{self.hadoop}", *packages
 
@@ -85,10 +85,20 @@ GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 def installed() -> Release:
     """Return the release for the pyspark that is installed: the newest one if there is none, or if it is unknown."""
     try:
-        found = minor(metadata.version("pyspark"))
+        return release_of(metadata.version("pyspark")) or NEWEST
     except metadata.PackageNotFoundError:
         return NEWEST
-    return next((release for release in RELEASES if release.spark == found), NEWEST)
+
+
+def release_of(spark: str) -> Release | None:
+    """Return the release for a version of Spark, None if it is unknown."""
+    return next((release for release in RELEASES if release.spark == minor(spark)), None)
+
+
+def numbers(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version, to compare versions."""
+    first, second = minor(version).split(".")
+    return int(first), int(second)
 
 
 def minor(version: str) -> str:

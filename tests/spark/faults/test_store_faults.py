@@ -46,23 +46,22 @@ class Trouble:
         return f"{self.failure}, {self.times or 'always'}".replace(" ", "-")
 
 
-WRITING = (
+ANY_REQUEST = (
     Trouble(Failure.ERROR, 1, True),
     Trouble(Failure.ERROR, None, False),
     Trouble(Failure.SLOW_DOWN, 1, True),
     Trouble(Failure.SLOW_DOWN, None, False),
     Trouble(Failure.RESET, 1, True),
+)
+WRITING = (
+    *ANY_REQUEST,
     Trouble(Failure.LOST_ANSWER, 1, True),
     Trouble(Failure.LOST_ANSWER, None, False),
     Trouble(Failure.DIES, 1, False),
     Trouble(Failure.DIES_AFTER, 1, False),
 )
 READING = (
-    Trouble(Failure.ERROR, 1, True),
-    Trouble(Failure.ERROR, None, False),
-    Trouble(Failure.SLOW_DOWN, 1, True),
-    Trouble(Failure.SLOW_DOWN, None, False),
-    Trouble(Failure.RESET, 1, True),
+    *ANY_REQUEST,
     Trouble(Failure.TRUNCATED, 1, True),
     Trouble(Failure.TRUNCATED, None, False),
     Trouble(Failure.DIES, 1, False),

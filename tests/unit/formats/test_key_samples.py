@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import WriterProperties, write_deltalake
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -40,7 +39,7 @@ ROWS = pa.table(
 
 
 def runtime(catalog: CatalogConfig, tmp_path: Path) -> SparkRuntime:
-    return SparkRuntime(Project(tmp_path, {"lake": catalog}, SparkConfig(), ()))
+    return SparkRuntime(Project(tmp_path, {catalog.name: catalog}, SparkConfig(), ()))
 
 
 @pytest.fixture
@@ -150,20 +149,6 @@ def test_delta_columns_are_read_by_physical_name(tmp_path: Path, delta: DeltaBac
     assert found.keys["s.n"].to_pylist() == [7, 8, 9]
 
 
-@pytest.fixture
-def iceberg(tmp_path: Path) -> CatalogConfig:
-    options = {"uri": f"sqlite:///{tmp_path / 'ice.db'}", "warehouse": f"file://{tmp_path / 'w'}"}
-    return CatalogConfig("lake", "iceberg", "sql", options, PLACE)
-
-
-@pytest.fixture
-def catalog(iceberg: CatalogConfig) -> Iterator[Catalog]:
-    loaded = load_catalog("lake", type="sql", **iceberg.options)
-    loaded.create_namespace("db")
-    yield loaded
-    loaded.close()
-
-
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
     NestedField(2, "city", StringType(), required=False),
@@ -172,7 +157,7 @@ SCHEMA = Schema(
 )
 
 
-def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, iceberg: CatalogConfig, tmp_path: Path) -> None:
+def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, config: CatalogConfig, tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(4, 1000, IdentityTransform(), "region"))
     table = catalog.create_table("db.t", SCHEMA, partition_spec=spec)
     table.append(ROWS)
@@ -180,7 +165,7 @@ def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, iceberg: Catalog
         update.rename_column("city", "town")
     with table.update_schema() as update:
         update.add_column("city", StringType())
-    backend = IcebergBackend(iceberg, runtime(iceberg, tmp_path))
+    backend = IcebergBackend(config, runtime(config, tmp_path))
     state, found = sample(backend, "id", "town", "city", "at", "region")
     assert (found.complete, len(found), found.files) == (True, 6000, 3)
     matches(state, found, "at", "region")
@@ -189,9 +174,9 @@ def test_iceberg_columns_are_read_by_field_id(catalog: Catalog, iceberg: Catalog
     assert found.keys["city"].null_count == 6000
 
 
-def test_other_files_than_parquet_are_named(catalog: Catalog, iceberg: CatalogConfig, tmp_path: Path) -> None:
+def test_other_files_than_parquet_are_named(catalog: Catalog, config: CatalogConfig, tmp_path: Path) -> None:
     catalog.create_table("db.t", SCHEMA).append(ROWS)
-    backend = IcebergBackend(iceberg, runtime(iceberg, tmp_path))
+    backend = IcebergBackend(config, runtime(config, tmp_path))
     state = backend.observe(NAME, ("id",))
     object.__setattr__(state.files, "path", pa.array(["s3://bucket/data/00000.orc"]))
     with pytest.raises(ValueError, match="only Parquet files can be sampled, found ORC files"):

@@ -15,7 +15,7 @@ from zlayout.formats.delta.read.schema import STRING_PREFIX
 from zlayout.formats.kernel.new_files import require_files
 from zlayout.spark.classes import JavaClasses
 from zlayout.spark.jvm import java_list, jvm_of, session_conf
-from zlayout.spark.scala import scala_map, scala_object, scala_seq
+from zlayout.spark.scala import scala_items, scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -169,7 +169,7 @@ class DeltaJvm:
         """Write a frame through Delta's own writer without a commit, and return the new AddFiles."""
         with session_conf(self.spark, _EXACT_TIMES | self._string_prefix_conf(transaction.metadata())):
             written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
-        return [written.apply(at) for at in range(written.size())]
+        return scala_items(written)
 
     def stats_schema(self, snapshot: Any) -> str:
         """Return the schema of the files' statistics, with physical names, as the JSON of a Spark struct."""

@@ -17,6 +17,7 @@ from zlayout.formats.base import Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.spark.arrow import to_arrow
+from zlayout.spark.scala import scala_items
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -84,8 +85,7 @@ def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_P
     """
     from pyspark.sql import functions as F
 
-    names = snapshot.metadata().partitionColumns()
-    partitioned_by = {names.apply(at) for at in range(names.size())}
+    partitioned_by = set(scala_items(snapshot.metadata().partitionColumns()))
     conditions = []
     for leaf in leaves(json.loads(delta.schema(snapshot))):
         if len(leaf.path) > 1 or leaf.path[0] not in partitioned_by:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zlayout.errors import TableError, ZlayoutError, first_line
-from zlayout.formats.access import cause_of
+from zlayout.formats.access import cause_of, explained
 from zlayout.formats.base import Listed
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.spec.model import CatalogConfig, TableName
@@ -172,22 +172,19 @@ def _unknown_type(name: TableName, type_: str) -> ZlayoutError:
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:
-    cause = cause_of(error)
+    cause = explained(error, f"check uri, warehouse and credentials of catalogs.{catalog.name}")
     return TableError.of(
         "ZL121",
-        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: "
-        + (cause.reason if cause else first_line(error)),
-        hint=cause.hint if cause else f"check uri, warehouse and credentials of catalogs.{catalog.name}",
+        f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}",
+        hint=cause.hint,
         location=catalog.location,
     )
 
 
 def _no_store(name: TableName, error: Exception) -> ZlayoutError:
     """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
-    cause = cause_of(error)
-    message = f"the storage of {name} cannot be reached: {cause.reason if cause else first_line(error)}"
-    hint = cause.hint if cause else f"check storage and credentials of catalogs.{name.catalog}"
-    return TableError.of("ZL127", message, hint=hint)
+    cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
+    return TableError.of("ZL127", f"the storage of {name} cannot be reached: {cause.reason}", hint=cause.hint)
 
 
 def _is_of_catalog(error: Exception) -> bool:

@@ -46,7 +46,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
             when it was added.
     """
     found = versions.minor(str(jvm.iceberg.IcebergBuild.version()))
-    if tuple(map(int, found.split("."))) >= (1, 12):
+    if versions.numbers(found) >= (1, 12):
         return
     with_row_ids = [int(each.sequenceNumber()) for each in table.snapshots() if each.firstRowId() is not None]
     if not with_row_ids:

@@ -31,7 +31,7 @@ from zlayout.formats.kernel.new_files import FileName, require_files, spark_part
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
 from zlayout.spark.jvm import jvm_of
-from zlayout.spark.scala import scala_seq
+from zlayout.spark.scala import scala_items, scala_seq
 from zlayout.sql_text import quote_identifier
 
 UNLIMITED_FILE_BYTES = 2**62  # no task writes more, so a task writes one file per output partition
@@ -245,13 +245,8 @@ def _with_origin(frame: DataFrame) -> DataFrame:
     origin = java.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(
         java.org.apache.spark.sql.types.DataType.fromJson(ORIGIN)
     )
-    output = scala_seq(java, [*_items(relation.output()), *_items(origin)])
+    output = scala_seq(java, [*scala_items(relation.output()), *scala_items(origin)])
     # the fields of the relation after its output: Spark 4.1 added the last one
     fields = ("catalog", "identifier", "options", "timeTravelSpec")[: int(relation.productArity()) - 2]
     exposed = relation.copy(relation.table(), output, *(getattr(relation, field)() for field in fields))
     return frame_of(frame.sparkSession, exposed).select(*[F.col(quote_identifier(name)) for name in frame.columns])
-
-
-def _items(seq: Any) -> list[Any]:
-    """Return the items of a Scala Seq."""
-    return [seq.apply(at) for at in range(seq.size())]

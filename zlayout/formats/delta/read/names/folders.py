@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import TableError, first_line
-from zlayout.formats.access import cause_of
+from zlayout.errors import TableError
+from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.tags import log_names
@@ -34,11 +34,9 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
             for parts in _folders(storage, globs):
                 found.setdefault(parts, _problem(storage, catalog, parts))
         except (OSError, ValueError) as error:
-            cause = cause_of(error)
-            message = f"the warehouse of catalog {catalog.name} cannot be listed: "
-            message += cause.reason if cause else first_line(error)
-            hint = cause.hint if cause else "check the access to the warehouse"
-            raise TableError.of("ZL114", message, hint=hint, location=catalog.location) from error
+            cause = explained(error, "check the access to the warehouse")
+            message = f"the warehouse of catalog {catalog.name} cannot be listed: {cause.reason}"
+            raise TableError.of("ZL114", message, hint=cause.hint, location=catalog.location) from error
     for parts, problem in sorted(found.items()):
         yield Listed(TableName(catalog.name, parts[:-1], parts[-1]), problem)
 

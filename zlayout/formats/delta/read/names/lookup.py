@@ -8,8 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from zlayout.errors import TableError, ZlayoutError, first_line
-from zlayout.formats.access import cause_of
+from zlayout.errors import TableError, ZlayoutError
+from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
 from zlayout.formats.delta.read.names.entry import Entry, delta_location_of
 from zlayout.formats.delta.read.names.folders import list_folders
@@ -114,12 +114,11 @@ def _answering(catalog: CatalogConfig) -> Iterator[None]:
     except ZlayoutError:
         raise
     except Exception as error:
-        cause = cause_of(error)
+        cause = explained(error, f"check uri and credentials of catalogs.{catalog.name}")
         raise TableError.of(
             "ZL133",
-            f"catalog {catalog.name} (type {catalog.type}) cannot be reached: "
-            + (cause.reason if cause else first_line(error)),
-            hint=cause.hint if cause else f"check uri and credentials of catalogs.{catalog.name}",
+            f"catalog {catalog.name} (type {catalog.type}) cannot be reached: {cause.reason}",
+            hint=cause.hint,
             location=catalog.location,
         ) from error
 
