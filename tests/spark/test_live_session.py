@@ -18,6 +18,7 @@ import zlayout
 from zlayout.errors import Refused
 from zlayout.formats.base import Stage
 from zlayout.spark.catalyst import java_sessions
+from zlayout.spark.live import LiveRuntime
 from zlayout.spark.session import TIME_ZONE
 from zlayout.spec.model import Project, TableName
 
@@ -229,6 +230,20 @@ def test_a_catalog_that_points_elsewhere_is_refused(
     moved = replace(tables, catalogs={**tables.catalogs, "ice": replace(ice, options={**ice.options, **change})})
     with pytest.raises(Refused, match=found):
         zlayout.apply(replace(plan, project=moved), live)
+
+
+@pytest.mark.parametrize("name", ["s3lake", "s3ice"])
+def test_a_store_at_another_endpoint_is_refused(live: SparkSession, project: Project, name: str) -> None:
+    catalog = project.catalogs[name]
+    storage = catalog.options["storage"]
+    LiveRuntime(project, live).require([catalog])
+    same = replace(catalog, options={**catalog.options, "storage": {**storage, "endpoint": storage["endpoint"] + "/"}})
+    LiveRuntime(project, live).require([same])
+    for endpoint, found in (("https://s3.example.com", "https://s3.example.com"), (None, "AWS")):
+        moved = {"region": "us-east-1"} | ({"endpoint": endpoint} if endpoint else {})
+        other = replace(catalog, options={**catalog.options, "storage": moved})
+        with pytest.raises(Refused, match=f"ZL208 .*{name}.*expected {found}, found {storage['endpoint']}"):
+            LiveRuntime(project, live).require([other])
 
 
 def test_a_catalog_that_the_session_lacks_is_refused(live: SparkSession, tables: Project) -> None:

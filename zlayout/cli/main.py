@@ -10,6 +10,7 @@ from contextlib import suppress
 
 USAGE = 64
 INTERRUPTED = 130
+OUTPUT_LOST = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,14 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_at_once_if_waiting(code: int) -> None:
-    """End the process if a service that does not answer would delay its end. Everything is written by now."""
+    """End the process if a service that does not answer would delay its end."""
     from zlayout.app.concurrent_reads import is_waiting
 
     if not is_waiting():
         return
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # closed by the reader
-            stream.flush()
+        with suppress(ValueError):  # closed, because its reader has ended
+            try:
+                stream.flush()
+            except OSError:  # a part of the output is lost
+                code = code or OUTPUT_LOST
     os._exit(code)
 
 

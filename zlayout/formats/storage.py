@@ -8,7 +8,7 @@ in the environment, in a profile, or from the role of the machine.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
+S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 
@@ -122,7 +123,7 @@ def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ
     conf = _iceberg(catalog, "s3.path-style-access", True, environ)
     # A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
     if Store.S3 in stores(catalog) and catalog.type in ("sql", "hive"):
-        conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"} | conf
+        conf = {"io-impl": S3_FILE_IO} | conf
     return conf
 
 
@@ -144,7 +145,7 @@ def hadoop_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ)
         | {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
         | {
             f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value
-            for bucket in sorted(_buckets(catalog))
+            for bucket in sorted(buckets(catalog))
             for key, value in settings.items()
             if value
         }
@@ -173,10 +174,11 @@ def _locations(catalog: CatalogConfig) -> Iterator[str]:
     yield from map(str, catalog.options.get("tables", {}).values())
 
 
-def _buckets(catalog: CatalogConfig) -> Iterable[str]:
+def buckets(catalog: CatalogConfig) -> frozenset[str]:
+    """Return the buckets of S3 that the definition of a catalog names."""
     parts = [urlsplit(place) for place in _locations(catalog)]
     names = {p.netloc.rpartition("@")[2] for p in parts if _STORE_OF_SCHEME.get(p.scheme.lower()) is Store.S3}
-    return names - {""}
+    return frozenset(names - {""})
 
 
 def _flag(value: bool) -> str:

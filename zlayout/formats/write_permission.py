@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
+from zlayout.errors import TableError, first_line
 from zlayout.formats.storage import s3_access
 from zlayout.formats.time_limits import CONNECT_SECONDS, READ_SECONDS
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_SCHEMES
+
+ABORT_ATTEMPTS = 3
 
 
 class NotChecked(Exception):
@@ -24,6 +27,7 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
     Raises:
         NotChecked: If this cannot be found out without writing.
         PermissionError: If a folder of this machine may not be written to.
+        TableError: ZL115, if the upload was begun but could not be aborted.
         Exception: Of botocore, if S3 refuses it.
     """
     url = urlsplit(location)
@@ -48,5 +52,28 @@ def require_writable(catalog: CatalogConfig, location: str) -> None:
     client = boto3.client("s3", endpoint_url=access.endpoint, region_name=access.region, config=config)
     target = {"Bucket": url.netloc, "Key": f"{url.path.strip('/')}/.zlayout-doctor"}
     upload = client.create_multipart_upload(**target)["UploadId"]
-    with suppress(Exception):  # the lifecycle of the bucket, or its owner, removes it
-        client.abort_multipart_upload(**target, UploadId=upload)
+    _abort(client, {**target, "UploadId": upload})
+
+
+def _abort(client: Any, upload: dict[str, str]) -> None:
+    """Abort a multipart upload. Raises TableError ZL115."""
+    for attempt in range(1, ABORT_ATTEMPTS + 1):
+        try:
+            client.abort_multipart_upload(**upload)
+        except Exception as error:
+            if _is_gone(error):  # an earlier attempt aborted it, and its answer was lost
+                return
+            if attempt == ABORT_ATTEMPTS:
+                raise TableError.of(
+                    "ZL115",
+                    f"the check left an incomplete multipart upload of s3://{upload['Bucket']}/{upload['Key']}: "
+                    f"{first_line(error)}",
+                    hint="abort it, and allow s3:AbortMultipartUpload, which Spark's S3 clients also need",
+                ) from error
+        else:
+            return
+
+
+def _is_gone(error: Exception) -> bool:
+    answer: Any = getattr(error, "response", None) or {}
+    return bool(answer.get("Error", {}).get("Code") == "NoSuchUpload")

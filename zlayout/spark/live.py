@@ -12,6 +12,7 @@ from zlayout.formats.registry import FORMATS
 from zlayout.spark.catalyst import java_sessions
 from zlayout.spark.connect import connect_refused
 from zlayout.spark.jvm import jvm_of
+from zlayout.spark.live_store import store_problems
 from zlayout.spark.session import SESSION_CONF, TIME_ZONE, SparkRuntime, set_time_zone
 from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.sql_text import quote_path
@@ -47,7 +48,11 @@ class LiveRuntime(SparkRuntime):
         """
         if type(self._given).__module__.startswith("pyspark.sql.connect"):
             raise connect_refused("the session is a Spark Connect session")
-        problems = [problem for catalog in catalogs for problem in _problems(self._given, catalog)]
+        problems = [
+            problem
+            for catalog in catalogs
+            for problem in (*_problems(self._given, catalog), *store_problems(self._given, catalog))
+        ]
         if problems:
             raise Refused(*dict.fromkeys(problems))
 

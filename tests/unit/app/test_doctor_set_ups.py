@@ -18,11 +18,12 @@ from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from support.broken_servers import s3_error, tls_server
 from support.projects import LAYOUT
+from support.s3_proxy import Failure, Fault, s3_proxy
 from support.servers import CREDENTIALS, free_port, hung, s3_server  # noqa: F401 - fixture
 
 from zlayout.app.doctor import Check, Outcome, Step, doctor
 from zlayout.app.project import load_project
-from zlayout.errors import Location
+from zlayout.errors import Location, TableError
 from zlayout.formats.access import cause_of
 from zlayout.formats.write_permission import NotChecked, require_writable
 from zlayout.spec.model import CatalogConfig
@@ -191,6 +192,35 @@ def test_no_permission_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     require_writable(catalog, str(tmp_path))
     with pytest.raises(PermissionError):
         require_writable(catalog, str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "times", "left"),
+    [(Failure.ERROR, 1, False), (Failure.LOST_ANSWER, 1, False), (Failure.ERROR, None, True)],
+)
+def test_an_upload_that_cannot_be_aborted_is_reported(
+    store: Store, monkeypatch: pytest.MonkeyPatch, failure: Failure, times: int | None, left: bool
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=store.url, region_name="us-east-1")
+    check_keys(store.url, 100_000)
+    try:
+        with s3_proxy(int(store.url.rpartition(":")[2])) as (proxy, url):
+            catalog = CatalogConfig("lake", "delta", "path", {"storage": {"endpoint": url}}, Location(""))
+            with proxy.failing(Fault("^DELETE .*uploadId=", failure, times)) as fault:
+                if left:
+                    with pytest.raises(TableError, match=r"ZL115 .*s3://lake/delta/db/t/\.zlayout-doctor"):
+                        require_writable(catalog, "s3://lake/delta/db/t")
+                else:
+                    require_writable(catalog, "s3://lake/delta/db/t")
+            assert fault.met
+        uploads = client.list_multipart_uploads(Bucket="lake").get("Uploads", [])
+        assert [upload["Key"] for upload in uploads] == ["delta/db/t/.zlayout-doctor"] * left
+        for upload in uploads:
+            client.abort_multipart_upload(Bucket="lake", Key=upload["Key"], UploadId=upload["UploadId"])
+    finally:
+        check_keys(store.url)
 
 
 @FORMATS
