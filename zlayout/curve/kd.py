@@ -14,21 +14,29 @@ extent of a part on column i. A part of f files costs f * sum(p_i * m_i), and cu
 term by k. The part is therefore split on the column with the largest p_i * m_i. For independent columns the result is
 b_i = log2(k_i) = log2(N)/d + log2(p_i) - mean log2(p_j) bits, limited to 0..log2(NDV_i). For correlated columns it
 adapts, because m_i is measured in each part. Range ids are not used: the thresholds are values of the sample.
+
+All parts of one level are split at once, by numpy: `zlayout.curve.sorted_parts` keeps the rows of each part sorted by
+every column, so that minimum, maximum and quantiles of a part are look-ups. Logarithms are those of `math`, because
+numpy's differ between processors in the last bit, and equal settings must give equal cuts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil, log, log2
+from dataclasses import dataclass
+from math import log, log2
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zlayout.curve.grown import Ends, Grown, Level
+from zlayout.curve.sorted_parts import SortedParts, sort_parts
 from zlayout.curve.tree import KdTree
 from zlayout.table.water_filling import fill
 
 Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 # Natural logarithm of the maximum factor by which the rows per file of a side may differ from those of the whole part.
 MAX_IMBALANCE = 0.1
 # Above this number of files the tree may have one level more than a balanced tree. The number of slices can then be
@@ -38,74 +46,46 @@ MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of the sample that may be split further.
+class Goal:
+    """What every part is split for.
 
-    columns: int64[d, n], ordinals. pieces: the number of files to split it into, or of leaves if `file` is known.
-    levels: the maximum number of further levels. parent: the node above (-1: none), on whose right or left side it is.
+    weights: of each column, above 0. shares: for each column float64[distinct + 2]; entry k + 1 is the share of the
+    table's rows whose ordinal is below k, multiplied by any constant (the last entry). noise: distribute the rows of
+    a key with more than `large` rows over several files. depth_within: as in `build_kd`.
     """
 
-    columns: Int64
-    pieces: int
-    levels: int
-    parent: int
-    is_right: bool
-    file: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """A possible split: column, threshold, number of pieces on the left, and the imbalance of the rows per piece."""
-
-    column: int
-    threshold: int
-    left_pieces: int
-    imbalance: float
+    weights: Sequence[float]
+    shares: Sequence[Float64]
+    noise: bool
+    large: float
+    depth_within: int
 
 
 @dataclass(slots=True)
-class _Growth:
-    """The tree under construction, with lists instead of the final arrays."""
+class _Parts:
+    """The parts of one level that may be split further.
 
-    nodes: list[list[int]] = field(default_factory=list)  # column, threshold, left, right
-    leaf_file: list[int] = field(default_factory=list)
-    leaf_spread: list[int] = field(default_factory=list)
-    rows: list[float] = field(default_factory=list)
-    low: list[list[int]] = field(default_factory=list)
-    high: list[list[int]] = field(default_factory=list)
-    oversized: list[int] = field(default_factory=list)
+    rows: the sorted rows. pieces: int64[parts], the number of files to split each into, or of leaves if it is (a piece
+    of) a file. levels: int64[parts], the maximum number of further levels. in_file: bool[parts].
+    """
 
-    def attach(self, part: _Part, child: int) -> None:
-        if part.parent >= 0:
-            self.nodes[part.parent][3 if part.is_right else 2] = child
+    rows: SortedParts
+    pieces: Int64
+    levels: Int64
+    in_file: Bool
 
-    def add_files(self, part: _Part, spread: int) -> int:
-        first, rows = len(self.rows), part.columns.shape[1]
-        low, high = _box(part.columns)
-        self.rows += [rows / spread] * spread
-        self.low += [low] * spread
-        self.high += [high] * spread
-        return first
 
-    def add_leaf(self, part: _Part, file: int, spread: int) -> None:
-        self.attach(part, ~len(self.leaf_file))
-        self.leaf_file.append(file)
-        self.leaf_spread.append(spread)
+@dataclass(frozen=True, slots=True)
+class _Splits:
+    """One possible split of each of n parts; column -1 for none.
 
-    def finish(self, width: int) -> KdTree:
-        nodes = np.array(self.nodes, np.int64).reshape(-1, 4)
-        return KdTree(
-            column=nodes[:, 0].astype(np.int32),
-            threshold=nodes[:, 1],
-            left=nodes[:, 2].astype(np.int32),
-            right=nodes[:, 3].astype(np.int32),
-            file=np.array(self.leaf_file, np.int32),
-            spread=np.array(self.leaf_spread, np.int32),
-            rows=np.array(self.rows, np.float64),
-            low=np.array(self.low, np.int64).reshape(-1, width),
-            high=np.array(self.high, np.int64).reshape(-1, width),
-            oversized=np.array(self.oversized, np.int32),
-        )
+    column, left_rows, left_pieces: int64[n]. imbalance: float64[n], of the rows per piece.
+    """
+
+    column: Int64
+    left_rows: Int64
+    left_pieces: Int64
+    imbalance: Float64
 
 
 def build_kd(
@@ -122,133 +102,147 @@ def build_kd(
         depth_within: levels by which each file is split further into leaves, so that rows sorted by leaf follow the
             curve inside the file.
     """
-    columns = np.array(ordinals, np.int64)
-    n_rows = columns.shape[1]
+    n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
-    large = 2 * n_rows / n_files
-    cumulative = [_cumulative(c) for c in columns]
-    levels = _levels(n_files) + (n_files > MIN_FILES_FOR_EXTRA_LEVEL)
-    tree = _Growth()
-    stack = [_Part(columns, n_files, levels, -1, False)]
-    while stack:
-        part = stack.pop()
-        if part.file < 0 and part.pieces == 1:
-            part = _Part(
-                part.columns,
-                1 << depth_within,
-                depth_within,
-                part.parent,
-                part.is_right,
-                tree.add_files(part, 1),
-            )
-        split = _choose(part, cumulative, weights) if part.pieces > 1 and part.columns.size else None
-        if split is None:
-            _end(tree, part, noise, large)
-            continue
-        tree.attach(part, len(tree.nodes))
-        stack += _children(part, split, len(tree.nodes))
-        tree.nodes.append([split.column, split.threshold, 0, 0])
-    return tree.finish(len(columns))
+    goal = Goal(weights, [cumulative(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within)
+    return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal).tree()
 
 
-def _end(tree: _Growth, part: _Part, noise: bool, large: float) -> None:
-    """Add a leaf for a part that is one file or a piece of one, or that is one key and cannot be split."""
-    if part.file >= 0:
-        tree.add_leaf(part, part.file, 1)
-        return
-    is_large = part.columns.shape[1] > large
-    spread = part.pieces if is_large and noise else 1
-    file = tree.add_files(part, spread)
-    if is_large and not noise:
-        tree.oversized.append(file)
-    tree.add_leaf(part, file, spread)
+def grow(rows: SortedParts, files: Int64, goal: Goal) -> Grown:
+    """Grow one tree for each part of `rows`, all at the same time. files: int64[parts], the wanted numbers of files."""
+    levels = _levels(files) + (files > MIN_FILES_FOR_EXTRA_LEVEL)
+    parts = _Parts(rows, files, levels, np.zeros(len(files), np.bool_))
+    grown: list[Level] = []
+    while len(parts.pieces):
+        new_file = ~parts.in_file & (parts.pieces == 1)
+        parts.pieces = np.where(new_file, 1 << goal.depth_within, parts.pieces)
+        parts.levels = np.where(new_file, goal.depth_within, parts.levels)
+        parts.in_file = parts.in_file | new_file
+        splits = _choose(parts, goal)
+        grown.append(_level(parts, splits, new_file, goal))
+        parts = _divide(parts, splits)
+    return Grown(grown, len(rows.values))
 
 
-def _children(part: _Part, split: _Split, node: int) -> list[_Part]:
-    """The right and the left side. The left one is then popped first, so that leaves are numbered in order."""
-    goes_left = part.columns[split.column] < split.threshold
-    return [
-        _Part(part.columns.compress(side, axis=1), pieces, part.levels - 1, node, is_right, part.file)
-        for side, pieces, is_right in (
-            (~goes_left, part.pieces - split.left_pieces, True),
-            (goes_left, split.left_pieces, False),
-        )
-    ]
+def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
+    """Record the nodes of a level, and the files that begin at its parts."""
+    rows, split = parts.rows, splits.column >= 0
+    is_key = ~parts.in_file & ~split  # one key that cannot be split, or no row
+    is_large = is_key & (rows.sizes > goal.large)
+    spread = np.where(is_large & goal.noise, parts.pieces, 1)
+    at = np.flatnonzero(new_file | is_key)
+    low, high = rows.boxes(at)
+    ends = Ends(at, spread[at], rows.sizes[at] / spread[at], low, high, is_large[at] & (not goal.noise))
+    column = splits.column[split]
+    threshold = rows.at(column, rows.start[:-1][split] + splits.left_rows[split])
+    return Level(split, column, threshold, ends, spread)
 
 
-def _choose(part: _Part, cumulative: Sequence[Int64], weights: Sequence[float]) -> _Split | None:
-    """The balanced split with the largest gain, or else the most balanced split; None if the part is one key."""
-    lowest, highest = part.columns.min(axis=1).tolist(), part.columns.max(axis=1).tolist()
-    extents = [*zip(lowest, highest, strict=True)]
-    costs = {
-        i: log2(weights[i] * float(cumulative[i][high + 2] - cumulative[i][low + 1]) / float(cumulative[i][-1]))
-        for i, (low, high) in enumerate(extents)
-        if low < high
-    }
-    if not costs:
-        return None
-    # A column is cut in its middle or left of it. Where no fewer pieces may be left, any number of slices does.
-    least = _least_left(part)
-    if least >= round(part.pieces / 2):
-        wanted = dict.fromkeys(costs, least)
-    else:
-        # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
-        caps = [log2(extents[i][1] - extents[i][0] + 1) for i in costs]
-        bits = fill(np.array([log2(part.pieces)]), np.array([[*costs.values()]]), np.array([caps]))[0].tolist()
-        wanted = {i: max(least, _wanted_left(part.pieces, 2.0**b)) for i, b in zip(costs, bits, strict=True)}
-    best: _Split | None = None
+def _divide(parts: _Parts, splits: _Splits) -> _Parts:
+    """The left sides of all split parts, then their right sides."""
+    split = splits.column >= 0
+    left = splits.left_pieces[split]
+    return _Parts(
+        rows=parts.rows.divide(splits.column, splits.left_rows),
+        pieces=np.concatenate((left, parts.pieces[split] - left)),
+        levels=np.tile(parts.levels[split] - 1, 2),
+        in_file=np.tile(parts.in_file[split], 2),
+    )
+
+
+def _choose(parts: _Parts, goal: Goal) -> _Splits:
+    """For each part the balanced split with the largest gain, or else the most balanced one; none for a single key."""
+    none = np.full(len(parts.pieces), -1, np.int64)
+    found = _Splits(none, none.copy(), none.copy(), np.full(len(none), np.inf))
+    lowest, highest = parts.rows.extents()
+    several = (lowest < highest) & (parts.pieces > 1)[:, None]
+    open_parts = np.flatnonzero(several.any(axis=1))
+    if not len(open_parts):
+        return found
+    several, lowest, highest = several[open_parts], lowest[open_parts], highest[open_parts]
+    costs = _costs(several, lowest, highest, goal)
+    wanted = _wanted(parts.pieces[open_parts], parts.levels[open_parts], costs, several, highest - lowest)
     # costs within a hundredth of a bit count as equal, so that sampling noise does not decide
-    for i in sorted(costs, key=lambda i: (-round(costs[i], 2), i)):
-        split = _split(part, i, wanted[i])
-        if split.imbalance <= MAX_IMBALANCE:
-            return split
-        if best is None or split.imbalance < best.imbalance:
-            best = split
-    return best
+    rounded = np.array([round(cost, 2) for cost in costs.ravel().tolist()]).reshape(costs.shape)
+    preference = np.argsort(np.where(several, -rounded, np.inf), axis=1, kind="stable")
+    pending = np.arange(len(open_parts))
+    for choice in range(preference.shape[1]):
+        column = preference[pending, choice]
+        is_possible = several[pending, column]
+        pending, column = pending[is_possible], column[is_possible]
+        at = open_parts[pending]
+        split = _split(parts, at, column, wanted[pending, column])
+        is_better = split.imbalance < found.imbalance[at]
+        is_better |= split.imbalance <= MAX_IMBALANCE
+        for name in ("column", "left_rows", "left_pieces", "imbalance"):
+            getattr(found, name)[at[is_better]] = getattr(split, name)[is_better]
+        pending = pending[split.imbalance > MAX_IMBALANCE]
+    return found
 
 
-def _least_left(part: _Part) -> int:
-    """The minimum number of pieces on the left, so that the remaining levels suffice for those on the right."""
-    return max(1, part.pieces - (1 << (max(part.levels, _levels(part.pieces)) - 1)))
+def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
+    """float64[n, columns]: log2 of weight times share of the table's rows in the extent; 0 where not `several`."""
+    costs = np.zeros(several.shape)
+    for i, (weight, shares) in enumerate(zip(goal.weights, goal.shares, strict=True)):
+        at = several[:, i]
+        inside = shares[highest[at, i] + 2] - shares[lowest[at, i] + 1]
+        costs[at, i] = _log2(weight * inside / shares[-1])
+    return costs
 
 
-def _wanted_left(pieces: int, slices: float) -> int:
-    """The number of pieces on the left with which the column can be cut into `slices` equal slices."""
-    whole = max(2, round(slices))
-    return round(pieces * (whole // 2) / whole)
+def _wanted(pieces: Int64, levels: Int64, costs: Float64, several: Bool, extent: Int64) -> Int64:
+    """int64[n, columns]: the wanted number of pieces on the left for a split on each column with several values.
+
+    A column is cut in its middle or left of it. Where no fewer pieces may be left, any number of slices does.
+    """
+    # the minimum number of pieces on the left, so that the remaining levels suffice for those on the right
+    least = np.maximum(1, pieces - (np.int64(1) << (np.maximum(levels, _levels(pieces)) - 1)))
+    wanted = np.repeat(least[:, None], several.shape[1], axis=1)
+    is_free = least < np.rint(pieces / 2)
+    kinds = several @ (1 << np.arange(several.shape[1]))
+    for kind in np.unique(kinds[is_free]).tolist():
+        at = np.flatnonzero(is_free & (kinds == kind))
+        columns = np.flatnonzero(several[at[0]])
+        here = np.ix_(at, columns)
+        # dense ordinals: the extent bounds the number of distinct values, exactly so for a column with few of them
+        bits = fill(_log2(pieces[at]), costs[here], _log2(extent[here] + 1))
+        slices = np.array([2.0**b for b in bits.ravel().tolist()]).reshape(bits.shape)
+        whole = np.maximum(2, np.rint(slices)).astype(np.int64)
+        half = np.rint(pieces[at][:, None] * (whole // 2) / whole).astype(np.int64)
+        wanted[here] = np.maximum(least[at][:, None], half)
+    return wanted
 
 
-def _split(part: _Part, column: int, wanted: int) -> _Split:
-    """The split of a column with at least two values that is nearest to the wanted number of pieces on the left.
+def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
+    """The splits of parts on columns with several values that are nearest to the wanted numbers of pieces on the left.
 
     Both sides receive pieces in proportion to their actual rows.
     """
-    values, pieces = part.columns[column], part.pieces
-    n = len(values)
-    rank = min(max(round(n * wanted / pieces), 1), n - 1)
-    pivot = int(np.partition(values, rank)[rank])
-    below, up_to = int(np.count_nonzero(values < pivot)), int(np.count_nonzero(values <= pivot))
-    cuts = [(below, pivot)] if below else []
-    if up_to < n and (not below or abs(up_to - rank) < abs(below - rank)):
-        cuts = [(up_to, int(values[values > pivot].min()))]
-    left_rows, threshold = cuts[0]
-    share = left_rows / n
-    left = min(max(round(pieces * share), 1), pieces - 1)
-    imbalance = max(abs(log(share * pieces / left)), abs(log((1 - share) * pieces / (pieces - left))))
-    return _Split(column, threshold, left, imbalance)
+    rows, pieces = parts.rows, parts.pieces[at]
+    size = rows.sizes[at]
+    rank = np.clip(np.rint(size * wanted / pieces).astype(np.int64), 1, size - 1)
+    below, up_to = rows.run(at, column, rank)
+    is_upper = (up_to < size) & ((below == 0) | (np.abs(up_to - rank) < np.abs(below - rank)))
+    left_rows = np.where(is_upper, up_to, below)
+    share = left_rows / size
+    left = np.clip(np.rint(pieces * share).astype(np.int64), 1, pieces - 1)
+    imbalance = np.maximum(np.abs(_log(share * pieces / left)), np.abs(_log((1 - share) * pieces / (pieces - left))))
+    return _Splits(column, left_rows, left, imbalance)
 
 
-def _levels(pieces: int) -> int:
-    return ceil(log2(pieces))
+def _levels(pieces: Int64) -> Int64:
+    """int64[n]: log2, rounded up."""
+    return np.frexp((pieces - 1).astype(np.float64))[1].astype(np.int64)
 
 
-def _cumulative(values: Int64) -> Int64:
-    """int64[distinct + 2]: entry k + 1 is the number of rows whose ordinal is below k; nulls (-1) are first."""
-    return np.concatenate(([0], np.cumsum(np.bincount(values + 1, minlength=1)))).astype(np.int64)
+def _log2(values: Int64 | Float64) -> Float64:
+    return np.array([log2(v) for v in values.ravel().tolist()], np.float64).reshape(values.shape)
 
 
-def _box(columns: Int64) -> tuple[list[int], list[int]]:
-    """The lowest and the highest ordinal of each column without nulls (0 and -1 if there are only nulls)."""
-    high = columns.max(axis=1, initial=-1)
-    low = columns.min(axis=1, where=columns >= 0, initial=np.iinfo(np.int64).max)
-    return np.where(high < 0, 0, low).tolist(), high.tolist()
+def _log(values: Float64) -> Float64:
+    return np.array([log(v) for v in values.tolist()], np.float64)
+
+
+def cumulative(ordinals: Int64) -> Float64:
+    """float64[distinct + 2]: entry k + 1 is the number of rows whose ordinal is below k; nulls (-1) are first."""
+    return np.concatenate(([0], np.cumsum(np.bincount(ordinals + 1, minlength=1)))).astype(np.float64)

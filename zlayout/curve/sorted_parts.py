@@ -1,0 +1,179 @@
+"""Rows in parts, sorted by every column within each part, so that quantiles of a part are look-ups.
+
+Every column is sorted once. Dividing all parts at once keeps the order of every column, in O(rows * columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+LONG_BITS = 63
+LEFT, RIGHT, DROPPED, OTHER_COLUMN = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class SortedParts:
+    """The rows of consecutive parts.
+
+    values: for each column int32[n], the ordinals (-1 for null), ascending within each part. rows: for each column but
+    the first int32[n], the row at each position, as its position in the order of the first column. start:
+    int64[parts + 1], the position at which each part begins.
+    """
+
+    values: list[Int32]
+    rows: list[Int32]
+    start: Int64
+
+    @property
+    def sizes(self) -> Int64:
+        """int64[parts]: the number of rows of each part."""
+        return np.diff(self.start)
+
+    def at(self, column: Int64, position: Int64) -> Int64:
+        """int64[n]: the ordinal at a position in the order of a column. column, position: int64[n]."""
+        found = np.empty(len(column), np.int64)
+        for c, values in enumerate(self.values):
+            mine = column == c
+            found[mine] = values[position[mine]]
+        return found
+
+    def extents(self) -> tuple[Int64, Int64]:
+        """int64[parts, columns] twice: the lowest and the highest ordinal; 0 and -1 for a part without rows."""
+        filled = self.sizes > 0
+        lowest = np.zeros((len(filled), len(self.values)), np.int64)
+        highest = np.full_like(lowest, -1)
+        for c, values in enumerate(self.values):
+            lowest[filled, c] = values[self.start[:-1][filled]]
+            highest[filled, c] = values[self.start[1:][filled] - 1]
+        return lowest, highest
+
+    def boxes(self, parts: Int64) -> tuple[Int64, Int64]:
+        """int64[n, columns] twice: lowest and highest ordinal of parts without nulls; 0 and -1 if there are none."""
+        low, high = np.zeros((len(parts), len(self.values)), np.int64), np.full((len(parts), len(self.values)), -1)
+        for c, values in enumerate(self.values):
+            first, end = self.start[parts], self.start[parts + 1]
+            known = _first(values, first, end, np.zeros(len(parts), np.int64))
+            some = known < end
+            low[some, c] = values[known[some]]
+            high[some, c] = values[end[some] - 1]
+        return low, high
+
+    def run(self, parts: Int64, column: Int64, rank: Int64) -> tuple[Int64, Int64]:
+        """Find the rows equal to the row at a rank. All arguments and results are int64[n].
+
+        Returns:
+            The number of rows of the part below the ordinal at `rank` in the order of the column, and of those up to
+            it.
+        """
+        below, up_to = np.empty(len(parts), np.int64), np.empty(len(parts), np.int64)
+        for c, values in enumerate(self.values):
+            mine = np.flatnonzero(column == c)
+            first, end = self.start[parts[mine]], self.start[parts[mine] + 1]
+            middle = first + rank[mine]
+            pivot = values[middle].astype(np.int64)
+            below[mine] = _first(values, first, middle, pivot) - first
+            up_to[mine] = _first(values, middle, end, pivot + 1) - first
+        return below, up_to
+
+    def divide(self, column: Int64, left: Int64) -> SortedParts:
+        """Divide parts in the order of one column each.
+
+        Args:
+            column: int64[parts], -1 for a part to leave out.
+            left: int64[parts], the number of rows on the left side.
+
+        Returns:
+            The left sides of all divided parts, then their right sides.
+        """
+        sizes, split = self.sizes, column >= 0
+        side = self._sides(np.where(split, column, 0), np.where(split, left, 0), split)
+        kept = _left_then_right(side)
+        number = np.empty(len(side), np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        values = [self.values[0].take(kept)]
+        rows: list[Int32] = []
+        for own, old in zip(self.values[1:], self.rows, strict=True):
+            kept = _left_then_right(side.take(old))
+            values.append(own.take(kept))
+            rows.append(number.take(old.take(kept)))
+        counts = np.concatenate((left[split], sizes[split] - left[split]))
+        return SortedParts(values, rows, _starts(counts))
+
+    def _sides(self, column: Int64, left: Int64, split: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """uint8[n]: the side of each row, in the order of the first column."""
+        counts = np.stack((left, self.sizes - left), axis=1).ravel()
+        side = np.empty(0, np.uint8)
+        for c in range(len(self.values)):
+            mine = column == c
+            if c and not mine.any():
+                continue
+            codes = np.where(split & mine, [[LEFT], [RIGHT]], np.where(split, OTHER_COLUMN, DROPPED)).T.astype(np.uint8)
+            own = np.repeat(codes.ravel(), counts)
+            if c == 0:
+                side = own
+                continue
+            known = np.flatnonzero(own < DROPPED)
+            side[self.rows[c - 1].take(known)] = own.take(known)
+        return side
+
+
+def sort_parts(ordinals: Sequence[Int64], part: Int64 | None = None, parts: int = 1) -> SortedParts:
+    """Sort rows by every column within their parts.
+
+    Args:
+        ordinals: for each column int64[n], below 2**31, -1 for null.
+        part: int64[n], the part of each row, None if all rows are in the first one.
+        parts: the number of parts.
+    """
+    n = len(ordinals[0])
+    values: list[Int32] = []
+    rows: list[Int32] = []
+    number = np.empty(n, np.int32)
+    for c, own in enumerate(ordinals):
+        order = _order(own if part is None else part * (int(own.max(initial=0)) + 2) + own)
+        values.append(own.take(order).astype(np.int32))
+        if c == 0:
+            number[order] = np.arange(n, dtype=np.int32)
+        else:
+            rows.append(number.take(order))
+    counts = np.array([n], np.int64) if part is None else np.bincount(part, minlength=parts)
+    return SortedParts(values, rows, _starts(counts))
+
+
+def _order(key: Int64) -> Int64:
+    """int64[n]: the rows in the order of a key, at least -1. To sort key and row as one number is ten times as fast."""
+    bits = len(key).bit_length()
+    if int(key.max(initial=0)).bit_length() + bits >= LONG_BITS:
+        return np.argsort(key, kind="stable")
+    joined = (key + 1) << bits | np.arange(len(key))
+    joined.sort()
+    return joined & ((1 << bits) - 1)
+
+
+def _left_then_right(side: NDArray[np.uint8]) -> Int64:
+    """int64: the positions of the rows on the left side, then of those on the right. Rows left out are on neither."""
+    return np.concatenate((np.flatnonzero(side == LEFT), np.flatnonzero(side == RIGHT)))
+
+
+def _starts(counts: Int64) -> Int64:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def _first(values: Int32, first: Int64, end: Int64, wanted: Int64) -> Int64:
+    """int64[n]: the first position from `first` to `end` whose value is at least `wanted`, by binary search."""
+    low, high = first.copy(), end.copy()
+    while True:
+        searching = low < high
+        if not searching.any():
+            return low
+        middle = (low + high) >> 1
+        is_above = np.ones(len(low), np.bool_)
+        is_above[searching] = values[middle[searching]] >= wanted[searching]
+        high = np.where(searching & is_above, middle, high)
+        low = np.where(is_above, low, middle + 1)
