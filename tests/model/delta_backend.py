@@ -60,6 +60,9 @@ class StandIn:
     def optimize(self, columns: Iterable[str]) -> str:
         return f"OPTIMIZE {list(columns)}"
 
+    def register_metrics(self, transaction: Transaction, metrics: Mapping[str, int]) -> None:
+        pass
+
     def require_files(self, files: Iterable[AddFile]) -> None:
         if any(file.name not in self.table.storage for file in files):
             raise EngineError.of("ZL316", "a new file is gone")

@@ -12,6 +12,7 @@ from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStart
 from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
+from zlayout.app.rollback import rollback_of
 from zlayout.app.sampling import sampled_in_time
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
@@ -163,6 +164,8 @@ def carry_out(
             if applied.error is None:
                 backend = backends[planned.spec.table.catalog]
                 apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout)
+                with _recorded(applied, planned):
+                    applied.rollback = rollback_of(applied, backend, planned.spec.table, plan.timeout)
             applied.interrupted = stop_requested() and applied.exit_code != 0
             with _recorded(applied, planned):
                 report(TableFinished(applied))

@@ -36,6 +36,7 @@ class Applied:
         interrupted: Whether a person ended the run at this table.
         forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
             that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
+        rollback: The SQL statement that returns the table to the version before the first rewrite; empty if unknown.
         predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
     """
 
@@ -50,6 +51,7 @@ class Applied:
     within_budget: bool = False
     interrupted: bool = False
     forgotten: bool = False
+    rollback: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -104,6 +106,7 @@ def result_of(applied: Applied) -> TableResult:
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),
+        rollback=applied.rollback,
     )
 
 

@@ -187,6 +187,21 @@ class Backend(Protocol):
         """
         ...
 
+    def rollback(self, table: TableName, commit: int) -> str:
+        """Return the statement of Spark SQL that returns the table to the version directly before a commit.
+
+        Args:
+            table: The name of the table.
+            commit: The version that the commit made.
+
+        Returns:
+            The statement; '' if no version is known to precede the commit.
+
+        Raises:
+            TableError: If the metadata of the table cannot be read.
+        """
+        ...
+
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """Return the rows of the table at the version of `state`, with random numbers that `seed` determines."""
         ...

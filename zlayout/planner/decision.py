@@ -70,4 +70,5 @@ class Decision:
             verify=verify,
             predicted=predicted,
             accepts=acceptance(spec) if self.plan.left_over is None else "",
+            commit_properties=spec.commit_properties,
         )

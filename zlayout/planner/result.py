@@ -73,6 +73,8 @@ class TableResult:
     """The partitions after the run, for the HTML report; empty if they were not drawn."""
     bytes_removed: Count = 0
     """The size of the files that rewrites removed from the table. They stay on storage until old versions expire."""
+    rollback: str = ""
+    """The SQL statement that returns the table to the version directly before the first rewrite; empty without one."""
 
     @property
     def succeeded(self) -> bool:

@@ -70,7 +70,8 @@ class Work:
     by its id. declared: the partition fields behind `ChangePartitioning`. covers_table: the groups are all files of the
     table. verify: `full` reads the written files back before the commit. predicted: touched after the whole plan by
     z-order column, where it is predicted. accepts: the acceptance to store once all groups are committed (see
-    `zlayout.planner.accepted`); empty if the plan defers groups.
+    `zlayout.planner.accepted`); empty if the plan defers groups. commit_properties: of the project, stored with each
+    commit for audits.
     """
 
     table: TableName
@@ -84,6 +85,7 @@ class Work:
     verify: Literal["gate", "full"] = "gate"
     predicted: Mapping[str, float] = field(default_factory=dict)
     accepts: str = ""
+    commit_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:

@@ -25,6 +25,7 @@ _IDENTITY = (
     ("catalogs", "*", "storage", "*"),
     ("spark", "master"),
     ("spark", "conf", "*"),
+    ("commit", "properties", "*"),
 )
 
 Path = tuple[str, ...]
@@ -64,6 +65,10 @@ def written_secrets(document: Document) -> Iterator[Violation]:
     """Yield ZL042 for each password, key and token that a project contains and that is not the value of a variable."""
     hint = "replace it with ${NAME} and set NAME in the environment, or use a profile or the role of the machine"
     for path, key, text in _strings(document.data):
+        if path[0] == "commit" and not key.endswith("\x00") and is_secret(path[-1]):
+            hint_of_commit = "remove it: every reader of the table can read what a commit stores"
+            yield key, Diagnostic("ZL042", f"{quote_value(key)} would store a secret", hint=hint_of_commit)
+            continue
         # ZL037 reports a storage with credentials.
         if key.endswith("\x00") or not _is_identity(path) or "storage" in path or text.lower() in ("true", "false"):
             continue
@@ -96,13 +101,14 @@ def configuration_values(
         raw = written.get(path, "")
         for match in _VARIABLE.finditer(raw):
             yield match["name"], environ.get(match["name"], "")
-            if match[0] == raw and path[-2:-1] in (("properties",), ("conf",)) and len(text) >= MIN_UNNAMED_LENGTH:
+            may_be_secret = path[0] != "commit" and path[-2:-1] in (("properties",), ("conf",))
+            if match[0] == raw and may_be_secret and len(text) >= MIN_UNNAMED_LENGTH:
                 yield f"secret {name}", text
 
 
 def _misplaced(path: Path) -> Diagnostic:
     where = path[-1] if path else "here"
-    fields = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf"
+    fields = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
     hint = f"use it in zlayout.yaml only: {fields}"
     return Diagnostic("ZL017", f"${{...}} is not allowed in {quote_value(where)}", hint=hint)
 

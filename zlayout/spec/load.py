@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ class _Loading:
         layouts = self._layouts(self._patterns(document), defaults, default_locations, known)
         conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
         sample = bool(defaults.get("sample", False))
+        properties = data.get("commit", {}).get("properties", {}) if valid else {}
+        layouts = tuple(replace(spec, commit_properties=properties) for spec in layouts)
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:

@@ -155,6 +155,7 @@ class LayoutSpec:
     where_may_be_empty: whether it is intended that `where` matches no partition.
     max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
     locations: the location of each dotted key in the YAML file.
+    commit_properties: `commit.properties` of the project, which each commit stores for audits.
     """
 
     table: TableName
@@ -168,6 +169,7 @@ class LayoutSpec:
     tags: tuple[str, ...] = ()
     description: str = ""
     locations: Mapping[str, Location] = field(default_factory=dict)
+    commit_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -63,6 +63,9 @@ class MemoryBackend:
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         return self._catalog.load(table.identifier).last_run
 
+    def rollback(self, table: TableName, commit: int) -> str:
+        return f"RESTORE {table} TO {commit - 1}"
+
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         raise NotImplementedError
 

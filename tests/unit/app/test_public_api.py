@@ -131,6 +131,7 @@ class TestUse:
         report = zlayout.apply(plan, on_event=events.append)
         (result,) = report.results.values()
         assert (result.outcome, result.files_removed) == (zlayout.ResultStatus.AS_DECLARED, 4)
+        assert result.rollback.startswith("RESTORE ")
         kinds = [type(e).__name__ for e in events if not isinstance(e, zlayout.Progress)]
         assert kinds == ["TableStarted", "TableEvent", "TableFinished"]
         assert not zlayout.plan(plan.project).has_changes

@@ -153,9 +153,9 @@ def test_the_layout_becomes_session_settings() -> None:
     layout = make_layout(
         "a", curve="zorder", range_ids=77, noise=True, target_size=123456, sort_within=False, engine="native"
     )
-    conf = optimize_conf(layout, "r")
+    conf = optimize_conf(layout, "r", {"team": "data"})
     assert conf["spark.databricks.io.skipping.mdc.rangeId.max"] == "77"
     assert conf["spark.databricks.io.skipping.mdc.addNoise"] == "true"
     assert conf["spark.databricks.io.skipping.mdc.sortWithinFiles"] == "false"
     assert conf["spark.databricks.delta.optimize.maxFileSize"] == "123456"
-    assert json.loads(conf["spark.databricks.delta.commitInfo.userMetadata"]) == {"zlayout.run": "r"}
+    assert json.loads(conf["spark.databricks.delta.commitInfo.userMetadata"]) == {"zlayout.run": "r", "team": "data"}

@@ -180,6 +180,13 @@ def test_a_result_says_how_the_table_and_its_storage_grew() -> None:
     assert "storage" not in render(applied(DONE))
 
 
+def test_a_result_says_how_to_undo_it_and_what_that_needs() -> None:
+    statement = "RESTORE TABLE delta.`/t` TO VERSION AS OF 8"
+    shown = " ".join(render(applied(replace(DONE, rollback=statement))).split())
+    assert f"roll back {statement} it also undoes later commits of other writers, fails after VACUUM" in shown
+    assert "roll back" not in render(applied(DONE))
+
+
 def test_measured_bytes_stand_beside_measured_files() -> None:
     columns = (replace(DONE.columns[0], bytes_read=2**30),)
     assert "measured        customer_id 35.2 (predicted 35.4), 1 GiB" in render(applied(replace(DONE, columns=columns)))

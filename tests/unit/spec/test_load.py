@@ -121,6 +121,12 @@ spark: {master: "local[2]", conf: {spark.executor.memory: 8g, spark.speculation:
     assert project.catalogs["b"].location == Location("zlayout.yaml", 4, 3)
 
 
+def test_every_layout_has_the_commit_properties_of_the_project(load: Load) -> None:
+    text = PROJECT + "commit: {properties: {team: data, git_commit: '${SHA:-none}'}}\n"
+    project = load({"zlayout.yaml": text, "layouts/a.yaml": LAYOUT}, {"SHA": "abc"})
+    assert [spec.commit_properties for spec in project.layouts] == [{"team": "data", "git_commit": "abc"}]
+
+
 def test_environment_variables_in_identity_fields(load: Load) -> None:
     text = """version: 1
 catalogs:

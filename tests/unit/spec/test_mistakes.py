@@ -9,7 +9,7 @@ from unit.spec.conftest import LAYOUT, PROJECT, Load
 from zlayout.errors import SpecError
 
 ONE_LINE = "${...} is not allowed in"
-FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf"
+FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
     "known keys: version, table, description, tags, partition_by, zorder, files, where, where_may_be_empty, tolerance,"
@@ -118,6 +118,9 @@ PROPERTY = (
         (PROJECT + "  x: {format: iceberg, type: rest, uri: 'https://h', properties: {credential: 'id:abc'}}\n", f"5:67: ZL042 'catalogs.x.properties.credential' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: 'postgresql://u:abc@h/d'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: iceberg, type: sql, warehouse: w, uri: '${U:-postgresql://u:abc@h/d}'}\n", f"5:49: ZL042 'catalogs.x.uri' contains a secret {SECRET_HINT}"),
+        (PROJECT + "commit: {properties: {zlayout.run: x}}\n", "5:23: ZL013 expected a name of letters, digits and '_', other than operation for commit.properties.zlayout.run, found 'zlayout.run'"),
+        (PROJECT + "commit: {properties: {operation: x}}\n", "5:23: ZL013 expected a name of letters, digits and '_', other than operation for commit.properties.operation, found 'operation'"),
+        (PROJECT + "commit: {properties: {password: '${P:-x}'}}\n", "5:23: ZL042 'commit.properties.password' would store a secret (remove it: every reader of the table can read what a commit stores)"),
         (PROJECT + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: abc}}\n", f"5:16: ZL042 'spark.conf.spark.hadoop.fs.s3a.secret.key' contains a secret {SECRET_HINT}"),
         (PROJECT + "  x: {format: delta, type: unity, uri: 'http://h', warehouse: main}\n", "5:35: ZL037 expected https to another machine, found http (use https, or set allow_http: true in the catalog, which sends credentials without encryption)"),
         (PROJECT + "  x: {format: delta, type: unity, uri: 'https://h'}\n", "5:3: ZL029 key 'warehouse' is missing in catalogs.x (add it for type unity)"),

@@ -29,6 +29,7 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.sql_text import quote_identifier
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -80,6 +81,11 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`."""
         storage = self._storage(table, state.location)
         return last_run(storage, log_names(storage), state.version)
+
+    def rollback(self, table: TableName, commit: int) -> str:
+        """See `zlayout.formats.base.Backend`."""
+        location = delta_location(self._names.located(table), table)
+        return f"RESTORE TABLE delta.{quote_identifier(location)} TO VERSION AS OF {commit - 1}"
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.
@@ -165,7 +171,8 @@ class DeltaBackend:
 
         with spark_errors(str(work.table), "opening its log"):
             delta = DeltaJvm(self._session(work.table, state.location), state.location)
-        log = Log(delta, self._storage(work.table, state.location), str(work.table), work.run_id)
+        storage = self._storage(work.table, state.location)
+        log = Log(delta, storage, str(work.table), work.run_id, work.commit_properties)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
         if (checked := (work.run_id, state.location)) not in self._exclusive:  # a run may have several parts
             with spark_errors(str(work.table), "checking its log folder"):

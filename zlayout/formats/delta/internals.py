@@ -21,7 +21,7 @@ INTERNALS = Internals(
     engine={
         f"{_DELTA}.DeltaLog": ("createDataFrame/4", "newDeltaHadoopConf/0"),
         f"{_DELTA}.DummySnapshot": (),
-        f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4"),
+        f"{_DELTA}.OptimisticTransaction": ("trackReadPredicates/3", "writeFiles/4", "registerSQLMetrics/2"),
         f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
         f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
         f"{_DELTA}.Snapshot": ("statsSchema/0",),
@@ -32,6 +32,7 @@ INTERNALS = Internals(
             "absolutePath/1",
             "getDeletionVectorUniqueId/0",
         ),
+        "org.apache.spark.sql.execution.metric.SQLMetrics$": ("createMetric/2",),
         **PLACEMENT,
     },
 )

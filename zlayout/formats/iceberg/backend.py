@@ -10,7 +10,7 @@ from zlayout.errors import Diagnostic
 from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
-from zlayout.formats.iceberg.read.history import last_run
+from zlayout.formats.iceberg.read.history import last_run, parent_snapshot
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_table
@@ -19,7 +19,7 @@ from zlayout.formats.run_metrics import RunMetrics
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import quote_path
+from zlayout.sql_text import quote_identifier, quote_path, string_literal
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -58,6 +58,14 @@ class IcebergBackend:
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
         return last_run(self._catalog, table)
+
+    def rollback(self, table: TableName, commit: int) -> str:
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
+        before = parent_snapshot(self._catalog, table, commit)
+        if before is None:
+            return ""
+        procedure = f"{quote_identifier(table.catalog)}.system.rollback_to_snapshot"
+        return f"CALL {procedure}({string_literal(quote_path(table.identifier))}, {before})"
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""

@@ -23,6 +23,7 @@ from zlayout.formats.delta.read.tags import BASELINE, GROUP
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.new_bounds import written_files
+from zlayout.formats.delta.write.operation_metrics import operation_metrics
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
@@ -111,6 +112,8 @@ class Committer:
         else:
             with spark_errors(str(self._work.table), "committing"):
                 transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
+        with spark_errors(str(self._work.table), "measuring the rewrite"):
+            self._delta.register_metrics(transaction, operation_metrics(some))
         touched = self._measurement.text(some)
         tags = {} if touched is None else {TOUCHED: touched}
         version = self.send(transaction, [file.handle for file in new_files(some)], removed, tags)

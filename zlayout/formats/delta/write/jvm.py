@@ -199,6 +199,15 @@ class DeltaJvm:
         """Whether Delta accepts the table property `STRING_PREFIX`."""
         return not self._classes.missing(_STRING_PREFIX_OF_TABLE)
 
+    def register_metrics(self, transaction: Any, metrics: Mapping[str, int]) -> None:
+        """Set the operation metrics that the transaction's commit stores. Delta keeps those of the operation only."""
+        spark = self.spark._jsparkSession
+        sql_metrics = scala_object(self._jvm.org.apache.spark.sql.execution.metric, "SQLMetrics")
+        created = {name: sql_metrics.createMetric(spark.sparkContext(), name) for name in metrics}
+        for name, value in metrics.items():
+            created[name].set(value)
+        transaction.registerSQLMetrics(spark, scala_map(self._jvm, created))
+
     def commit(self, transaction: Any, actions: Any, operation: Any, tags: Mapping[str, str]) -> int:
         """Commit a Scala Seq of actions and return the version. A conflict is raised and never retried."""
         kept = scala_object(self._delta, "RowTracking").addPreservedRowTrackingTagIfNotSet(

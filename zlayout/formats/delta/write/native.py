@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +10,11 @@ import pyarrow.compute as pc
 
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused
 from zlayout.formats.base import Commit, Group, GroupFailed, Notify, Progress, Stage, Work
-from zlayout.formats.delta.read.run_history import RUN, RunCommit
+from zlayout.formats.delta.read.run_history import RunCommit
 from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.literals import partitions_predicate
-from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.outcome import USER_METADATA, Log, user_metadata
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.spec.model import Layout
@@ -28,14 +27,14 @@ _FEW_VALUES = 64  # at most this many values use only the lowest 6 bits of a ran
 _USE_ZLAYOUT = "use engine: zlayout"
 
 
-def optimize_conf(layout: Layout, run_id: str) -> dict[str, str]:
-    """Return the session configuration with which OPTIMIZE uses the layout settings and stores the run id."""
+def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the session configuration with which OPTIMIZE uses the layout settings and stores the user metadata."""
     return {
         "spark.databricks.io.skipping.mdc.rangeId.max": str(layout.range_ids),
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
         "spark.databricks.io.skipping.mdc.sortWithinFiles": str(layout.sort_within).lower(),
         "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps({RUN: run_id}),
+        USER_METADATA: user_metadata(run_id, properties),
         "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
         "spark.sql.readSideCharPadding": "false",
         "spark.databricks.delta.write.utcTimestampPartitionValues": "true",
@@ -81,7 +80,8 @@ def run_native(
     """
     table = str(work.table)
     notify(Progress(table, Stage.REWRITING, "with OPTIMIZE ZORDER BY"))
-    statement, conf = optimize_statement(delta.location, work, state), optimize_conf(work.layout, work.run_id)
+    statement = optimize_statement(delta.location, work, state)
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
         yield GroupFailed(tuple(group.id for group in work.groups), _no_files_found(table))

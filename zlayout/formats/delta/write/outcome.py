@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.kernel.outcome import ran, settled
 from zlayout.spark.jvm import session_conf
 
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _COMMIT_CONF = {
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
     # a table feature that is enabled concurrently, such as liquid clustering, is a conflict (by default it is not)
@@ -22,13 +24,34 @@ _COMMIT_CONF = {
 }
 
 
+def user_metadata(run_id: str, properties: Mapping[str, str]) -> str:
+    """Return the userMetadata of a commit: the run id and the commit properties of the project as a JSON object."""
+    return json.dumps({RUN: run_id, **properties})
+
+
 class Log:
     """Commits of one run to the log of one table."""
 
-    def __init__(self, delta: DeltaJvm, storage: pa_fs.FileSystem, table: str, run_id: str) -> None:
-        """Store the table and the run. storage: the file system, rooted at the table."""
+    def __init__(
+        self,
+        delta: DeltaJvm,
+        storage: pa_fs.FileSystem,
+        table: str,
+        run_id: str,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Store the table and the run.
+
+        Args:
+            delta: The table.
+            storage: The file system, rooted at the table.
+            table: The name of the table, for messages.
+            run_id: The id of the run.
+            properties: The commit properties of the project, which each commit stores in its userMetadata.
+        """
         self.storage = storage
         self.table = table
+        self._metadata = {USER_METADATA: user_metadata(run_id, properties)} if properties else {}
         self._delta = delta
         self._run_id = run_id
 
@@ -43,7 +66,7 @@ class Log:
         stored = {**(tags or {}), RUN: self._run_id, COMMIT_MARKER: marker}
 
         def send() -> int:
-            with session_conf(self._delta.spark, _COMMIT_CONF):
+            with session_conf(self._delta.spark, _COMMIT_CONF | self._metadata):
                 return self._delta.commit(transaction, actions, operation, stored)
 
         return settled(self._doing(doing), send, lambda: version_with_marker(self.storage, marker, base), FAILURES)

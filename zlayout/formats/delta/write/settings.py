@@ -27,7 +27,7 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
             hint="apply once with Delta 4.1 or newer, or use z-order columns that differ within 32 characters",
         )
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
-    conf = optimize_conf(work.layout, work.run_id)
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} SET TBLPROPERTIES ({pairs})"
     done, _ = log.run(statement, conf, version, "setting table properties")  # the statement makes one commit
     return Commit("settings", done[-1].version if done else version)

@@ -84,6 +84,17 @@ def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
     return None
 
 
+def parent_snapshot(catalog: CatalogConfig, name: TableName, snapshot: int) -> int | None:
+    """Return the id of the snapshot that a snapshot followed, None if it is not known.
+
+    Raises:
+        TableError: ZL121 to ZL123.
+    """
+    snapshots = {s.snapshot_id: s for s in load_table(catalog, name).metadata.snapshots}
+    made = snapshots.get(snapshot)
+    return made.parent_snapshot_id if made and made.parent_snapshot_id in snapshots else None
+
+
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:
     """Yield the events for the commits of a run. A group may need several commits; the last one completes it."""
     removed: frozenset[str] = frozenset()

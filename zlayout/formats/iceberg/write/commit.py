@@ -150,6 +150,8 @@ class Committer:
         added = new_files(some)
         for file in added:
             change.addFile(file.handle)
+        for key, value in work.commit_properties.items():
+            change.set(key, value)
         change.set(recorded.RUN, work.run_id)
         change.set(recorded.LAYOUT_ID, work.layout.layout_id)
         if self._measurement is not None and (touched := self._measurement.text(some)) is not None:

@@ -106,6 +106,8 @@ def action(jvm: IcebergJvm, work: Work) -> Any:
         rewrites = rewrites.filter(partition_filter(jvm, partitions_of(work.groups)))
     for key, value in _options(work, int(table.spec().specId())).items():
         rewrites = rewrites.option(key, value)
+    for key, value in work.commit_properties.items():
+        rewrites = rewrites.snapshotProperty(key, value)
     return rewrites.snapshotProperty(recorded.RUN, work.run_id).snapshotProperty(
         recorded.LAYOUT_ID, work.layout.layout_id
     )
