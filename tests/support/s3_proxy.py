@@ -13,13 +13,13 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-_ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>by the proxy</Message></Error>'
+_ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
 
@@ -55,8 +55,12 @@ ANSWERS = {Failure.ERROR: (500, "InternalError"), Failure.SLOW_DOWN: (503, "Slow
 class Fault:
     """Lets the requests that match a pattern fail, the first ones or all."""
 
-    def __init__(self, pattern: str, failure: Failure, times: int | None = 1) -> None:
+    def __init__(
+        self, pattern: str, failure: Failure, times: int | None = 1, then: Callable[[], object] = lambda: None
+    ) -> None:
+        """then: called after the failure, before any answer, such as to kill the client."""
         self.failure = failure
+        self.then = then
         self.met = 0
         self._pattern = re.compile(pattern)
         self._times = times
@@ -68,14 +72,18 @@ class Fault:
         return True
 
 
+_AWAY = Fault("", Failure.RESET, None)
+
+
 class Proxy:
     """The state of a proxy; thread-safe."""
 
     def __init__(self, store: int) -> None:
-        """store: the port of the store."""
+        """store: the port of the store. `denied` returns the code of the error for the headers of a request."""
         self.store = store
         self.round_trip = 0.0  # seconds that each request and each new connection take in addition
         self.away = False
+        self.denied: Callable[[Mapping[str, str]], str | None] = lambda _headers: None
         self._faults: Sequence[Fault] = ()
         self._requests: list[Request] = []
         self._lock = threading.Lock()
@@ -116,14 +124,14 @@ class Proxy:
             with self._lock:
                 self._open -= 1
 
-    def next_failure(self, request: Request) -> Failure | None:
+    def next_fault(self, request: Request) -> Fault | None:
         with self._lock:
             self._requests.append(request)
             if self.away:
-                return Failure.RESET
-            failure = next((fault.failure for fault in self._faults if fault.meets(request)), None)
-            self.away = failure in (Failure.DIES, Failure.DIES_AFTER)
-            return failure
+                return _AWAY
+            fault = next((fault for fault in self._faults if fault.meets(request)), None)
+            self.away = fault is not None and fault.failure in (Failure.DIES, Failure.DIES_AFTER)
+            return fault
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -155,22 +163,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
-        failure = self.proxy.next_failure(Request(self.command, path, query))
+        fault = self.proxy.next_fault(Request(self.command, path, query))
+        failure = fault.failure if fault else None
         time.sleep(self.proxy.round_trip)
-        if failure in (Failure.RESET, Failure.DIES):
+        if fault and failure in (Failure.RESET, Failure.DIES):
+            fault.then()
             self._reset()
             return
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.send_response_only(http.HTTPStatus.CONTINUE)
             self.end_headers()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if failure in ANSWERS:
-            status, code = ANSWERS[failure]
-            content = b"" if self.command == "HEAD" else _ERROR.format(code=code).encode()
+        denied = self.proxy.denied(self.headers)
+        if failure in ANSWERS or denied:
+            status, code = ANSWERS.get(failure, (403, denied))
+            message = "The provided token has expired." if code == "ExpiredToken" else "by the proxy"
+            content = b"" if self.command == "HEAD" else _ERROR.format(code=code, message=message).encode()
             self._send(status, [("Content-Type", "application/xml")], content, len(content))
             return
         status, headers, content = self._forward(body)
-        if failure in (Failure.LOST_ANSWER, Failure.DIES_AFTER):
+        if fault and failure in (Failure.LOST_ANSWER, Failure.DIES_AFTER):
+            fault.then()
             self._reset()
             return
         stated = next((int(value) for name, value in headers if name.lower() == "content-length"), len(content))
