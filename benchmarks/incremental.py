@@ -1,11 +1,12 @@
-"""What keeping a table laid out costs while it grows: 50 appends of 2 %, the layout mended after each of them.
+"""What keeping a table laid out costs while it grows: 50 appends of 2 %, the layout restored after each of them.
 
 Arms: zlayout at tolerance 1.5x and 2x, Delta's OPTIMIZE ZORDER each time, Delta's liquid clustering each time; with
-uniform keys, and (suffix _dates) with a first key that is a time that grows with each append. Writes
+uniform keys, with a first key that is a time that grows with each append (suffix _dates), and with a second key that is
+at most a tenth of the range above the first (suffix _correlated). Writes
 results/incremental.json: {arm: {write_amplification, touched_ratio_mean, touched_ratio_max}}.
 
-write_amplification: bytes of files written by the mending, over bytes appended. touched_ratio: mean over both keys of
-touched after the mending, beside touched of a full rewrite of the same rows by kd; touched is exact: values are drawn
+write_amplification: bytes of files written by the rewrites, over bytes appended. touched_ratio: mean over both keys of
+touched after the rewrite, beside touched of a full rewrite of the same rows by kd; touched is exact: values are drawn
 from the rows, files counted by their bounds.
 """
 
@@ -50,6 +51,8 @@ KEYS = ("a", "b")
 PAYLOAD = 64
 DAY = 86_400
 DRAWN = 2_000
+RANGE = 10**9  # of the values of a key
+KINDS = ("", "_dates", "_correlated")
 
 Int64 = NDArray[np.int64]
 
@@ -124,7 +127,7 @@ ARMS: dict[str, Mend] = {
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--arms", nargs="*", default=[f"{arm}{kind}" for kind in ("", "_dates") for arm in ARMS])
+    options.add_argument("--arms", nargs="*", default=[f"{arm}{kind}" for kind in KINDS for arm in ARMS])
     options.add_argument("--appends", type=int, default=50)
     options.add_argument("--rows", type=int, default=100_000, help="rows to begin with; an append is 2 % of them")
     options.add_argument("--files", type=int, default=100, help="files to begin with; an append is 2 % of them")
@@ -165,15 +168,14 @@ def _table(arm: str, project: Project, runtime: SparkRuntime, rows: int, files: 
     runtime.session.sql(f"CREATE TABLE delta.`{path}` (a BIGINT, b BIGINT, payload BINARY) USING delta {clustered}")
     backend = DeltaBackend(project.catalogs["lake"], runtime)
     table = Table(runtime, backend, TableName("lake", ("db",), path.name), path, 1, files)
-    first = _rows(rows, 0, 0, 50) if arm.endswith("_dates") else _rows(rows, 0)
-    table.append(first, files)
+    table.append(_rows(arm, rows, 0, 0, 50), files)
     table.target_size = int(table.live().bytes.sum()) // files
     _mend(arm)(table)
     return table
 
 
 def _mend(arm: str) -> Mend:
-    return ARMS[arm.removesuffix("_dates")]
+    return ARMS[arm.removesuffix("_dates").removesuffix("_correlated")]
 
 
 def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[str, float]:
@@ -181,8 +183,7 @@ def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[st
     ratios = []
     for number in range(appends):
         before = _sizes(table)
-        day = (50 + number, 1) if arm.endswith("_dates") else ()
-        table.append(_rows(rows // 50, number + 1, *day), max(1, files // 50))
+        table.append(_rows(arm, rows // 50, number + 1, 50 + number), max(1, files // 50))
         fresh = _sizes(table)
         _mend(arm)(table)
         after = _sizes(table)
@@ -197,14 +198,17 @@ def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[st
     }
 
 
-def _rows(count: int, seed: int, day: int | None = None, days: int = 1) -> pa.Table:
-    """Two keys, uniform or the first a second of the given days; and bytes that do not compress."""
+def _rows(arm: str, count: int, seed: int, day: int, days: int = 1) -> pa.Table:
+    """Two keys of the kind of the arm, the times within the given days; and bytes that do not compress."""
     random = np.random.default_rng(seed)
-    a = random.integers(0, 10**9, count) if day is None else random.integers(day * DAY, (day + days) * DAY, count)
+    a = random.integers(0, RANGE, count)
+    if arm.endswith("_dates"):
+        a = np.random.default_rng(seed).integers(day * DAY, (day + days) * DAY, count)
     payload = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(PAYLOAD), count, [None, pa.py_buffer(random.bytes(count * PAYLOAD))]
     )
-    return pa.table({"a": a, "b": random.integers(0, 10**9, count), "payload": payload.cast(pa.binary())})
+    b = a + random.integers(0, RANGE // 10, count) if arm.endswith("_correlated") else random.integers(0, RANGE, count)
+    return pa.table({"a": a, "b": b, "payload": payload.cast(pa.binary())})
 
 
 def _sizes(table: Table) -> dict[str, int]:
