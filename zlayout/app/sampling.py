@@ -13,11 +13,13 @@ from zlayout.planner.model import Status
 from zlayout.planner.sampled import columns_to_sample, files_to_sample, with_sample
 from zlayout.planner.settings import partitioning
 from zlayout.spec.model import LayoutSpec
+from zlayout.table.key_sample import NotParquetError
 from zlayout.table.state import TableState
 
 # The limit of the column chunks that are read of one table.
 SAMPLE_BYTES = 16 * 2**20
 SEED = 1
+CHECK_ACCESS = "check the access to the data files; the plan has the ranges that metadata allows"
 
 
 def sampled(
@@ -58,18 +60,20 @@ def sampled(
         if planning:
             decision = with_values(spec, state, decision, needed_values(state, plan, sample))
         return with_sample(spec, state, fields, decision, sample)
+    except NotParquetError as error:
+        return _not_sampled(spec, decision, str(error), "nothing to do; the plan has the ranges that metadata allows")
     except Exception as error:
         # Whatever a reader raises: a forecast is no condition of a plan.
         return _not_sampled(spec, decision, f"{type(error).__name__}: {first_line(error)}")
 
 
-def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str) -> Decision:
+def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = CHECK_ACCESS) -> Decision:
     """Return the decision with a warning (ZL410) that its rows could not be sampled."""
     warning = Diagnostic(
         "ZL410",
         f"the rows could not be sampled: {reason}",
         "warning",
-        "check the access to the data files; the plan has the ranges that metadata allows",
+        hint,
         spec.location,
     )
     plan = decision.plan

@@ -16,7 +16,7 @@ from zlayout.planner.forecasts import ColumnForecast, FilesAfter
 from zlayout.planner.log_growth import growth_notes
 from zlayout.planner.model import DeferredGroups, Status, TablePlan
 from zlayout.planner.moved_ranges import moved_ranges
-from zlayout.planner.notes import adoption_notes, cut_notes, scope_notes, undone_notes, unused_settings
+from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.requirements import (
@@ -171,6 +171,7 @@ def _diagnostics(
         *(by_others or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
         *reads_more(spec, columns),
+        *((not_predictable(spec),) if writes and not proposal.predictable else ()),
         *(one_file(spec, proposal.now.targets) if writes and proposal.provable else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
         *((choice.refusal,) if choice.refusal else ()),

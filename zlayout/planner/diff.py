@@ -76,7 +76,7 @@ def propose(
         now=now,
         selection=selection,
         candidates=pin(spec, state, selection),
-        predictable=not selection.moves and capabilities.can_predict(spec.layout),
+        predictable=capabilities.can_predict(spec.layout),
         checked=checked,
         refusals=(),
         notes=tuple(note for note in notes if note.severity != "refused"),

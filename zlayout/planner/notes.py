@@ -61,6 +61,17 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
         yield _unused(spec, "zorder.columns", f"{what} ignores weights")
 
 
+def not_predictable(spec: LayoutSpec) -> Diagnostic:
+    """Make ZL413: no sample predicts the order that engine native writes."""
+    return Diagnostic(
+        "ZL413",
+        "this plan has no forecast: engine native orders by the bytes of the values, which a sample does not show",
+        "note",
+        "use engine zlayout to plan with a forecast; `inspect` measures the table after apply",
+        spec.location_of("engine"),
+    )
+
+
 def _unused(spec: LayoutSpec, key: str, why: str) -> Diagnostic:
     hint = "remove it, or choose another curve"
     return Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))

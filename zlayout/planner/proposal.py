@@ -29,7 +29,7 @@ class Proposal:
         now: The present metrics.
         selection: The files to rewrite.
         candidates: The groups of the selection with pinned files.
-        predictable: Whether the result of a rewrite can be predicted from a sample of the rows.
+        predictable: Whether the order that the engine writes can be simulated on a sample of the rows.
         checked: Diagnostics of the spec.
         refusals: Diagnostics because of which nothing may be written.
         notes: Other diagnostics of the backend.

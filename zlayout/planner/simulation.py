@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.planner.partitions import Bools, Floats, Index
-from zlayout.planner.placement import Output, outputs_of
+from zlayout.planner.placement import outputs_of
 from zlayout.planner.simulated import Column, Simulated, resample, simulate_group, together
 from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
@@ -97,15 +97,17 @@ def simulate(
     outputs = outputs_of(state, rewrite.groups, rewrite.fields, group)
     new: list[Simulated] = []
     unknown = []
+    partition = np.full(len(sample), -1, np.int64)
     for number, g in enumerate(rewrite.groups):
         rows = by_group[starts[number] : starts[number + 1]]
+        partition[rows] = outputs.partition_of(number, sample, rows)
         limit = max(int(budget * MAX_ROWS_PER_FILE * g.target_files), 1)
         drawn = rows[resample(weights[rows], limit, float(random.random()))]
         if not len(drawn) or len(new) >= MAX_GROUPS:
             unknown.append(number)
             continue
-        new += _outputs(spec, rewrite, outputs, g, sample, drawn, number)
-    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, outputs.partitions)
+        new += _outputs(spec, rewrite, g, sample, drawn, partition[drawn])
+    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, partition, outputs.partitions)
     kept = int((group < 0).sum())
     written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
     return Outcome(
@@ -114,10 +116,12 @@ def simulate(
 
 
 def _outputs(
-    spec: LayoutSpec, rewrite: Rewrite, outputs: Output, g: Group, sample: RowGroupSample, drawn: Index, number: int
+    spec: LayoutSpec, rewrite: Rewrite, g: Group, sample: RowGroupSample, drawn: Index, partition: Index
 ) -> list[Simulated]:
-    """Simulate each output partition of one group, as the rewrite divides a group by its sample."""
-    partition = outputs.partition_of(number, sample, drawn)
+    """Simulate each output partition of one group, as the rewrite divides a group by its sample.
+
+    drawn: the drawn rows of the sample. partition: their output partitions.
+    """
     live = float(g.files.live_rows.sum())
     size = float((g.files.bytes * np.divide(g.files.live_rows, np.maximum(g.files.rows, 1))).sum())
     found = []
@@ -139,6 +143,7 @@ def _measured(
     unknown: Sequence[int],
     sample: RowGroupSample,
     weights: Floats,
+    partition: Index,
     partitions: int,
 ) -> tuple[Floats, Floats, Floats]:
     """Return touched, bytes read and floor of each z-order column after the rewrite, float64[d]; NaN if unknown."""
@@ -157,7 +162,8 @@ def _measured(
     rest = layout_metrics(files.take(np.flatnonzero(~changed[files.partition])), names)
     largest = np.zeros(partitions)
     np.maximum.at(largest, after.partition, after.rows)
-    shares = [_Shares(sample, weights, name, group, files, after) for name in names]
+    moves = _moves(rewrite, files)
+    shares = [_Shares(sample, weights, partition, name, files, after, moves=moves) for name in names]
     touched, read, floor = (np.empty(len(names)) for _ in range(3))
     written = counts(after.partition, partitions)
     for at, m in enumerate(metrics):
@@ -167,7 +173,7 @@ def _measured(
         lowest = rest[at].floor
         touched[at] = rest[at].touched + found[changed].sum()
         read[at] = np.nan if missing.any() else rest[at].bytes_read + m.bytes_read
-        alone = shares[at].floor(largest) if not missing.any() and not _moves(rewrite, files) else np.nan
+        alone = np.nan if missing.any() else shares[at].floor(largest, np.flatnonzero(changed), written)
         floor[at] = np.nan if lowest is None else lowest + alone
     return touched, read, floor
 
@@ -179,30 +185,47 @@ def _moves(rewrite: Rewrite, files: FileTable) -> bool:
 
 
 class _Shares:
-    """How often the values of one column occur in each partition, from the sample."""
+    """How often the values of one column occur in each partition after the rewrite, from the sample."""
 
     def __init__(
-        self, sample: RowGroupSample, weights: Floats, column: str, group: Index, files: FileTable, after: FileTable
+        self,
+        sample: RowGroupSample,
+        weights: Floats,
+        partition: Index,
+        column: str,
+        files: FileTable,
+        after: FileTable,
+        *,
+        moves: bool,
     ) -> None:
         self._values = sample.keys[column]
-        self._partition = files.partition[sample.file]
-        self._weights = np.where(self._values.is_valid().to_numpy(zero_copy_only=False), weights, 0.0)
-        self._changed = np.unique(files.partition[group >= 0])
+        self._partition = partition
+        filled = self._values.is_valid().to_numpy(zero_copy_only=False)
+        self._weights = np.where(filled, weights, 0.0)
+        self._certain = filled & (files.deleted[sample.file] == 0)
         nulls = np.maximum(after.bounds[column].null_count, 0)
-        self._rows = np.bincount(after.partition, np.maximum(after.rows - nulls, 0), len(files.partitions) or 1)
-        self._complete = sample.complete
+        self._rows = np.bincount(after.partition, np.maximum(after.rows - nulls, 0), len(after.partitions) or 1)
+        self._complete, self._moves = sample.complete, moves
 
-    def floor(self, largest: Floats) -> float:
+    def floor(self, largest: Floats, changed: Index, written: Index) -> float:
         """Return the floor, summed over the partitions that change.
 
         Shares are lowered by twice their standard error, so that the floor holds for the table and not only for the
         sample. Rows of files that stay count as rare values.
+
+        Args:
+            largest: float64[P], the rows of the largest file of each partition.
+            changed: int64, the partitions that change.
+            written: int64[P], the number of files of each partition.
         """
         codes = self._values.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False)
         total = 0.0
-        for p in self._changed.tolist():
-            inside = (self._partition == p) & (self._weights > 0)
+        for p in changed.tolist():
+            here = self._partition == p
+            inside = here & (self._weights > 0)
             number = int(inside.sum())
+            if self._moves and not self._certain[here].any():
+                continue  # all sampled rows of a new partition may be deleted
             if self._rows[p] <= 0 or not number:
                 total += float(self._rows[p] > 0)
                 continue
@@ -211,7 +234,10 @@ class _Shares:
             if not self._complete:
                 share = np.maximum(share - 2 * np.sqrt(share * (1 - share) / number), 0.0)
             # the sizes of new files vary by about 2 % around those that were simulated
-            total += floor_of_shares(share, 1.02 * max(largest[p], 1.0) / self._rows[p])
+            size = 1.02 * max(largest[p], 1.0) / self._rows[p]
+            if self._moves:  # the rewrite rounds the share of a partition to files by a sample of its own
+                size *= written[p] / max(written[p] - 1, 1)
+            total += floor_of_shares(share, size)
         return total
 
 

@@ -10,6 +10,13 @@ import pyarrow as pa
 from zlayout.table.state import Int64
 
 
+class NotParquetError(ValueError):
+    """The files have no row groups that can be sampled."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"only Parquet files can be sampled, found {kind} files")
+
+
 @dataclass(frozen=True, slots=True)
 class RowGroupSample:
     """The rows of randomly chosen row groups.

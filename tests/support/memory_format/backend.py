@@ -180,7 +180,8 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
     if files == 1 or not len(rows):
         return [rows] if len(rows) else []
     keys = {c.name: rows[c.name].combine_chunks() for c in layout.columns}
-    where = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise).locate(keys)
+    built = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
+    where = built.locate(keys, np.arange(len(rows), dtype=np.int64))
     return [rows.filter(pa.array(where == file)) for file in np.unique(where)]
 
 

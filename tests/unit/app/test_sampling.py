@@ -19,7 +19,7 @@ from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_in_time
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.spec.model import LayoutSpec, TableName
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import NotParquetError, RowGroupSample
 
 ROWS = 60_000
 NAME = TableName("lake", ("db",), "t")
@@ -136,6 +136,19 @@ def test_a_failure_to_sample_is_a_warning() -> None:
     assert decision.pinned == planned.decision.pinned
 
 
+def test_files_without_row_groups_are_a_warning_that_asks_for_nothing() -> None:
+    table = Table(SHAPES["uniform"])
+    planned = table.plan()
+
+    def fail(*_: object) -> RowGroupSample:
+        raise NotParquetError("ORC")
+
+    table.backend.sample_keys = fail  # type: ignore[method-assign]
+    (warning,) = table.sampled(planned).plan.diagnostics
+    assert (warning.code, warning.hint.split(";")[0]) == ("ZL410", "nothing to do")
+    assert "only Parquet files can be sampled, found ORC files" in warning.message
+
+
 def test_nothing_to_rewrite_needs_no_sample() -> None:
     table = Table(SHAPES["uniform"])
     table.apply(table.plan())
@@ -156,6 +169,34 @@ def test_partition_by_counts_the_files_of_every_partition() -> None:
     assert forecast.files_after.predicted == table.plan().decision.plan.files == 40
     assert forecast.columns[0].predicted == pytest.approx(measured[0].touched, abs=0.3)
     assert [d.code for d in forecast.diagnostics if d.code == "ZL412"] == []
+    assert forecast.columns[0].floor == pytest.approx(8)  # one file in each of the eight partitions
+
+
+def test_the_floor_after_a_partitioning_change_counts_heavy_values_in_each_partition() -> None:
+    # 40 files, half of the rows in region 0. Half of the rows of each region have the value 5.
+    region = np.where(RNG.random(ROWS) < 0.5, 0, RNG.integers(1, 5, ROWS))
+    heavy = np.where(RNG.random(ROWS) < 0.5, 5, RNG.integers(10, 10**6, ROWS))
+    table = Table({"a": heavy, "region": region}, ("a",), partition_by=_fields("region"))
+    layout = replace(table.spec.layout, noise=True)
+    table.spec = replace(table.spec, layout=layout)
+    planned = table.plan()
+    floor, of_part = (table.sampled(planned, size).plan.columns[0].floor for size in (SAMPLE_BYTES, 200_000))
+    measured = table.apply(planned)[0]
+    # 20 files, and four times 5, each perhaps one less: the sum of 1 + 1/2 * (1/2 * files - 1), by files of one size
+    assert floor is not None
+    assert 0.9 * (5.25 + 4 * 1.5) <= floor <= measured.touched
+    assert of_part is not None
+    assert 5 <= of_part <= measured.touched
+
+
+def test_a_new_partition_whose_rows_may_all_be_deleted_has_no_floor() -> None:
+    table = Table({"a": WIDE, "region": RNG.integers(0, 8, ROWS)}, ("a",), partition_by=_fields("region"))
+    table.memory.delete(pa.compute.field("region") == 3)
+    planned = table.plan()
+    forecast = table.sampled(planned).plan
+    measured = table.apply(planned)
+    assert forecast.columns[0].floor == 0  # deletes are in every file
+    assert measured[0].touched == pytest.approx(7)
 
 
 def test_partitions_smaller_than_half_of_the_target_are_a_warning() -> None:

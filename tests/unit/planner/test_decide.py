@@ -365,6 +365,21 @@ def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, 
 
 
 @pytest.mark.parametrize(
+    ("curve", "backend", "noted"),
+    [
+        ("zorder", IcebergBackend, True),
+        ("linear", IcebergBackend, False),
+        ("zorder", DeltaBackend, False),
+    ],
+)
+def test_a_plan_that_has_no_forecast_states_why(curve: str, backend: Any, noted: bool) -> None:
+    spec = replace(SPEC, layout=replace(LAYOUT, engine="native", curve=curve))
+    plan = decide(spec, state(File(0, 9), File(0, 9)), backend.capabilities).plan
+    assert plan.status == "changes"
+    assert ("ZL413" in [d.code for d in plan.diagnostics]) == noted
+
+
+@pytest.mark.parametrize(
     ("size", "status"), [(750, "unchanged"), (1250, "unchanged"), (740, "changes"), (1260, "changes")]
 )
 def test_a_target_size_within_a_quarter_of_the_recorded_one_is_no_drift(size: int, status: str) -> None:

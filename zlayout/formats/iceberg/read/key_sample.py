@@ -11,7 +11,7 @@ from zlayout.formats.iceberg.read.arrow_types import leaf_fields
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.row_groups import KeyFiles, by_field_id, sample_row_groups
 from zlayout.spec.model import CatalogConfig, TableName
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import NotParquetError, RowGroupSample
 from zlayout.table.state import Int64, TableState
 
 
@@ -27,7 +27,7 @@ def sample_iceberg(
     """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`.
 
     Raises:
-        ValueError: If a file is not a Parquet file.
+        NotParquetError: If a file is not a Parquet file.
     """
     table = load_table(catalog, name)
     fields = {leaf: field.field_id for leaf, field in leaf_fields(table.schema())}
@@ -35,7 +35,7 @@ def sample_iceberg(
 
     def open_file(path: str) -> pa.NativeFile:
         if path.endswith((".orc", ".avro")):
-            raise ValueError(f"only Parquet files can be sampled, found {path.rpartition('.')[2].upper()} files")
+            raise NotParquetError(path.rpartition(".")[2].upper())
         return pa.PythonFile(table.io.new_input(path).open(seekable=True), mode="r")
 
     def constant(column: str, file: int) -> Any:
