@@ -17,7 +17,8 @@ from zlayout.advisor.study import Question, rewrite_target, study, with_workload
 from zlayout.app.columns import layouts_of, parse_columns
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import target_size
-from zlayout.app.project import known_table, layout_of
+from zlayout.app.project import known_table
+from zlayout.app.rules import layout_of_table
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
@@ -117,7 +118,7 @@ def make_study(
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = read_one(lambda: backend.observe(name, ()), name)
-    spec = fitting(layout_of(project, name) or _empty_spec(name, schema), schema)
+    spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
     read = read_workload([Path(path) for path in workload], {name.name: _names(schema)})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
+from zlayout.app.rules import layout_of_table
 from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
@@ -56,15 +57,18 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
-    spec = layout_of(project, name)
     catalog = project.catalogs[name.catalog]
     backend = backend_for(catalog, SparkRuntime(project))
+    spec, schema = layout_of(project, name), None
+    if spec is None:
+        schema = read_one(lambda: backend.observe(name, ()), name)
+        spec = layout_of_table(project, name, schema)
     if columns is not None:
         wanted = tuple(dict.fromkeys(columns))
     elif spec is not None:
         wanted = spec.column_names
     else:
-        schema = read_one(lambda: backend.observe(name, ()), name)
+        assert schema is not None
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
     state = read_one(lambda: backend.observe(name, wanted), name)
     if missing := [c for c in wanted if c not in state.files.bounds]:

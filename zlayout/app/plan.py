@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
+from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
-from zlayout.app.select import select_layouts
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
@@ -106,23 +106,31 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    specs = select_layouts(project.layouts, select, exclude)
+    reading = Reading(parallelism, timeout)
+    declared = selected_layouts(project, select, exclude, reading)
     wanted = project.sample if sample is None else sample
     options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, SAMPLE_BYTES if wanted else 0)
-    return plan_specs(project, specs, options, Reading(parallelism, timeout))
+    return plan_specs(project, declared, options, reading)
 
 
 def plan_specs(
     project: Project,
-    specs: Sequence[LayoutSpec],
+    declared: Declared,
     options: PlanOptions,
     reading: Reading = Reading(),  # noqa: B008 - frozen
 ) -> ProjectPlan:
     """Plan the given layouts of a project."""
     start = time.monotonic()
-    planned = plan_tables(specs, backends_of(project, SparkRuntime(project), specs), options, reading)
-    seconds = time.monotonic() - start
-    return ProjectPlan(as_plan(planned), project, options, planned, seconds, timeout=reading.timeout)
+    backends = backends_of(project, SparkRuntime(project), declared.layouts)
+    planned = plan_tables([s for s in declared.layouts if s.table not in declared.errors], backends, options, reading)
+    failed = (
+        Planned(spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])))
+        for spec in declared.layouts
+        if spec.table in declared.errors
+    )
+    planned = tuple(sorted((*planned, *failed), key=lambda p: str(p.spec.table)))
+    document = replace(as_plan(planned), diagnostics=declared.diagnostics)
+    return ProjectPlan(document, project, options, planned, time.monotonic() - start, timeout=reading.timeout)
 
 
 def backends_of(project: Project, runtime: SparkRuntime, specs: Iterable[LayoutSpec]) -> dict[str, Backend]:
@@ -230,4 +238,5 @@ def _unreadable(spec: LayoutSpec, backend: Backend, error: ZlayoutError) -> Tabl
         location=spec.location,
         status=Status.ERROR,
         diagnostics=error.diagnostics,
+        rule=spec.rule,
     )

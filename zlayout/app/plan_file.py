@@ -10,8 +10,9 @@ from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_atomically
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, observe_and_propose, plan_specs, plan_table
-from zlayout.app.select import named_layouts, select_layouts
-from zlayout.errors import Refused, SpecError, TableError
+from zlayout.app.rules import Declared, layouts_of_tables
+from zlayout.app.select import is_name, named_layouts, select_layouts
+from zlayout.errors import Location, Refused, SpecError, TableError
 from zlayout.formats.base import Backend
 from zlayout.planner import document
 from zlayout.planner.assemble import assemble
@@ -24,6 +25,7 @@ from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness, staleness
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project
+from zlayout.spec.names import parse_table
 
 
 def write_plan(plan: ProjectPlan, path: str | Path) -> None:
@@ -98,9 +100,10 @@ def review(
 ) -> ProjectPlan:
     """Check a saved plan as `read_plan` does."""
     changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
-    selected = select_layouts(project.layouts, (), exclude)
-    specs = [spec for spec in named_layouts(project.layouts, changing) if spec in selected]
-    plan = plan_specs(project, specs, options, reading)
+    known = _known_layouts(project, changing, exclude, reading)
+    selected = select_layouts(known.layouts, (), exclude)
+    specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
+    plan = plan_specs(project, replace(known, layouts=specs), options, reading)
     backends = backends_of(project, SparkRuntime(project), specs)
     checked = tuple(
         _checked(changing[str(p.spec.table)], p, backends[p.spec.table.catalog], options, stale) for p in plan.planned
@@ -109,6 +112,15 @@ def review(
     failed = [t for t in saved.with_status(Status.ERROR, Status.REFUSED) if t.table in names]
     tables = (*sorted((p.decision.plan for p in checked), key=lambda t: t.table), *failed)
     return replace(plan, document=replace(plan.document, tables=tables), planned=checked, reviewed=True)
+
+
+def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:
+    """Return all layouts that name their table, and those by rules of the tables of a plan and of excluded tables."""
+    excluded = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    own = {str(spec.table): spec.table for spec in project.layouts}
+    others = [name for name in (*names, *filter(is_name, excluded)) if name not in own]
+    by_rules = [parse_table(name, Location("table")) for name in others] if project.rules else []
+    return layouts_of_tables(project, [*own.values(), *by_rules], reading)
 
 
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:

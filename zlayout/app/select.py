@@ -26,7 +26,7 @@ def select_layouts(
     if not layouts:
         hint = "add a file that `layouts:` in zlayout.yaml matches"
         raise SpecError.of("ZL045", "expected at least one layout, found none", hint=hint)
-    for pattern in (*wanted, *filter(_is_name, excluded)):
+    for pattern in (*wanted, *filter(is_name, excluded)):
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
@@ -48,7 +48,7 @@ def named_layouts(layouts: Sequence[LayoutSpec], tables: Collection[str]) -> tup
     return chosen
 
 
-def _is_name(pattern: str) -> bool:
+def is_name(pattern: str) -> bool:
     """Return whether the pattern is a table name. Tags and globs in `excluded` may match nothing."""
     return not pattern.startswith(("tag:", "path:")) and not set(pattern) & set(WILDCARDS)
 

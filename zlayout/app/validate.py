@@ -25,7 +25,9 @@ def validate(project: Path, paths: Sequence[Path] = ()) -> tuple[LayoutSpec, ...
         if not path.exists():
             raise SpecError.of("ZL044", f"{path} does not exist", hint="use the path of a layout file or a folder")
     start = (paths[0] if paths[0].is_dir() else paths[0].parent) if paths else project
-    layouts = select_layouts(load_project(start).layouts, (), ())
+    loaded = load_project(start)
+    declared = (*loaded.layouts, *(rule.spec for rule in loaded.rules))
+    layouts = select_layouts(declared, (), ())
     for path in paths:
         if not any(_is_in(spec, path) for spec in layouts):
             hint = "check whether `layouts:` in zlayout.yaml matches a file there"

@@ -15,9 +15,10 @@ def complete_tables(context: typer.Context, incomplete: str) -> Iterator[tuple[s
     from zlayout.app.project import load_project
 
     try:
-        layouts = load_project(context.params.get("project") or Path()).layouts
+        project = load_project(context.params.get("project") or Path())
     except ZlayoutError:
         return
+    layouts = (*project.layouts, *(rule.spec for rule in project.rules))
     words = {str(spec.table): spec.description or spec.location.path for spec in layouts}
     words |= {f"tag:{tag}": "tables with this tag" for spec in layouts for tag in spec.tags}
     yield from ((word, note) for word, note in sorted(words.items()) if word.startswith(incomplete))

@@ -124,7 +124,8 @@ def drawn(planned: ProjectPlan, reports: Reports) -> RunReport:
 
 def heading(planned: ProjectPlan) -> str:
     """Return the first line of the text report."""
-    layouts, tables = plural(len(planned.project.layouts), "layout"), plural(len(planned.planned), "table")
+    project = planned.project
+    layouts, tables = plural(len(project.layouts) + len(project.rules), "layout"), plural(len(planned.planned), "table")
     return f"zlayout {planned.document.zlayout_version}  {layouts}, {tables} read in {planned.seconds:.1f}s"
 
 

@@ -84,6 +84,7 @@ def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: objec
         bytes=int(files.bytes.sum()),
         rows=int(files.live_rows.sum()),
         partitions=len(files.partitions),
+        rule=spec.rule,
         size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
         **parts,  # type: ignore[arg-type]
     )

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from zlayout.errors import Location, Refused, SpecError
+from zlayout.errors import Diagnostic, Location, Refused, SpecError
 from zlayout.message_text import describe_value, escape_unprintable
 from zlayout.planner.model import FORMAT_VERSION, Plan, Status, Summary, TablePlan, summary
 from zlayout.planner.picture import Picture
@@ -83,6 +83,8 @@ class Document:
     """The results of the tables that apply started; empty if the plan was not applied."""
     pictures: tuple[DrawnTable, ...]
     """The pictures of the HTML report, for the tables that were drawn."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Warnings and notes that concern no single table, such as a rule that matches nothing."""
 
 
 def to_json(shown: Plan | RunReport) -> str:
@@ -98,6 +100,7 @@ def to_json(shown: Plan | RunReport) -> str:
         plan.tables,
         tuple(AppliedTable(*item) for item in report.results.items()),
         tuple(DrawnTable(*item) for item in report.pictures.items()),
+        plan.diagnostics,
     )
     text = json.dumps(asdict(document), indent=2, allow_nan=False)
     # Put lists and objects that contain no others on one line. Strings in JSON contain no line breaks, so only white
@@ -171,7 +174,7 @@ def from_json(text: str, path: str) -> RunReport:
     if wrong := _incoherence(document):
         raise _invalid(wrong, path)
     return RunReport(
-        Plan(document.zlayout_version, document.tables),
+        Plan(document.zlayout_version, document.tables, diagnostics=document.diagnostics),
         {entry.table: entry.result for entry in document.results},
         {entry.table: entry.picture for entry in document.pictures},
     )

@@ -132,6 +132,8 @@ class TablePlan:
     """The number of files after apply; null if nothing is rewritten."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors, refusals, warnings and notes."""
+    rule: str = ""
+    """The pattern of the rule that the table has its layout by; empty if the layout names the table."""
 
     @property
     def as_declared(self) -> bool:
@@ -189,11 +191,12 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of many tables, sorted by table name."""
+    """The plan of many tables, sorted by table name. diagnostics: what concerns no single table."""
 
     zlayout_version: str
     tables: tuple[TablePlan, ...]
     format_version: int = FORMAT_VERSION
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     def with_status(self, *statuses: Status) -> tuple[TablePlan, ...]:
         return tuple(t for t in self.tables if t.status in statuses)

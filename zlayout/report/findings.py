@@ -16,6 +16,7 @@ from zlayout.report.words import RESULT_STATUSES, printable, property_reason, se
 
 Level = Literal["error", "warning", "note"]
 _NUMBERS = re.compile(r"(?<!\w)\d[\d.,]*")
+PROJECT = "project"  # in place of the table, in findings that concern no single one
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 # Rule ids must not change: code scanning and dashboards identify findings by them.
@@ -55,6 +56,7 @@ def findings(shown: Plan | RunReport) -> tuple[Finding, ...]:
     report = RunReport.of(shown)
     tables = sorted(report.plan.tables, key=lambda t: (-t.rewrite_bytes, t.table))
     found = [f for table in tables for f in of_table(table, report)]
+    found += map(_safe, _diagnostics(PROJECT, Location("zlayout.yaml"), report.plan.diagnostics))
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
@@ -76,10 +78,10 @@ def of_table(table: TablePlan, report: RunReport) -> tuple[Finding, ...]:
 def _of_table(table: TablePlan, report: RunReport) -> Iterator[Finding]:
     result = report.results.get(table.table)
     if result is None:
-        yield from _diagnostics(table, table.diagnostics)
+        yield from _diagnostics(table.table, table.location, table.diagnostics)
         yield from _changes(table)
     elif report.is_open(table):
-        problems = tuple(_diagnostics(table, result.problems))
+        problems = tuple(_diagnostics(table.table, table.location, result.problems))
         text = f"run {result.run_id}: {RESULT_STATUSES[result.outcome]}"
         yield from problems or (Finding("not-applied", "error", table.table, "run", text, table.location),)
 
@@ -114,10 +116,10 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
     yield from found
 
 
-def _diagnostics(table: TablePlan, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
+def _diagnostics(table: str, location: Location, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Finding]:
     for d in diagnostics:
         level: Level = "note" if d.severity == "note" else "warning" if d.severity == "warning" else "error"
         hint = f" ({d.hint})" if d.hint else ""
-        place = d.location or table.location
+        place = d.location or location
         subject = _NUMBERS.sub("#", d.message)  # distinguishes findings with the same code, independent of counts
-        yield Finding(d.code, level, table.table, subject, f"{d.text}{hint}", place)
+        yield Finding(d.code, level, table, subject, f"{d.text}{hint}", place)

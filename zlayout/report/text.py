@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.model import (
     ColumnForecast,
@@ -84,6 +85,9 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
         lines += [f"  {first}{_LEGEND}", ""]
     for table in tables:
         lines += [*_table(table, report.results.get(table.table), options), ""]
+    for kind, line, indent in _diagnosed(report.plan.diagnostics):
+        lines += [options.style(kind, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
+    lines += [""] if report.plan.diagnostics else []
     lines += [options.style("title", piece) for piece in wrapped(closing or last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
 
@@ -151,6 +155,8 @@ def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -
     yield style("title", title) + (" " * gap + style("dim", place) if gap > 1 else f"\n  {style('dim', place)}")
     if table.storage_location is not None:
         yield style("dim", printable(_labelled("", "location", table.storage_location)))
+    if table.rule:
+        yield style("dim", printable(_labelled("", "rule", table.rule)))
     for kind, line, indent in _parts(table, result, options):
         # A plan file may contain any text, so characters that are not printable are replaced.
         for piece in wrapped(printable(line), options.width, indent):
@@ -161,7 +167,11 @@ def _parts(table: TablePlan, result: TableResult | None, options: TextOptions) -
     """Yield (style, line, indent of continuation lines) for each line of a table below its title."""
     for kind, line in _lines(table, result, options):
         yield kind, line, _TEXT_INDENT
-    for d in (*table.diagnostics, *(result.problems if result else ())):
+    yield from _diagnosed((*table.diagnostics, *(result.problems if result else ())))
+
+
+def _diagnosed(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[str, str, int]]:
+    for d in diagnostics:
         start = f"      {d.severity}: "
         yield d.severity, f"{start}{printable(str(replace(d, hint='')))}", len(start)
         if d.hint:

@@ -34,7 +34,7 @@ def layout_spec(
     default_locations: Mapping[str, Location],
     catalogs: Mapping[str, CatalogConfig] | None,
 ) -> LayoutSpec:
-    """The layout spec of a document that conforms to the schema.
+    """The layout spec of a document that conforms to the schema. With `match:`, its table is the pattern.
 
     Args:
         document: the layout document.
@@ -47,14 +47,15 @@ def layout_spec(
     """
     errors = _Errors()
     data = merge(DEFAULTS, defaults, document.data)
+    key = "match" if "match" in data else "table"
     locations = document.locations
     merged_locations = {**default_locations, **locations}
     traits = None
     with errors:
-        table = parse_table(data["table"], locations["table"])
+        table = parse_table(data[key], locations[key])
         if catalogs and table.catalog in catalogs:
             traits = FORMATS[catalogs[table.catalog].format].traits
-        errors.add(*_table_problems(table, document, catalogs, traits))
+        errors.add(*_table_problems(table, document, key, catalogs, traits))
     with errors:
         layout = _layout(data, merged_locations)
         errors.add(*_duplicate_columns(layout, locations))
@@ -72,7 +73,7 @@ def layout_spec(
     return LayoutSpec(
         table=table,
         layout=layout,
-        location=locations["table"],
+        location=locations[key],
         partition_by=partition_by,
         where=where,
         where_may_be_empty=data.get("where_may_be_empty", False),
@@ -81,6 +82,7 @@ def layout_spec(
         tags=tuple(data.get("tags", ())),
         description=data.get("description", ""),
         locations=locations,
+        rule=data.get("match", ""),
     )
 
 
@@ -166,14 +168,18 @@ def _tolerance(data: Mapping[str, Any]) -> Tolerance:
 
 
 def _table_problems(
-    table: TableName, document: Document, catalogs: Mapping[str, CatalogConfig] | None, traits: Traits | None
+    table: TableName,
+    document: Document,
+    key: str,
+    catalogs: Mapping[str, CatalogConfig] | None,
+    traits: Traits | None,
 ) -> Iterator[Diagnostic]:
-    location = document.locations["table"]
+    location = document.locations[key]
     if catalogs is not None and table.catalog not in catalogs:
         hint = suggestion(table.catalog, catalogs) or f"catalogs of zlayout.yaml: {', '.join(catalogs) or 'none'}"
         yield Diagnostic("ZL021", f"unknown catalog {quote_value(table.catalog)}", hint=hint, location=location)
     elif traits and traits.needs_namespace and not table.namespace:
-        message = f"expected catalog.namespace.table for {traits.title}, found {quote_value(document.data['table'])}"
+        message = f"expected catalog.namespace.table for {traits.title}, found {quote_value(document.data[key])}"
         yield Diagnostic("ZL020", message, location=location)
 
 

@@ -16,8 +16,9 @@ from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
-from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName
+from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, SparkConfig
 from zlayout.spec.patterns import WILDCARDS, matching
+from zlayout.spec.rules import layout_rule
 from zlayout.spec.validation import located, validate
 from zlayout.spec.yaml import Document, read
 
@@ -85,12 +86,15 @@ class _Loading:
         known = catalogs if valid else None
         defaults = data.get("defaults", {}) if valid else {}
         default_locations = _below("defaults.", document.locations) if document else {}
-        layouts = self._layouts(self._patterns(document), defaults, default_locations, known)
+        declared = self._layouts(self._patterns(document), defaults, default_locations, known)
+        layouts = tuple(one for one in declared if isinstance(one, LayoutSpec))
+        rules = tuple(one for one in declared if isinstance(one, LayoutRule))
         conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
         sample = bool(defaults.get("sample", False))
         properties = data.get("commit", {}).get("properties", {}) if valid else {}
         layouts = tuple(replace(spec, commit_properties=properties) for spec in layouts)
-        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample)
+        rules = tuple(replace(rule, spec=replace(rule.spec, commit_properties=properties)) for rule in rules)
+        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample, rules)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):
@@ -131,19 +135,21 @@ class _Loading:
         defaults: Mapping[str, Any],
         default_locations: Mapping[str, Location],
         catalogs: Mapping[str, CatalogConfig] | None,
-    ) -> tuple[LayoutSpec, ...]:
-        specs: dict[TableName, LayoutSpec] = {}
+    ) -> tuple[LayoutSpec | LayoutRule, ...]:
+        found: dict[object, LayoutSpec | LayoutRule] = {}
         for path in sorted({path for pattern, at in patterns for path in self._files(pattern, at)}):
-            spec = self._layout(path, defaults, default_locations, catalogs)
-            if spec is None:
+            declared = self._layout(path, defaults, default_locations, catalogs)
+            if declared is None:
                 continue
-            first = specs.setdefault(spec.table, spec)
-            if first is not spec:
-                message = (
-                    f"duplicate layout for table {quote_value(str(spec.table))} (first defined in {first.location})"
-                )
+            spec = declared.spec if isinstance(declared, LayoutRule) else declared
+            key = (spec.table, declared.only) if isinstance(declared, LayoutRule) else spec.table
+            first = found.setdefault(key, declared)
+            if first is not declared:
+                at = first.spec.location if isinstance(first, LayoutRule) else first.location
+                name = f"{'tables' if spec.rule else 'table'} {quote_value(str(spec.table))}"
+                message = f"duplicate layout for {name} (first defined in {at})"
                 self._error("ZL022", message, spec.location, "keep one of the two")
-        return tuple(sorted(specs.values(), key=lambda s: str(s.table)))
+        return tuple(sorted(found.values(), key=_name))
 
     def _files(self, pattern: str, at: Location) -> Iterator[Path]:
         if not pattern or os.path.isabs(pattern) or ".." in pattern.split("/") or not pattern.isprintable():
@@ -165,7 +171,7 @@ class _Loading:
         defaults: Mapping[str, Any],
         default_locations: Mapping[str, Location],
         catalogs: Mapping[str, CatalogConfig] | None,
-    ) -> LayoutSpec | None:
+    ) -> LayoutSpec | LayoutRule | None:
         name = shown(path)
         if not self._is_in_project(path, "keep a layout and the target of its link in the folder of the project"):
             return None
@@ -175,7 +181,8 @@ class _Loading:
             problems += [located(document, key.rstrip("\x00"), d) for key, d in literal_only(document)]
             if problems:
                 raise SpecError(*problems)
-            return layout_spec(document, defaults, default_locations, catalogs)
+            spec = layout_spec(document, defaults, default_locations, catalogs)
+            return layout_rule(document, spec) if spec.rule else spec
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return None
@@ -196,6 +203,10 @@ def _inside(path: Path, root: Path) -> bool:
     except (OSError, RuntimeError):
         # A link that points to itself. Reading the file reports the error.
         return True
+
+
+def _name(declared: LayoutSpec | LayoutRule) -> str:
+    return str(declared.pattern if isinstance(declared, LayoutRule) else declared.table)
 
 
 def _below(prefix: str, locations: Mapping[str, Location]) -> dict[str, Location]:

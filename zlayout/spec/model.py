@@ -156,6 +156,7 @@ class LayoutSpec:
     max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
     locations: the location of each dotted key in the YAML file.
     commit_properties: `commit.properties` of the project, which each commit stores for audits.
+    rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
     """
 
     table: TableName
@@ -170,6 +171,7 @@ class LayoutSpec:
     description: str = ""
     locations: Mapping[str, Location] = field(default_factory=dict)
     commit_properties: Mapping[str, str] = field(default_factory=dict)
+    rule: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -182,6 +184,37 @@ class LayoutSpec:
                 return self.locations[key]
             key = key.rpartition(".")[0]
         return self.location
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a table must be for a rule to apply to it.
+
+    min_size, max_size: bytes of its live files. partitioned: whether it is partitioned. columns: columns that it has.
+    """
+
+    min_size: int | None = None
+    max_size: int | None = None
+    partitioned: bool | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRule:
+    """A layout spec for all tables that a pattern matches. `zlayout.spec.rules` decides which table has which rule.
+
+    pattern: the name of a catalog, and globs for namespace and table. exclude: patterns of tables that it leaves out.
+    only: None if it applies to all other tables. spec: the layout; its table is the pattern.
+    """
+
+    pattern: TableName
+    exclude: tuple[TableName, ...]
+    only: Conditions | None
+    spec: LayoutSpec
+
+    def for_table(self, table: TableName) -> LayoutSpec:
+        """The layout of one table that has this rule."""
+        return replace(self.spec, table=table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +245,7 @@ class SparkConfig:
 class Project:
     """`zlayout.yaml` and the layout specs that it refers to, sorted by table name.
 
+    layouts: the layouts that name their table. rules: those that match tables by a pattern.
     sample: whether plans read a sample of the key columns to forecast the result.
     """
 
@@ -220,3 +254,4 @@ class Project:
     spark: SparkConfig
     layouts: tuple[LayoutSpec, ...]
     sample: bool = False
+    rules: tuple[LayoutRule, ...] = ()

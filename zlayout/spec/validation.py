@@ -83,6 +83,11 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
             yield from _missing(value, schema, key)
         case "additionalProperties":
             yield from _unknown(value, schema, key)
+        case "oneOf" if isinstance(value, dict):
+            yield key, _table_or_match(value, schema)
+        case "dependencies":
+            message = "key 'match' is missing: exclude and only limit the tables that it matches"
+            yield key, Diagnostic("ZL011", message, hint=_example("match", schema["properties"]))
         case "anyOf" if isinstance(value, dict) and (inner := _map_violations(error)):
             for violation in inner:
                 yield from _violations(violation)
@@ -114,6 +119,13 @@ def _missing(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Vio
         if name not in value:
             hint = _example(name, schema["properties"])
             yield key, Diagnostic("ZL011", f"key '{name}' is missing{_within(key)}", hint=hint)
+
+
+def _table_or_match(value: Mapping[str, Any], schema: Schema) -> Diagnostic:
+    if "table" in value:
+        return Diagnostic("ZL013", "expected table or match, found both", hint="keep one of the two")
+    hint = f"{_example('table', schema['properties'])}, or {_example('match', schema['properties'])[12:]}"
+    return Diagnostic("ZL011", "key 'table' is missing", hint=hint)
 
 
 def _unknown(value: Mapping[str, Any], schema: Schema, key: str) -> Iterator[Violation]:

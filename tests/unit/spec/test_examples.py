@@ -20,7 +20,7 @@ PROJECTS = [ROOT, *sorted(p.parent for p in ROOT.glob("examples/*/zlayout.yaml")
 def test_loads_and_names_its_schema(root: Path) -> None:
     project = load_project(root, {})
     files = [root / "zlayout.yaml", *sorted(root.glob("layouts/**/*.yaml"))]
-    assert len(project.layouts) == len(files) - 1 > 0
+    assert len(project.layouts) + len(project.rules) == len(files) - 1 > 0
     for file in files:
         name = "project" if file.name == "zlayout.yaml" else "layout"
         modeline = re.match(r"# yaml-language-server: \$schema=(.+)\n", file.read_text())
@@ -34,13 +34,15 @@ def test_there_is_an_example_of_each_kind() -> None:
     assert formats == {"delta", "iceberg"}
 
 
-@pytest.mark.parametrize(("file", "name"), [("zlayout.yaml", "project"), ("layouts/lineitem.yaml", "layout")])
-def test_every_feature_has_every_key(file: str, name: str) -> None:
-    data = read(ROOT / "examples/every-feature" / file, file).data
+@pytest.mark.parametrize(("files", "name"), [(["zlayout.yaml"], "project"), (["lineitem", "other_tables"], "layout")])
+def test_every_feature_has_every_key(files: list[str], name: str) -> None:
+    folder = ROOT / "examples/every-feature"
+    paths = [folder / file if name == "project" else folder / f"layouts/{file}.yaml" for file in files]
+    data = {key: value for path in reversed(paths) for key, value in read(path, path.name).data.items()}
     schema = load_schema(name)
     assert set(data) == set(schema["properties"])
     if name == "layout":
-        for group in ("zorder", "files", "tolerance"):
+        for group in ("only", "zorder", "files", "tolerance"):
             assert set(data[group]) == set(schema["properties"][group]["properties"])
     else:
         keys = {key for entry in data["catalogs"].values() for key in entry}

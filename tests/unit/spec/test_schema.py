@@ -23,7 +23,7 @@ from zlayout.spec.yaml import Document
 
 READ = {"$ref", "allOf", "anyOf", "type", "const", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}
 READ |= {"exclusiveMinimum", "items", "minItems", "maxItems", "uniqueItems", "properties", "additionalProperties"}
-READ |= {"required", "propertyNames", "minProperties"}
+READ |= {"required", "propertyNames", "minProperties", "oneOf", "dependencies"}
 ANNOTATIONS = {"$schema", "$id", "title", "description", "default", "examples", "definitions", "x-code", "x-hint"}
 SCHEMAS = ["layout", "project"]
 

@@ -1,0 +1,177 @@
+"""A fleet: `zlayout plan` as a whole process on a thousand Delta tables and 300 Iceberg tables. No JVM.
+
+`python benchmarks/fleet.py [CASE...]` writes `results/fleet.json`: for each case the number of tables, the seconds of
+the process, the seconds until its first output, its peak memory, and the size of the HTML report. The tables are
+metadata only: no data file exists.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+HERE = Path(__file__).parent
+PROJECT = """\
+version: 1
+catalogs:
+  lake: {format: delta, type: path, warehouse: ./delta}
+  ice: {format: iceberg, type: sql, uri: "sqlite:///iceberg.db", warehouse: ./iceberg}
+"""
+LAYOUT = "version: 1\n{what}\nzorder: {{columns: [a, b]}}\nfiles: {{target_size: 64MiB}}\n"
+DELTA_TABLES, ICEBERG_TABLES, FILES = 1000, 300, 12
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("a", "b", "c")],
+    }
+)
+
+
+def make_delta(folder: Path, number: int) -> None:
+    """Write the log of a table: one commit with the schema, two with data files that overlap on both columns."""
+    log, random = folder / "_delta_log", np.random.default_rng(number)
+    log.mkdir(parents=True)
+    start: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": f"00000000-0000-0000-0000-{number:012}",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": SCHEMA,
+                "partitionColumns": [],
+                "configuration": {},
+                "createdTime": 0,
+            }
+        },
+    ]
+    commits = [start, *([_add(random, f"{version}-{n}") for n in range(FILES // 2)] for version in (1, 2))]
+    for version, actions in enumerate(commits):
+        lines = [{"commitInfo": {"timestamp": 1000 * version, "operation": "WRITE"}}, *actions]
+        (log / f"{version:020}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _add(random: np.random.Generator, name: str) -> dict[str, Any]:
+    ends = np.sort(random.integers(0, 10**6, (3, 2)), axis=1).tolist()
+    low, high = ({c: e[at] for c, e in zip("abc", ends, strict=True)} for at in (0, 1))
+    stats = {"numRecords": 10_000, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys("abc", 0)}
+    return {
+        "add": {
+            "path": f"part-{name}.parquet",
+            "partitionValues": {},
+            "size": 1 << 20,
+            "modificationTime": 0,
+            "dataChange": True,
+            "stats": json.dumps(stats),
+        }
+    }
+
+
+def make_iceberg(root: Path, tables: int) -> None:
+    """Create tables of two small files each in a SQLite catalog."""
+    catalog = load_catalog("ice", type="sql", uri=f"sqlite:///{root}/iceberg.db", warehouse=f"file://{root}/iceberg")
+    catalog.create_namespace("web")
+    for number in range(tables):
+        random = np.random.default_rng(number)
+        rows = pa.table({name: random.integers(0, 10**6, 100) for name in "abc"})
+        table = catalog.create_table(f"web.t{number:04}", rows.schema)
+        table.append(rows)
+        table.append(rows)
+
+
+def make_project(root: Path, layouts: Mapping[str, str]) -> None:
+    (root / "layouts").mkdir()
+    (root / "zlayout.yaml").write_text(PROJECT)
+    for name, what in layouts.items():
+        (root / "layouts" / f"{name}.yaml").write_text(LAYOUT.format(what=what))
+
+
+def delta_by_layouts(root: Path) -> int:
+    make_project(root, {f"t{n}": f"table: lake.sales.t{n:04}" for n in range(DELTA_TABLES)})
+    for number in range(DELTA_TABLES):
+        make_delta(root / f"delta/sales/t{number:04}", number)
+    return DELTA_TABLES
+
+
+def delta_by_rules(root: Path) -> int:
+    make_project(root, {f"rule{n}": f"match: lake.sales.t0{n}*" for n in range(1, 4)} | {"all": "match: lake.sales.*"})
+    for number in range(DELTA_TABLES):
+        make_delta(root / f"delta/sales/t{number:04}", number)
+    return DELTA_TABLES
+
+
+def iceberg_by_rule(root: Path) -> int:
+    make_project(root, {"all": "match: ice.web.*"})
+    make_iceberg(root, ICEBERG_TABLES)
+    return ICEBERG_TABLES
+
+
+CASES: Mapping[str, tuple[Callable[[Path], int], tuple[str, ...]]] = {
+    "1000 Delta tables, 1000 layouts": (delta_by_layouts, ("plan",)),
+    "1000 Delta tables, 4 rules": (delta_by_rules, ("plan",)),
+    "1000 Delta tables, 4 rules, HTML": (delta_by_rules, ("plan", "--report", "html=report.html")),
+    "300 Iceberg tables, 1 rule": (iceberg_by_rule, ("plan",)),
+}
+
+
+def measure(root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
+    """Run the command, and measure time, time to the first output and peak memory."""
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zlayout", *arguments], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    first = None
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if not os.read(key.fd, 1 << 16):
+                    selector.unregister(key.fileobj)
+                elif first is None:
+                    first = time.monotonic() - start
+    code = process.wait()
+    assert code == 0, f"zlayout {' '.join(arguments)} exits with {code}"
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    html = root / "report.html"
+    size = round(html.stat().st_size / 1e6, 2) if html.exists() else None
+    seconds = time.monotonic() - start
+    return {
+        "seconds": round(seconds, 2),
+        "first_output_s": round(first or seconds, 2),
+        "peak_mb": round(peak),
+        "html_mb": size,
+    }
+
+
+def main(wanted: list[str]) -> int:
+    results = HERE / "results" / "fleet.json"
+    known = {r["case"]: r for r in json.loads(results.read_text())} if results.exists() else {}
+    for case, (make, arguments) in CASES.items():
+        if wanted and not any(word in case for word in wanted):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            tables = make(Path(folder))
+            load = round(os.getloadavg()[0], 1)
+            known[case] = {"case": case, "tables": tables, **measure(Path(folder), arguments), "load": load}
+        print(known[case], flush=True)
+    results.write_text(json.dumps(list(known.values()), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

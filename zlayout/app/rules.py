@@ -1,0 +1,210 @@
+"""Find the tables that the rules of a project match, and the layout that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from zlayout.app.concurrent_reads import Reading, no_answer, read_all
+from zlayout.app.select import is_name, select_layouts
+from zlayout.errors import Diagnostic, Location, SpecError, ZlayoutError
+from zlayout.formats.base import Backend, Listed
+from zlayout.formats.registry import backend_for
+from zlayout.message_text import quote_value
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import LayoutRule, LayoutSpec, Project, TableName
+from zlayout.spec.names import parse_table
+from zlayout.spec.rules import holds, matches, rule_of, within
+from zlayout.table.state import TableState
+
+# A catalog may list names of other formats and folders that are no tables. A rule does not apply to them.
+_OTHER_FORMATS = ("ZL110", "ZL135")
+MAX_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The layouts of the tables of a project: those that name their table, and those by rules.
+
+    Attributes:
+        layouts: One layout for each table, sorted by table name; and one for each rule whose tables cannot be listed.
+        errors: Why a table has no usable layout, or why the tables of a rule cannot be listed; by the table of the
+            layout.
+        diagnostics: What concerns no single table, such as a rule that matches nothing.
+    """
+
+    layouts: tuple[LayoutSpec, ...]
+    errors: Mapping[TableName, ZlayoutError] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def selected_layouts(
+    project: Project, select: str | Iterable[str], exclude: str | Iterable[str], reading: Reading
+) -> Declared:
+    """List the tables that rules match, and select from the layouts of all tables as `select_layouts` does.
+
+    Catalogs are asked only for rules whose tables the selection may contain. A selection of table names asks none.
+
+    Raises:
+        SpecError: ZL045, a pattern or an excluded name matches no layout.
+        TableError: The selected tables have rules, and the catalog cannot list them.
+    """
+    wanted, excluded = (((p,) if isinstance(p, str) else tuple(p)) for p in (select, exclude))
+    found = _declared(project, wanted, excluded, reading)
+    try:
+        chosen = select_layouts(found.layouts, wanted, excluded)
+    except SpecError:
+        if unlisted := [error for table, error in found.errors.items() if _is_pattern(project, table)]:
+            raise unlisted[0] from None
+        if not (found.layouts or wanted) and project.rules:
+            chosen = ()
+        else:
+            raise
+    errors = {spec.table: found.errors[spec.table] for spec in chosen if spec.table in found.errors}
+    return Declared(chosen, errors, found.diagnostics)
+
+
+def layouts_of_tables(project: Project, tables: Iterable[TableName], reading: Reading) -> Declared:
+    """Return the layouts of tables with these names, their own or by rules. Lists no catalog."""
+    exact = {spec.table: spec for spec in project.layouts}
+    names = tuple(dict.fromkeys(tables))
+    by_rules = _by_rules(project, [name for name in names if name not in exact], reading)
+    return _sorted([*(exact[name] for name in names if name in exact), *by_rules.layouts], by_rules.errors)
+
+
+def layout_of_table(project: Project, table: TableName, state: TableState) -> LayoutSpec | None:
+    """Return the layout of an observed table, its own or by a rule; None if it has none.
+
+    Raises:
+        SpecError: ZL039, several rules apply.
+    """
+    own = next((spec for spec in project.layouts if spec.table == table), None)
+    rule = None if own else rule_of([rule for rule in project.rules if holds(rule.only, state)], table)
+    return rule.for_table(table) if rule else own
+
+
+def _declared(project: Project, wanted: Sequence[str], excluded: Sequence[str], reading: Reading) -> Declared:
+    if not project.rules:
+        return Declared(project.layouts)
+    exact = {spec.table for spec in project.layouts}
+    if wanted and all(map(is_name, wanted)):
+        known = {str(table) for table in exact}
+        texts = [text for text in (*wanted, *filter(is_name, excluded)) if text not in known and "." in text]
+        named = [parse_table(text, Location("SELECT")) for text in texts]
+        found = _by_rules(project, named, reading)
+        return _sorted([*project.layouts, *found.layouts], found.errors)
+    rules = [rule for rule in project.rules if not wanted or any(_may_select(rule, text) for text in wanted)]
+    listed, failed = _listed(project, rules, reading)
+    names = [one.table for one in listed if not _is_other(one)]
+    found = _by_rules(project, [name for name in names if name not in exact], reading)
+    errors = {**found.errors, **failed}
+    unlisted = [rule.spec for rule in rules if rule.pattern in failed]
+    diagnostics = [d for rule in rules if rule.pattern not in failed for d in _remarks(rule, names, listed)]
+    return _sorted([*project.layouts, *found.layouts, *unlisted], errors, diagnostics)
+
+
+def _sorted(
+    layouts: Iterable[LayoutSpec], errors: Mapping[TableName, ZlayoutError], diagnostics: Iterable[Diagnostic] = ()
+) -> Declared:
+    return Declared(tuple(sorted(layouts, key=lambda spec: str(spec.table))), errors, tuple(diagnostics))
+
+
+def _listed(
+    project: Project, rules: Sequence[LayoutRule], reading: Reading
+) -> tuple[list[Listed], dict[TableName, ZlayoutError]]:
+    """List the tables that the rules match. Return them, and the error of each pattern that cannot be listed."""
+    patterns = list(dict.fromkeys(rule.pattern for rule in rules))
+    widest = [p for p in patterns if not any(within(p, q) and not within(q, p) for q in patterns)]
+    runtime = SparkRuntime(project)
+    backends = {p.catalog: backend_for(project.catalogs[p.catalog], runtime) for p in widest}
+
+    def read(number: int) -> list[Listed] | ZlayoutError:
+        try:
+            return list(backends[widest[number].catalog].list_tables(widest[number]))
+        except ZlayoutError as error:
+            return error
+
+    def late(number: int) -> list[Listed] | ZlayoutError:
+        return no_answer(widest[number], reading.timeout)
+
+    found = dict(zip(widest, read_all([p.catalog for p in widest], read, late, reading), strict=True))
+    tables = {one.table: one for names in found.values() if isinstance(names, list) for one in names}
+    broken = {pattern: error for pattern, error in found.items() if isinstance(error, ZlayoutError)}
+    failed = {p: error for wide, error in broken.items() for p in patterns if within(p, wide)}
+    return list(tables.values()), failed
+
+
+def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
+    """Return the layouts by rules of tables without a layout of their own. Tables are observed for conditions only."""
+    candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
+    states = _observed(project, [t for t, rules in candidates.items() if any(rule.only for rule in rules)], reading)
+    layouts: list[LayoutSpec] = []
+    errors: dict[TableName, ZlayoutError] = {}
+    for table, rules in candidates.items():
+        state = states.get(table)
+        try:
+            if isinstance(state, ZlayoutError):
+                raise state
+            meeting = [rule for rule in rules if state is None or holds(rule.only, state)]
+            rule = rule_of(meeting, table)
+        except ZlayoutError as error:
+            layouts.append(rules[0].for_table(table))
+            errors[table] = error
+        else:
+            layouts += [rule.for_table(table)] if rule else []
+    return Declared(tuple(layouts), errors)
+
+
+def _observed(
+    project: Project, tables: Sequence[TableName], reading: Reading
+) -> dict[TableName, TableState | ZlayoutError]:
+    runtime = SparkRuntime(project)
+    backends: dict[str, Backend] = {
+        name: backend_for(project.catalogs[name], runtime) for name in {table.catalog for table in tables}
+    }
+
+    def read(number: int) -> TableState | ZlayoutError:
+        try:
+            return backends[tables[number].catalog].observe(tables[number], ())
+        except ZlayoutError as error:
+            return error
+
+    def late(number: int) -> TableState | ZlayoutError:
+        return no_answer(tables[number], reading.timeout)
+
+    return dict(zip(tables, read_all([table.catalog for table in tables], read, late, reading), strict=True))
+
+
+def _may_select(rule: LayoutRule, text: str) -> bool:
+    """Whether a pattern of a selection may select a table that has the rule."""
+    if text.startswith("tag:"):
+        return any(fnmatchcase(tag, text[4:]) for tag in rule.spec.tags)
+    if text.startswith("path:"):
+        return fnmatchcase(rule.spec.location.path, text[5:])
+    return not is_name(text) or "." not in text or matches(rule, parse_table(text, rule.spec.location))
+
+
+def _is_pattern(project: Project, table: TableName) -> bool:
+    return any(rule.pattern == table for rule in project.rules)
+
+
+def _is_other(listed: Listed) -> bool:
+    return listed.problem is not None and listed.problem.diagnostics[0].code in _OTHER_FORMATS
+
+
+def _remarks(rule: LayoutRule, names: Sequence[TableName], listed: Sequence[Listed]) -> list[Diagnostic]:
+    """Return what a user should know about the names that a rule matches."""
+    other = [str(one.table) for one in listed if _is_other(one) and matches(rule, one.table)]
+    if not any(matches(rule, name) for name in names):
+        message = f"the rule {quote_value(rule.spec.rule)} matches no table"
+        hint = f"check catalog, namespace and letter case; list all tables with `zlayout import '{rule.pattern}'`"
+        return [Diagnostic("ZL444", message, severity="warning", hint=hint, location=rule.spec.location)]
+    if not other:
+        return []
+    shown = ", ".join(other[:MAX_NAMES_SHOWN]) + (
+        f" and {len(other) - MAX_NAMES_SHOWN} more" * (len(other) > MAX_NAMES_SHOWN)
+    )
+    message = f"the rule {quote_value(rule.spec.rule)} leaves out what is not a table of the catalog's format: {shown}"
+    hint = "nothing needs to be done; exclude these names to remove this note"
+    return [Diagnostic("ZL445", message, severity="note", hint=hint, location=rule.spec.location)]

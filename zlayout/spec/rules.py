@@ -1,0 +1,122 @@
+"""Rules: layout specs for all tables that a pattern matches, and which of them a table has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from zlayout.errors import Diagnostic, Location, SpecError
+from zlayout.message_text import quote_value
+from zlayout.spec.layouts import size_in_bytes
+from zlayout.spec.model import Conditions, LayoutRule, LayoutSpec, TableName
+from zlayout.spec.names import parse_table
+from zlayout.spec.yaml import Document
+
+if TYPE_CHECKING:
+    from zlayout.table.state import TableState
+
+_ANY = "\x00"  # a character that no table name contains
+
+
+def layout_rule(document: Document, spec: LayoutSpec) -> LayoutRule:
+    """Make the rule of a document with `match:`, whose layout spec is `spec`.
+
+    Raises:
+        SpecError: ZL020 for each invalid pattern, ZL013 if no size meets the conditions.
+    """
+    problems = [*_pattern_problems(spec.table, spec.location, spec.table.catalog)]
+    exclude = []
+    for index, text in enumerate(document.data.get("exclude", ())):
+        location = document.locations[f"exclude[{index}]"]
+        exclude.append(parse_table(text, location))
+        problems += _pattern_problems(exclude[-1], location, spec.table.catalog)
+    only = _conditions(document.data["only"]) if "only" in document.data else None
+    if only and only.min_size is not None and only.max_size is not None and only.min_size > only.max_size:
+        location = document.locations["only.max_size"]
+        message = f"expected only.max_size of at least only.min_size, {document.data['only']['min_size']}"
+        problems.append(Diagnostic("ZL013", f"{message}, found less", location=location))
+    if problems:
+        raise SpecError(*problems)
+    return LayoutRule(spec.table, tuple(exclude), only, spec)
+
+
+def matches(rule: LayoutRule, table: TableName) -> bool:
+    """Whether the pattern of a rule matches a table that the rule does not exclude."""
+    return _matches(rule.pattern, table) and not any(_matches(pattern, table) for pattern in rule.exclude)
+
+
+def holds(only: Conditions | None, state: TableState) -> bool:
+    """Whether a table meets the conditions of a rule."""
+    if only is None:
+        return True
+    size = int(state.files.bytes.sum())
+    return (
+        (only.min_size is None or size >= only.min_size)
+        and (only.max_size is None or size <= only.max_size)
+        and only.partitioned in (None, bool(state.partition_fields))
+        and all(state.column(name) is not None for name in only.columns)
+    )
+
+
+def rule_of(rules: Sequence[LayoutRule], table: TableName) -> LayoutRule | None:
+    """Return the narrowest rule that applies to a table, None if no rule does.
+
+    Args:
+        rules: The rules whose conditions the table meets.
+        table: A table without a layout of its own.
+
+    Raises:
+        SpecError: ZL039, several rules apply, and none of them is narrower than all others.
+    """
+    found = [rule for rule in rules if matches(rule, table)]
+    narrowest = [rule for rule in found if not any(_narrower(other, rule) for other in found)]
+    if len(narrowest) > 1:
+        places = " and ".join(f"{rule.spec.rule} ({rule.spec.location})" for rule in narrowest)
+        raise SpecError.of(
+            "ZL039",
+            f"{table} has several rules, and none is narrower than the others: {places}",
+            hint="exclude the table from all of them but one, or declare a layout of its own",
+            location=narrowest[0].spec.location,
+        )
+    return next(iter(narrowest), None)
+
+
+def within(inner: TableName, outer: TableName) -> bool:
+    """Whether the pattern `outer` matches every name that the pattern `inner` matches."""
+    parts = list(zip(inner.identifier, outer.identifier, strict=False))
+    same = inner.catalog == outer.catalog and len(inner.identifier) == len(outer.identifier)
+    # Each * of the inner glob is tried as no character and as several ones, each ? as one.
+    return same and all(
+        fnmatchcase(part.replace("?", _ANY).replace("*", characters), glob)
+        for part, glob in parts
+        for characters in ("", _ANY * 2)
+    )
+
+
+def _narrower(one: LayoutRule, other: LayoutRule) -> bool:
+    if not within(one.pattern, other.pattern):
+        return False
+    return not within(other.pattern, one.pattern) or (one.only is not None and other.only is None)
+
+
+def _matches(pattern: TableName, table: TableName) -> bool:
+    parts, globs = table.identifier, pattern.identifier
+    return pattern.catalog == table.catalog and len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
+
+
+def _pattern_problems(pattern: TableName, location: Location, catalog: str) -> list[Diagnostic]:
+    if pattern.catalog != catalog:
+        message = f"expected a pattern of one catalog, found {quote_value(str(pattern))}"
+        hint = "begin the patterns of match and exclude with the name of the same catalog"
+    elif any("[" in part for part in pattern.identifier):
+        message = f"expected the wildcards * and ? only, found '[' in {quote_value(str(pattern))}"
+        hint = "use one layout for each pattern"
+    else:
+        return []
+    return [Diagnostic("ZL020", message, hint=hint, location=location)]
+
+
+def _conditions(data: dict[str, Any]) -> Conditions:
+    sizes = {key: size_in_bytes(data[key]) for key in ("min_size", "max_size") if key in data}
+    return Conditions(partitioned=data.get("partitioned"), columns=tuple(data.get("columns", ())), **sizes)
