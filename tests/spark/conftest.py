@@ -69,6 +69,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     catalogs |= service_catalogs(root, BUCKET, storage)
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
+        "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(root / "warehouse"),

@@ -20,7 +20,7 @@ from zlayout.cli.shown import JsonShown, TextShown
 from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.model import Status
+from zlayout.planner.model import Status, summary
 from zlayout.planner.stale import Staleness
 from zlayout.report import text
 from zlayout.report.phrases import result_text
@@ -28,6 +28,7 @@ from zlayout.report.words import plural, printable
 from zlayout.spark.session import SparkRuntime
 
 INTERRUPTED = 130
+BRIEF_BYTES = 64 * 2**20  # a rewrite of less ends before Java's optimising compiler pays
 _STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
 
@@ -78,7 +79,7 @@ def apply_command(
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
-    runtime = SparkRuntime(planned.project)
+    runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
     run = _carry_out(planned, runtime, shown, verify)
     problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
     for diagnostic in problems:

@@ -19,7 +19,9 @@ from zlayout.formats.storage import hadoop_conf
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
+from zlayout.spark.memory import local_memory
 from zlayout.spark.packages import packages_conf
+from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
 from zlayout.spec.model import Project, TableName
 
 if TYPE_CHECKING:
@@ -39,11 +41,13 @@ JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package op
 class SparkRuntime:
     """The Spark session of a project. It is started on first use, and stopped at the end of the context manager.
 
-    `log_path` is the log of the JVM. It is None before the start, and if another program started the JVM.
+    `brief` says that little is to be rewritten, and that the process ends afterwards: Java then starts faster and runs
+    slower. `log_path` is the log of the JVM. It is None before the start, and if another program started the JVM.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *, brief: bool = False) -> None:
         self._project = project
+        self._brief = brief
         self._session: SparkSession | None = None
         self.log_path: Path | None = None
 
@@ -95,8 +99,7 @@ class SparkRuntime:
     def _start(self) -> SparkSession:
         refuse_connect(self._project.spark.conf, os.environ)
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        if not submitted:
-            check_java()
+        java = "" if submitted else check_java()
         try:
             from pyspark.sql import SparkSession
         except ImportError as error:
@@ -106,12 +109,18 @@ class SparkRuntime:
         builder = SparkSession.builder.appName("zlayout")
         conf = session_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
         zone = conf.pop(TIME_ZONE)
-        for key, value in conf.items():
+        quick = None if submitted else self._quick_start(conf, java)
+        known = quick.conf() if quick else {}
+        if known:
+            conf.pop(PACKAGES)
+        for key, value in (conf | known).items():
             builder = builder.config(key, value)
         with nullcontext() if submitted else _jvm_log() as self.log_path:
             try:
                 session = builder.getOrCreate()
             except Exception as error:
+                if quick:
+                    quick.forget()
                 raise EngineError.of(
                     "ZL304", f"Spark did not start: {first_line(error)}", hint="see Spark's log"
                 ) from error
@@ -130,7 +139,18 @@ class SparkRuntime:
                 raise
             hint = "check that the session has the jars that the catalogs need: see docs/clusters.md"
             raise EngineError.of("ZL304", f"Spark did not start: {first_line(error)}", hint=hint) from error
+        if quick and not known:
+            quick.remember(filter(None, session.sparkContext.getConf().get("spark.jars", "").split(",")))
         return session
+
+    def _quick_start(self, conf: Mapping[str, str], java: str) -> QuickStart | None:
+        """Return what earlier starts left, None also if this process has a JVM, whose class path is settled."""
+        import pyspark
+
+        if pyspark.SparkContext._gateway is not None:
+            return None
+        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+        return quick_start(conf, self._project.spark.conf, home, java, os.environ, brief=self._brief)
 
 
 def configure_hadoop(context: Any, conf: Mapping[str, str]) -> None:
@@ -175,7 +195,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
     else:
         conf["spark.master"] = master
         if master.startswith("local"):
-            conf["spark.driver.memory"] = "4g"
+            conf["spark.driver.memory"] = local_memory()
         if not has_jars:
             conf |= packages_conf(project.catalogs.values())
     return conf | dict(project.spark.conf)
@@ -198,8 +218,12 @@ def set_time_zone(session: SparkSession, zone: str) -> None:
     session.conf.set(TIME_ZONE, zone)
 
 
-def check_java() -> None:
-    """Check that Java is installed. Raises EngineError ZL301 if it is missing, ZL302 if it is too old for Spark 4."""
+def check_java() -> str:
+    """Check that Java is installed, and return what `java -version` prints.
+
+    Raises:
+        EngineError: ZL301 if it is missing, ZL302 if it is too old for Spark 4.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not java or not Path(java).exists():
@@ -212,6 +236,7 @@ def check_java() -> None:
         raise EngineError.of(
             "ZL302", f"expected Java {versions.JAVA_MINIMUM} or newer, found {version}", hint=JAVA_HINT
         )
+    return answer.stderr
 
 
 @contextmanager

@@ -1,0 +1,35 @@
+import os
+import re
+
+import pytest
+
+from zlayout.spark.memory import LEAST, MIB, available, local_memory
+
+
+@pytest.fixture
+def machine() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("memory.max", "1073741824\n"), ("memory/memory.limit_in_bytes", "1073741824\n")]
+)
+def test_a_container_has_its_limit(tmp_path, name, text):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert available(tmp_path) == 1024 * MIB
+
+
+@pytest.mark.parametrize("text", ["max\n", "9223372036854771712\n", ""])
+def test_without_a_limit_it_is_the_memory_of_the_machine(tmp_path, machine, text):
+    (tmp_path / "memory.max").write_text(text)
+    assert available(tmp_path) == machine
+
+
+def test_spark_gets_half_of_it(machine, monkeypatch, tmp_path):
+    monkeypatch.setattr("zlayout.spark.memory._GROUPS", tmp_path)
+    assert re.fullmatch(r"\d+m", local_memory())
+    (tmp_path / "memory.max").write_text(str(8 * 1024 * MIB))
+    assert local_memory() == f"{min(8 * 1024, machine // MIB) // 2}m"
+    (tmp_path / "memory.max").write_text("1000")
+    assert local_memory() == f"{LEAST // MIB}m"
