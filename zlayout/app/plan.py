@@ -21,6 +21,7 @@ from zlayout.planner.proposal import Proposal
 from zlayout.planner.settings import partitioning
 from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
 
@@ -150,19 +151,20 @@ def plan_tables(
     Tables that the specs declare twice under two names get the status ERROR, and no part of the budget.
     """
 
-    def read(number: int) -> tuple[TableState | None, Proposal | Decision]:
+    def read(number: int) -> tuple[LayoutSpec, TableState | None, Proposal | Decision]:
         return observe_and_propose(specs[number], backends[specs[number].table.catalog], options)
 
-    def late(number: int) -> tuple[None, Decision]:
+    def late(number: int) -> tuple[LayoutSpec, None, Decision]:
         spec = specs[number]
         error = no_answer(spec.table, reading.timeout, spec.location)
-        return None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
+        return spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
 
     found = read_all([spec.table.catalog for spec in specs], read, late, reading)
-    shared = shared_tables([(spec, state) for spec, (state, _) in zip(specs, found, strict=True)])
+    specs = [spec for spec, _, _ in found]
+    shared = shared_tables([(spec, state) for spec, state, _ in found])
     failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
-    decisions = settle([failed.get(n, proposal) for n, (_, proposal) in enumerate(found)], options.max_rewrite_bytes)
-    states = (None if n in failed else state for n, (state, _) in enumerate(found))
+    decisions = settle([failed.get(n, proposal) for n, (_, _, proposal) in enumerate(found)], options.max_rewrite_bytes)
+    states = (None if n in failed else state for n, (_, state, _) in enumerate(found))
     planned = tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
 
@@ -185,7 +187,7 @@ def _sampled(
 
 def plan_table(spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None) -> Planned:
     """Plan one table, at an older version if given. A budget is spent on this table alone."""
-    state, proposal = observe_and_propose(spec, backend, options, version)
+    spec, state, proposal = observe_and_propose(spec, backend, options, version)
     return Planned(spec, state, settle([proposal], options.max_rewrite_bytes)[0])
 
 
@@ -199,18 +201,21 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
 
 def observe_and_propose(
     spec: LayoutSpec, backend: Backend, options: PlanOptions, version: int | None = None
-) -> tuple[TableState | None, Proposal | Decision]:
-    """Observe one table (at an older version, if given) and find all changes that could be made to it."""
+) -> tuple[LayoutSpec, TableState | None, Proposal | Decision]:
+    """Observe one table (at an older version, if given) and find all changes that could be made to it.
+
+    Returns:
+        The spec with the column names of the table, the table state, and the changes.
+    """
     try:
-        sources = (field.source for field in spec.partition_by or ())
-        state = backend.observe(spec.table, tuple(dict.fromkeys((*spec.column_names, *sources))), version)
+        spec, state = _observed(spec, backend, version)
         notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
         if (fields := partitioning(spec, state)) != state.partition_fields:
             place = spec.location_of("partition_by")
             notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
-        return state, propose(spec, state, backend.capabilities, notes, options)
+        return spec, state, propose(spec, state, backend.capabilities, notes, options)
     except ZlayoutError as error:
-        return None, Decision(_unreadable(spec, backend, error))
+        return spec, None, Decision(_unreadable(spec, backend, error))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -222,7 +227,21 @@ def observe_and_propose(
             hint="check the access to the table; if it is correct, report this error",
             location=spec.location,
         )
-        return None, Decision(_unreadable(spec, backend, unknown))
+        return spec, None, Decision(_unreadable(spec, backend, unknown))
+
+
+def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
+    """Observe one table. It is read twice if the spec writes a column in another letter case than the table."""
+    state = backend.observe(spec.table, _measured(spec), version)
+    found = in_case_of(spec, state)
+    if _measured(found) != _measured(spec):
+        state = backend.observe(spec.table, _measured(found), state.version if state.version >= 0 else version)
+    return found, state
+
+
+def _measured(spec: LayoutSpec) -> tuple[str, ...]:
+    """Return the columns whose bounds are read: the z-order columns, and the sources of the declared partitioning."""
+    return tuple(dict.fromkeys((*spec.column_names, *(field.source for field in spec.partition_by or ()))))
 
 
 def as_plan(planned: Sequence[Planned]) -> Plan:

@@ -144,7 +144,7 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
     again = planned
     if saved.left_over is not None:
         options = replace(options, max_rewrite_bytes=saved.left_over.budget)
-        state, proposal = observe_and_propose(planned.spec, backend, options, version)
+        _, state, proposal = observe_and_propose(planned.spec, backend, options, version)
         if isinstance(proposal, Proposal):
             proposal = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
         again = Planned(planned.spec, state, proposal)

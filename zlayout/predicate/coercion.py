@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from zlayout.predicate.literals import instant_or_none, utc
-from zlayout.predicate.model import Value
+from zlayout.predicate.model import TextOnly, Value
 
 _INSTANT = pa.timestamp("us")
 _EPOCH = datetime(1970, 1, 1)
@@ -27,6 +27,8 @@ def coerce(literal: Value, like: Any) -> Any:
     Returns:
         The converted literal, None if the result of the comparison is unknown.
     """
+    if isinstance(literal, TextOnly) and not isinstance(like, str):
+        return None
     match like:
         case bool():
             return literal if isinstance(literal, bool) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,6 +12,12 @@ Value = str | int | float | bool | Decimal | date | datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 # The operator if both sides are exchanged: `5 < a` is `a > 5`.
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class TextOnly(str):
+    """A string that is compared with strings only, as LIKE does. Other strings are cast to the type of the column."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +57,21 @@ Leaf = Compare | In | IsNull
 Predicate = Leaf | Not | And | Or
 
 
-def columns(predicate: Predicate) -> frozenset[str]:
-    """The names of all columns in the predicate."""
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """The conditions on single columns, in order."""
     match predicate:
         case And(operands) | Or(operands):
-            return frozenset().union(*(columns(p) for p in operands))
+            for part in operands:
+                yield from leaves(part)
         case Not(operand):
-            return columns(operand)
+            yield from leaves(operand)
         case _:
-            return frozenset((predicate.column,))
+            yield predicate
+
+
+def columns(predicate: Predicate) -> frozenset[str]:
+    """The names of all columns in the predicate."""
+    return frozenset(leaf.column for leaf in leaves(predicate))
 
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate | None:

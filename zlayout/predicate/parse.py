@@ -56,6 +56,10 @@ def to_sql(predicate: Predicate) -> str:
             return f"{quote_column(column)} IS NOT NULL"
         case Not(operand):
             return f"NOT ({to_sql(operand)})"
+        case And(()):
+            return "TRUE"
+        case Or(()):
+            return "FALSE"
         case And(operands):
             return " AND ".join(f"({to_sql(o)})" for o in operands)
         case Or(operands):

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from sqlglot import exp
 
 from zlayout.message_text import quote_value
 from zlayout.predicate.constants import TIMESTAMP_TYPES
 from zlayout.predicate.literals import RejectedError, day, instant, number
-from zlayout.predicate.model import And, Not, Or, Predicate, Value, conjunction
+from zlayout.predicate.model import (
+    And,
+    Compare,
+    IsNull,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    TextOnly,
+    Value,
+    conjunction,
+    starts_with,
+    with_leaves,
+)
 from zlayout.predicate.sql_tree import (
     COMPARISONS,
     column_parts,
@@ -21,22 +39,32 @@ from zlayout.predicate.sql_tree import (
     root,
 )
 
-ALLOWED = "allowed: AND OR NOT, = != < <= > >=, IN, BETWEEN, IS NULL, columns and literals"
+ALLOWED = "allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns and literals"
 _SUFFIXED = {"TINYINT": int, "SMALLINT": int, "INT": int, "BIGINT": int, "DOUBLE": float, "DECIMAL": Decimal}
 _NAMES = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"), "arithmetic"),
     "Between": "BETWEEN SYMMETRIC",
-    "NullSafeEQ": "<=>",
     "NullSafeNEQ": "IS DISTINCT FROM",
     "Is": "IS other than IS [NOT] NULL",
     "RegexpLike": "RLIKE",
-    "Boolean": "true or false by itself",
     "Literal": "a literal by itself",
 }
 
 
+ALWAYS, NEVER = And(()), Or(())
+_PATTERN = "use LIKE with a prefix followed by %, for example c LIKE 'eu-%'"
+_COMPARED: dict[Operator, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 def strict_predicate(node: exp.Expr) -> Predicate:
-    """Convert a parsed `where` to a predicate. Raises RejectedError ZL030 to ZL032."""
+    """Convert a parsed `where` to an equivalent predicate. Raises RejectedError ZL030 to ZL032."""
     node = node.unnest()
     if type(node) is exp.And:
         return conjunction(map(strict_predicate, operands(node, exp.And))) or And(())
@@ -44,7 +72,58 @@ def strict_predicate(node: exp.Expr) -> Predicate:
         return Or(tuple(map(strict_predicate, operands(node, exp.Or))))
     if type(node) is exp.Not:
         return Not(strict_predicate(node.this))
-    return convert(node, _WhereRules())
+    if type(node) is exp.Boolean:
+        return ALWAYS if node.this else NEVER
+    rules = _WhereRules()
+    if type(node) is exp.Like:
+        return Not(_like(node, rules)) if node.args.get("negate") else _like(node, rules)
+    if type(node) is exp.NullSafeEQ:
+        return _null_safe(node, rules)
+    if type(node) in COMPARISONS and (found := _constant(node)) is not None:
+        return ALWAYS if found else NEVER
+    return convert(node, rules)
+
+
+def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
+    """LIKE with a prefix and `%`, which is a range of strings, or without a wildcard, which is an equality."""
+    column, pattern = rules.column(node.this), node.expression.unnest()
+    if type(pattern) is not exp.Literal or not pattern.is_string:
+        raise _not_allowed("LIKE without a string literal", _PATTERN)
+    text = str(pattern.this)
+    prefix = text.rstrip("%")
+    if any(sign in prefix for sign in "%_\\"):
+        raise _not_allowed(f"LIKE {quote_value(text)}", _PATTERN)
+    if not prefix:
+        return Not(IsNull(column)) if text else Compare(column, "=", TextOnly())
+    if prefix == text:
+        return Compare(column, "=", TextOnly(text))
+    return with_leaves(starts_with(column, prefix), _text_only)
+
+
+def _text_only(leaf: Leaf) -> Predicate:
+    return replace(leaf, value=TextOnly(leaf.value)) if isinstance(leaf, Compare) else leaf
+
+
+def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:
+    """`c <=> v` as `c = v AND c IS NOT NULL`, which is never null, and `c <=> NULL` as `c IS NULL`."""
+    left, right = node.this.unnest(), node.expression.unnest()
+    if is_column(left) and is_column(right):
+        raise _not_allowed("a comparison of two columns", "compare a column with a literal")
+    if is_column(right):
+        left, right = right, left
+    column = rules.column(left)
+    if type(right) is exp.Null:
+        return IsNull(column)
+    return And((Compare(column, "=", rules.value(right)), Not(IsNull(column))))
+
+
+def _constant(node: exp.Expr) -> bool | None:
+    """The truth value of a comparison of two numbers, two strings or two booleans; None for another comparison."""
+    left, right = (literal_value(side.unnest()) for side in (node.this, node.expression))
+    for kinds in ((bool,), (str,), (int, Decimal)):
+        if type(left) in kinds and type(right) in kinds:
+            return bool(_COMPARED[COMPARISONS[type(node)]](left, right))
+    return None
 
 
 class _WhereRules:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
-from zlayout.predicate.model import columns
+from zlayout.predicate.model import Compare, TextOnly, columns, leaves
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.transforms import applies_to
 from zlayout.spec.validation import suggestion
@@ -98,6 +98,21 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
                 hint=f"partition columns: {known}",
                 location=spec.location_of("where"),
             )
+    for leaf in leaves(spec.where):
+        column = state.column(leaf.column)
+        is_like = isinstance(leaf, Compare) and isinstance(leaf.value, TextOnly)
+        if is_like and column is not None and not _is_text(column):
+            yield Diagnostic(
+                "ZL033",
+                f"expected a string column for LIKE in where, found {quote_value(leaf.column)} ({_type(column)})",
+                hint="compare the column with a literal of its type",
+                location=spec.location_of("where"),
+            )
+            break
+
+
+def _is_text(column: Column) -> bool:
+    return str(column.type) in ("string", "large_string")
 
 
 def _type(column: Column) -> str:

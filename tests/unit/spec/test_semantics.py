@@ -47,6 +47,15 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
     ("columns", "where", "expected"),
     [
         (("l_shipdate", "l_partkey"), "region = 'EU' and l_shipdate > DATE '2026-01-01'", []),
+        (("l_shipdate",), "region like 'E%' and true", []),
+        (
+            ("l_partkey",),
+            "l_shipdate like '2026-%'",
+            [
+                "f.yaml:8:1: ZL033 expected a string column for LIKE in where, found 'l_shipdate' (type date32[day]) "
+                "(compare the column with a literal of its type)"
+            ],
+        ),
         (
             ("l_shpdate", "l_partkey"),
             "",

@@ -1,0 +1,48 @@
+"""Column names of a spec in another letter case than the table's."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from support.builders import make_file_table, make_layout, make_spec, make_state
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.runs import plan_and_apply
+
+from zlayout.errors import Location
+from zlayout.predicate.parse import parse_where
+from zlayout.spec.letter_case import in_case_of
+from zlayout.table.partition import PartitionField
+from zlayout.table.state import Column, TableState
+
+
+def table(*names: str) -> TableState:
+    return make_state(make_file_table([]), columns=tuple(Column(name, pa.int64(), True) for name in names))
+
+
+def test_every_name_of_a_spec_is_written_as_in_the_table() -> None:
+    where = parse_where("REGION = 1 and Day > 2", Location("f"))
+    spec = make_spec(make_layout("id", "TS.X"), where=where, partition_by=(PartitionField("rEGION", "bucket[4]"),))
+    found = in_case_of(spec, table("Id", "ts.x", "region", "Day", "other"))
+    assert found.column_names == ("Id", "ts.x")
+    assert found.partition_by == (PartitionField("region", "bucket[4]"),)
+    assert found.where == parse_where("region = 1 and Day > 2", Location("f"))
+    assert found.layout.layout_id == make_layout("Id", "ts.x").layout_id
+
+
+def test_names_that_the_table_has_or_that_are_ambiguous_are_kept() -> None:
+    spec = make_spec(make_layout("id", "name"))
+    assert in_case_of(spec, table("ID", "id", "Name", "NAME")) == spec
+    assert in_case_of(make_spec(make_layout("a", "A")), table("a")).column_names == ("a", "A")
+
+
+def test_a_table_is_laid_out_by_a_spec_in_another_letter_case() -> None:
+    rows = pa.table({"Id": list(range(2000)), "b": [n * 7919 % 2000 for n in range(2000)]})
+    stored = MemoryTable(rows.schema)
+    stored.append(rows, files=8)
+    backend = MemoryBackend(MemoryCatalog({"db.t": stored}))
+    spec = make_spec(make_layout("iD", "B", target_size=rows.nbytes // 8))
+    _, applied = plan_and_apply(spec, backend)
+    assert applied.exit_code == 0
+    assert applied.after is not None
+    assert [column.column for column in applied.after.columns] == ["Id", "b"]
+    assert applied.after.as_declared
