@@ -19,6 +19,7 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import target_size
 from zlayout.app.project import known_table
 from zlayout.app.rules import layout_of_table
+from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
@@ -121,7 +122,7 @@ def make_study(
     spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
-    read = read_workload([Path(path) for path in workload], {name.name: _names(schema)})
+    read = read_workload([Path(path) for path in workload], {name.name: column_names(schema)})
     on_table = _on_table(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
     state = read_one(lambda: backend.observe(name, columns, schema.version), name)
@@ -165,11 +166,6 @@ def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
     """Make a layout spec without columns for a table without a layout, with the present file size of the table."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
-
-
-def _names(state: TableState) -> list[str]:
-    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
-    return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
 
 
 def _on_table(workload: Workload, name: TableName, state: TableState) -> TableWorkload:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
+from zlayout.app.planned import Planned as Planned
 from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
+from zlayout.app.workloads import with_workloads
 from zlayout.errors import TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
@@ -24,15 +26,6 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One table: its spec, the observed state (None if it could not be read), and the decision."""
-
-    spec: LayoutSpec
-    state: TableState | None
-    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +117,7 @@ def plan_specs(
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     planned = plan_tables([s for s in declared.layouts if s.table not in declared.errors], backends, options, reading)
+    planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
     failed = (
         Planned(spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])))
         for spec in declared.layouts

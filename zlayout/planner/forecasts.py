@@ -85,6 +85,38 @@ class BytesRead:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryCost:
+    """What a query of the workload opens: the mean of its queries, weighted by how often they run."""
+
+    files: float
+    """The number of files."""
+    bytes: Count
+    """The size of these files."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadForecast:
+    """What the queries of a workload open of the table, now and after apply."""
+
+    sources: tuple[str, ...]
+    """The workload files, relative to the project."""
+    queries: Count
+    """The number of queries with a condition that can skip files."""
+    share: float
+    """Their share of the weight of all queries on the table."""
+    now: QueryCost
+    """The cost at present, from the bounds in the metadata."""
+    predicted: QueryCost | None = None
+    """The cost after apply: the forecast from a sample, or `now` if nothing is rewritten; null if it is unknown."""
+    low: QueryCost | None = None
+    """The lower end of the error range of `predicted`; null without a prediction."""
+    high: QueryCost | None = None
+    """The upper end of the error range of `predicted`; null without a prediction."""
+    floor: QueryCost | None = None
+    """The cost if the table were laid out for each query alone, from a sample; null without a sample."""
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnForecast:
     """The present metrics of one z-order column, and its forecast."""
 

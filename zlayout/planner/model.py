@@ -14,7 +14,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
 from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
-from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange
+from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange, WorkloadForecast
 from zlayout.planner.requirements import LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
@@ -130,6 +130,8 @@ class TablePlan:
     """The sample that the forecast was made from; null if it was made from metadata alone."""
     files_after: FilesAfter | None = None
     """The number of files after apply; null if nothing is rewritten."""
+    workload: WorkloadForecast | None = None
+    """What the queries of the workload open; null without a workload that reads the table."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors, refusals, warnings and notes."""
     rule: str = ""

@@ -43,7 +43,7 @@ MAX_SMALL_SHARE = 0.5
 
 def files_to_sample(spec: LayoutSpec, state: TableState, groups: Sequence[Group]) -> Index:
     """Return the files to sample, int64: those of the groups, in the order of the first z-order column."""
-    group = _group_of(state, groups)
+    group = group_of(state, groups)
     chosen = np.flatnonzero(group >= 0)
     return chosen[np.lexsort((first_column_rank(spec, state.files, chosen), group[chosen]))]
 
@@ -66,7 +66,7 @@ def with_sample(
         sample: Rows of the files to rewrite.
     """
     plan, groups = decision.plan, decision.groups
-    rewrite = Rewrite(groups, _group_of(state, groups), _columns(spec, state, plan), fields)
+    rewrite = Rewrite(groups, group_of(state, groups), stored_columns(spec.column_names, state, plan), fields)
     rows = weights_of(state.files, rewrite.group, sample)
     draws = [simulate(spec, state, rewrite, sample, rows, draw) for draw in range(DRAWS)]
     touched, read = (np.mean([getattr(draw, name) for draw in draws], axis=0) for name in ("touched", "bytes_read"))
@@ -92,7 +92,7 @@ def with_sample(
     return replace(decision, plan=forecast)
 
 
-def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
+def group_of(state: TableState, groups: Sequence[Group]) -> Index:
     """Return the group of each file of the table, int64[N], -1 for files that stay."""
     if not groups:
         return np.full(len(state.files), -1, np.int64)
@@ -103,10 +103,11 @@ def _group_of(state: TableState, groups: Sequence[Group]) -> Index:
     return np.where(found >= 0, owner[found], -1)
 
 
-def _columns(spec: LayoutSpec, state: TableState, plan: TablePlan) -> tuple[Column, ...]:
+def stored_columns(names: Sequence[str], state: TableState, plan: TablePlan) -> tuple[Column, ...]:
+    """Return columns as writers store their bounds after the table properties of the plan are set."""
     lengths = {p.name: length_in(p.after) for p in plan.properties if length_in(p.after)}
     result = []
-    for name in spec.column_names:
+    for name in names:
         column = state.column(name)
         length = column.bound_length if column else None
         if column is not None and length:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.layout import build
-from zlayout.curve.order import rank
+from zlayout.curve.layout import FileMap, build
+from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import file_limits, simulated_bounds
 from zlayout.planner.partitions import Floats, Index
 from zlayout.spec.model import Layout
@@ -63,22 +63,23 @@ def simulate_group(
     """Simulate the files of one output partition of a group.
 
     Args:
-        keys: Equally likely sampled rows, by z-order column.
+        keys: Equally likely sampled rows, by column.
         layout: The layout.
-        columns: The z-order columns.
+        columns: The columns whose bounds are simulated: the z-order columns in the order of the layout, then others.
         files: The number of files to write.
         rows: The estimated live rows.
         size: Their size in bytes.
         partition: The partition of the files.
         whole: Whether the sample has about all rows, so that its minima and maxima are those of the files.
     """
-    built = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
+    by = {name: keys[name] for name in layout.weights}
+    built = build(by, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
     count = len(next(iter(keys.values())))
     # The index of a row distributes a heavy key as evenly as the rewrite does by a hash.
-    place = built.locate(keys, np.arange(count, dtype=np.int64))
+    place = built.locate(by, np.arange(count, dtype=np.int64))
     number = np.bincount(place, minlength=built.files)
     ranked = [rank(keys[column.name]) for column in columns]
-    limits = None if whole else file_limits(built, ranked)
+    limits = None if whole else _limits(built, ranked, len(by))
     inside = np.maximum(np.rint(number / count * rows), 1).astype(np.int64)
     bounds = {}
     for at, column in enumerate(columns):
@@ -94,6 +95,15 @@ def simulate_group(
         np.rint(number / count * size).astype(np.int64)[filled],
         np.full(len(filled), partition, np.int64),
     )
+
+
+def _limits(built: FileMap, ranked: list[Ranked], cut: int) -> Index:
+    """Return the limits of the files, as `file_limits` does. Only the first `cut` columns are cut."""
+    inner = file_limits(built, ranked[:cut])
+    others = np.array([len(r.distinct) - 1 for r in ranked[cut:]], np.int64)
+    outer = np.zeros((len(others), *inner.shape[1:]), np.int64)
+    outer[:, 1] = others[:, None]
+    return np.concatenate([inner, outer])
 
 
 def _stored(found: ColumnBounds, nulls: Index, *, bounded: bool) -> ColumnBounds:

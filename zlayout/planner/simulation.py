@@ -35,7 +35,7 @@ class Rewrite:
     Attributes:
         groups: The G groups.
         group: int64[N], the group of each file of the table; -1 for files that stay.
-        columns: The z-order columns as rewritten files store their bounds.
+        columns: The columns as rewritten files store their bounds: the z-order columns, then others.
         fields: The partitioning of new files.
     """
 
@@ -89,6 +89,24 @@ def simulate(
     draw: numbers the random choices of rows. Where several columns are cut equally often, a few rows decide which one
     is cut first, in the rewrite as here.
     """
+    new, unknown, partition, partitions = simulate_files(spec, state, rewrite, sample, weights, draw)
+    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, partition, partitions)
+    kept = int((rewrite.group < 0).sum())
+    written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
+    return Outcome(
+        touched, read, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]})
+    )
+
+
+def simulate_files(
+    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, weights: Floats, draw: int = 0
+) -> tuple[list[Simulated], list[int], Index, int]:
+    """Simulate the files that a rewrite would write. The arguments are those of `simulate`.
+
+    Returns:
+        The new files, the numbers of the groups without sampled rows, int64[n], the output partition of each sampled
+        row (-1 if it is not rewritten), and the number of partitions afterwards.
+    """
     group = rewrite.group
     budget = min(1.0, MAX_ROWS / max(MAX_ROWS_PER_FILE * sum(g.target_files for g in rewrite.groups), 1))
     by_group = np.argsort(group[sample.file], kind="stable")
@@ -107,12 +125,7 @@ def simulate(
             unknown.append(number)
             continue
         new += _outputs(spec, rewrite, g, sample, drawn, partition[drawn])
-    touched, read, floor = _measured(state, rewrite, new, unknown, sample, weights, partition, outputs.partitions)
-    kept = int((group < 0).sum())
-    written = sum(len(s.rows) for s in new) + sum(rewrite.groups[n].target_files for n in unknown)
-    return Outcome(
-        touched, read, floor, kept + written, tuple(new), len({int(p) for s in new for p in s.partition[:1]})
-    )
+    return new, unknown, partition, outputs.partitions
 
 
 def _outputs(

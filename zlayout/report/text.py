@@ -49,6 +49,7 @@ from zlayout.report.words import (
     size,
     version_word,
 )
+from zlayout.report.workload_text import workload_lines
 
 Style = Callable[[str, str], str]
 
@@ -209,6 +210,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
             yield "", _labelled("", "decay", decay_text(decay))
     for line in (*_touched(table.columns, options.width), *_reads(table.columns, options.width)):
         yield "", line
+    for at, line in enumerate(workload_lines(table)):
+        yield "dim" if at else "", _labelled("", "" if at else "workload", line)
     if table.sample:
         yield "dim", _labelled("", "", sample_text(table.sample))
     elif groups and not result and is_vague(table):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 LAYOUT_PATTERNS = ("layouts/**/*.yaml", "layouts/**/*.yml")
+WORKLOAD_PATTERNS = ("workloads/**/*.sql", "workloads/**/*.csv")
 
 # Default values by the keys of a layout spec. schemas/v1 repeats them as `default`, and a test compares the two.
 DEFAULTS: Mapping[str, Any] = {

@@ -13,7 +13,7 @@ from zlayout.errors import Diagnostic, Location, SpecError
 from zlayout.message_text import quote_value
 from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, java_string
-from zlayout.spec.defaults import LAYOUT_PATTERNS
+from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, SparkConfig
@@ -77,6 +77,7 @@ class _Loading:
         self.root = path.parent
         self.environ = environ
         self.errors: list[Diagnostic] = []
+        self._workloads: tuple[Path, ...] = ()  # of layouts that declare none
 
     def project(self) -> Project:
         document, data = self._document()
@@ -182,10 +183,28 @@ class _Loading:
             if problems:
                 raise SpecError(*problems)
             spec = layout_spec(document, defaults, default_locations, catalogs)
+            spec = replace(spec, workload=self._workload(document))
             return layout_rule(document, spec) if spec.rule else spec
         except SpecError as error:
             self.errors.extend(error.diagnostics)
             return None
+
+    def _workload(self, document: Document) -> tuple[Path, ...]:
+        """The workload files that a layout declares, or all those of the project."""
+        if "workload" not in document.data:
+            self._workloads = self._workloads or self._workload_files(
+                (pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS
+            )
+            return self._workloads
+        written = document.data["workload"]
+        if isinstance(written, str):
+            return self._workload_files([(written, document.locations["workload"])])
+        return self._workload_files((p, document.locations[f"workload[{n}]"]) for n, p in enumerate(written))
+
+    def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:
+        found = sorted({path for pattern, at in patterns for path in self._files(pattern, at)})
+        hint = "keep a workload and the target of its link in the folder of the project"
+        return tuple(path for path in found if self._is_in_project(path, hint))
 
     def _is_in_project(self, path: Path, hint: str) -> bool:
         """Whether a file is in the project, with all links resolved. Reports ZL026 if it is not."""

@@ -154,6 +154,7 @@ class LayoutSpec:
     partition_by: None if the spec has no such key; the table then keeps its partitioning.
     where_may_be_empty: whether it is intended that `where` matches no partition.
     max_group_size: the maximum number of bytes that one rewrite reads and one commit replaces; None for no limit.
+    workload: the declared workload files, or all those of the project.
     locations: the location of each dotted key in the YAML file.
     commit_properties: `commit.properties` of the project, which each commit stores for audits.
     rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
@@ -169,6 +170,7 @@ class LayoutSpec:
     max_group_size: int | None = None
     tags: tuple[str, ...] = ()
     description: str = ""
+    workload: tuple[Path, ...] = ()
     locations: Mapping[str, Location] = field(default_factory=dict)
     commit_properties: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""

@@ -13,7 +13,7 @@ FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.mast
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
     "known keys: version, table, match, exclude, only, description, tags, partition_by, zorder, files, where,"
-    " where_may_be_empty, tolerance, engine"
+    " where_may_be_empty, workload, tolerance, engine"
 )
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 

@@ -1,0 +1,136 @@
+"""What the queries of a project's workload open, in plans: now, after apply and at least."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
+from support.projects import write_project
+
+import zlayout
+from zlayout.errors import SpecError
+from zlayout.planner.forecasts import WorkloadForecast
+from zlayout.planner.model import TablePlan
+from zlayout.report.text import TextOptions, render
+
+ROWS, FILES = 40_000, 20
+LAYOUT = """\
+version: 1
+table: lake.db.orders
+zorder: {columns: [a, b]}
+files: {target_size: SIZE}
+"""
+QUERIES = """\
+-- weight: 3
+SELECT * FROM orders WHERE a = 500;
+SELECT count(*) FROM db.orders WHERE time >= 2000 AND time < 2100;
+SELECT * FROM other WHERE a = 5;
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
+    """A project with a table of 20 files, one after the other in time, and a workload of two queries on it."""
+    random = np.random.default_rng(3)
+    columns = {"a": random.integers(0, 1000, ROWS), "b": random.integers(0, 1000, ROWS), "time": np.arange(ROWS)}
+    rows = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    write_project(tmp_path, monkeypatch, LAYOUT.replace("SIZE", str(rows.nbytes // FILES)))
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "orders.sql").write_text(QUERIES)
+    memory = MemoryTable(rows.schema)
+    memory.append(rows, files=FILES)
+    backend = MemoryBackend(MemoryCatalog({"db.orders": memory}))
+    for module in ("plan", "apply"):
+        monkeypatch.setattr(f"zlayout.app.{module}.backend_for", lambda *_: backend, raising=False)
+    return backend
+
+
+def planned(*, sample: bool = False) -> TablePlan:
+    return zlayout.plan(zlayout.load_project(), sample=sample).tables[0]
+
+
+def forecast(*, sample: bool = False) -> WorkloadForecast:
+    found = planned(sample=sample).workload
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("table")
+def test_the_present_cost_is_the_weighted_mean_of_the_files_that_bounds_do_not_exclude() -> None:
+    found = forecast()
+    # Every file has the value 500 of a, and the times 2000 to 2099 are the first of the second of 20 files.
+    assert found.now.files == (3 * 20 + 1 * 1) / 4
+    assert (found.sources, found.queries, found.share) == (("workloads/orders.sql",), 2, 1.0)
+    assert found.predicted is None
+    assert found.floor is None
+
+
+def test_the_cost_after_apply_is_as_a_sample_predicted(table: MemoryBackend) -> None:
+    before = zlayout.plan(zlayout.load_project(), sample=True)
+    found, one = before.tables[0].workload, before.planned[0]
+    assert found is not None
+    assert found.predicted is not None
+    assert found.floor is not None
+    list(table.execute(one.decision.work(one.spec, "run"), lambda _: None))
+    then = forecast(sample=True)
+    assert then.now.files == pytest.approx(found.predicted.files, rel=0.15)
+    assert then.now.bytes == pytest.approx(found.predicted.bytes, rel=0.15)
+    # A query on a opens one of 5 slices of 4 files. Neither z-order column helps a query on the time: it opens all.
+    assert then.now.files == (3 * 4 + 1 * 20) / 4
+    assert then.predicted == then.now
+    assert found.floor.files == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.usefixtures("table")
+def test_text_shows_the_cost_and_what_a_sample_would_add() -> None:
+    text = zlayout.plan(zlayout.load_project(), sample=False).document
+    lines = render(text, TextOptions(width=120))
+    assert "workload        15.2 files, " in lines
+    assert "2 queries of workloads/orders.sql; --sample would tell what they open afterwards" in lines
+    assert "--sample would tell" not in render(zlayout.plan(zlayout.load_project(), sample=True).document)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_layout_may_name_its_workload() -> None:
+    path = Path("layouts/orders.yaml")
+    Path("workloads/more.csv").write_text("query,count\nSELECT 1 FROM orders WHERE b < 0,2\n")
+    path.write_text(path.read_text() + "workload: workloads/*.csv\n")
+    found = forecast()
+    assert (found.sources, found.now.files) == (("workloads/more.csv",), 0.0)
+    path.write_text(path.read_text().replace("*.csv", "none.sql"))
+    with pytest.raises(SpecError, match=r"file 'workloads/none\.sql' does not exist") as error:
+        planned()
+    assert error.value.diagnostics[0].location == zlayout.Location("layouts/orders.yaml", 5, 1)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_table_that_no_query_reads_has_no_forecast() -> None:
+    Path("workloads/orders.sql").write_text("SELECT * FROM other WHERE a = 5")
+    assert planned().workload is None
+
+
+def test_a_failure_to_read_is_a_warning(table: MemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe = table.observe
+
+    def fail(name: object, columns: object, version: int | None = None) -> object:
+        if version is not None:
+            raise OSError("no route to host")
+        return observe(name, columns, version)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(table, "observe", fail)
+    found = planned()
+    assert found.workload is None
+    assert found.groups
+    assert [d.code for d in found.diagnostics if d.severity == "warning"] == ["ZL414"]
+
+
+@pytest.mark.usefixtures("table")
+def test_an_invalid_workload_stops_the_plan() -> None:
+    Path("workloads/orders.sql").write_text("-- weight: none\nSELECT 1")
+    with pytest.raises(SpecError) as error:
+        planned()
+    assert error.value.diagnostics[0].code == "ZL071"

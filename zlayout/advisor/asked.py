@@ -1,0 +1,93 @@
+"""What the queries of a workload open of a table: now, after a plan is applied, and at least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.advisor.costs import costs, lowest
+from zlayout.advisor.model import Costs, FileSet, KeySample, TableQuery
+from zlayout.advisor.queries import column_shares
+from zlayout.advisor.study import rewrite_target
+from zlayout.planner.decision import Decision
+from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.partitions import Floats
+from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, group_of, stored_columns
+from zlayout.planner.simulated import resample, together
+from zlayout.planner.simulation import MAX_ROWS, Rewrite, simulate_files, weights_of
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import TableState
+
+MAX_COLUMNS = 32
+
+
+def asked_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
+    """Return the z-order columns, then the most frequent columns of the queries that have bounds."""
+    partitioned = {f.source for f in state.partition_fields if f.transform == "identity"}
+    known = {c.name for c in state.columns if c.orderable and c.name not in partitioned} & state.files.bounds.keys()
+    filtered = [name for name in column_shares(queries) if name in known]
+    return tuple(dict.fromkeys((*spec.column_names, *filtered[:MAX_COLUMNS])))
+
+
+def mean(found: Costs) -> QueryCost:
+    """Return the mean of the queries, weighted by how often they run."""
+    return QueryCost(found.mean_files, round(found.mean_bytes))
+
+
+def after(
+    spec: LayoutSpec, state: TableState, decision: Decision, queries: Sequence[TableQuery], sample: RowGroupSample
+) -> tuple[QueryCost, QueryCost, QueryCost] | None:
+    """Forecast the cost after a rewrite without a partitioning change.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table, with the bounds of `asked_columns`.
+        decision: The decision with the groups to rewrite.
+        queries: The queries on the table.
+        sample: Rows of the files to rewrite, with `asked_columns`.
+
+    Returns:
+        The prediction with the lower and the upper end of its error range; None if a group has no sampled rows.
+    """
+    names = asked_columns(spec, queries, state)
+    columns = stored_columns(names, state, decision.plan)
+    rewrite = Rewrite(decision.groups, group_of(state, decision.groups), columns, state.partition_fields)
+    rows = weights_of(state.files, rewrite.group, sample)
+    kept = state.files.take(np.flatnonzero(rewrite.group < 0))
+    found = []
+    for draw in range(DRAWS):
+        new, unknown, _, partitions = simulate_files(spec, state, rewrite, sample, rows, draw)
+        if unknown:
+            return None
+        files = together(kept, new, names, partitions)
+        simulated = FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
+        cost = costs(queries, simulated, sampled=not sample.complete)
+        found.append((cost.mean_files, cost.mean_bytes))
+    drawn = np.array(found)
+    least = MIN_ERROR if sample.complete else MIN_ERROR_OF_PART
+    half = np.maximum(2 * drawn.std(axis=0), least * drawn.mean(axis=0))
+    predicted = drawn.mean(axis=0)
+    return _cost(predicted), _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
+
+
+def floor(
+    spec: LayoutSpec, state: TableState, queries: Sequence[TableQuery], sample: KeySample, highest: QueryCost
+) -> QueryCost:
+    """Estimate the cost if the table were laid out for each query alone; at most `highest`."""
+    found = mean(lowest(queries, sample, rewrite_target(state, spec.layout.target_size)))
+    return QueryCost(min(found.files, highest.files), min(found.bytes, highest.bytes))
+
+
+def key_sample(state: TableState, sample: RowGroupSample) -> KeySample:
+    """Return equally likely rows of a sample of the whole table."""
+    weights = weights_of(state.files, np.zeros(len(state.files), np.int64), sample)
+    rows = resample(weights, MAX_ROWS, 0.5)
+    keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
+    return KeySample(keys, state.files.partition[sample.file[rows]].astype(np.int32), sample.seed)
+
+
+def _cost(values: Floats) -> QueryCost:
+    return QueryCost(float(values[0]), round(float(values[1])))

@@ -1,0 +1,18 @@
+"""What planning finds for one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zlayout.planner.decision import Decision
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One table: its spec, the observed state (None if it could not be read), and the decision."""
+
+    spec: LayoutSpec
+    state: TableState | None
+    decision: Decision

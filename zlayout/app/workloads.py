@@ -1,0 +1,183 @@
+"""Add to plans what the queries of the project's workloads open. Starts no JVM."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from zlayout.advisor import asked
+from zlayout.advisor.costs import costs
+from zlayout.advisor.model import QueryPredicates, TableQuery, Use
+from zlayout.advisor.queries import column_shares, in_partitions, queries_on
+from zlayout.advisor.study import present_files
+from zlayout.app.concurrent_reads import Reading, read_all
+from zlayout.app.planned import Planned
+from zlayout.app.sampling import SEED
+from zlayout.errors import Diagnostic, first_line
+from zlayout.formats.base import Backend
+from zlayout.planner.forecasts import WorkloadForecast
+from zlayout.planner.model import Status
+from zlayout.planner.sampled import files_to_sample
+from zlayout.planner.settings import partitioning
+from zlayout.spec.model import LayoutSpec, Project
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import TableState
+from zlayout.workload import Workload, read_workload
+
+
+def with_workloads(
+    planned: Sequence[Planned], project: Project, backends: Mapping[str, Backend], max_bytes: int, reading: Reading
+) -> tuple[Planned, ...]:
+    """Return the plans with the cost of the queries on each table. A table that no query reads keeps its plan.
+
+    A table whose files cannot be read gets a warning (ZL414).
+
+    Args:
+        planned: The tables.
+        project: Their project.
+        backends: By the name of the catalog.
+        max_bytes: The limit of the column chunks that are read for each forecast; 0 for the present cost only.
+        reading: The limits on reading.
+
+    Raises:
+        SpecError: ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
+    """
+    numbers = [n for n, p in enumerate(planned) if p.spec.workload and _is_known(p)]
+    workloads = Workloads(project.root, [planned[n] for n in numbers])
+    read = [workloads.of(planned[n].spec) for n in numbers]  # here, because an invalid file stops the plan
+
+    def forecast(at: int) -> Planned:
+        one = planned[numbers[at]]
+        try:
+            return _with_workload(one, read[at], project.root, backends[one.spec.table.catalog], max_bytes)
+        except Exception as error:
+            # Whatever a reader raises: a forecast is no condition of a plan.
+            return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
+
+    def late(at: int) -> Planned:
+        return _unknown(planned[numbers[at]], f"no answer within {reading.timeout:g} s")
+
+    found = read_all([planned[n].spec.table.catalog for n in numbers], forecast, late, reading)
+    known = dict(zip(numbers, found, strict=True))
+    return tuple(known.get(n, p) for n, p in enumerate(planned))
+
+
+@dataclass(slots=True)
+class Workloads:
+    """The workload files of tables. Each set of files is read once. planned: the tables with an observed state."""
+
+    root: Path
+    planned: Sequence[Planned]
+    _read: dict[tuple[Path, ...], Workload] = field(default_factory=dict)
+
+    def of(self, spec: LayoutSpec) -> Workload:
+        """Return the workload of a layout spec. Raises the errors of `read_workload`."""
+        if spec.workload not in self._read:
+            self._read[spec.workload] = read_workload(spec.workload, self._columns())
+        return self._read[spec.workload]
+
+    def _columns(self) -> Mapping[str, Sequence[str]]:
+        """Return the column names of the tables, by each name that a query may use."""
+        found: dict[str, Sequence[str]] = {}
+        for one in self.planned:
+            if one.state is not None:
+                parts = (one.spec.table.catalog, *one.spec.table.identifier)
+                names = column_names(one.state)
+                found |= {".".join(parts[n:]).lower(): names for n in range(len(parts))}
+        return found
+
+
+def column_names(state: TableState) -> list[str]:
+    """Return the names of the columns, and for nested ones of the columns that contain them."""
+    names = [c.name for c in state.columns] + [f.source for f in state.partition_fields]
+    return list(dict.fromkeys(part for name in names for part in (name, name.partition(".")[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The queries on one table, and the table with the bounds of their columns."""
+
+    state: TableState
+    queries: tuple[TableQuery, ...]
+    share: float
+
+    @staticmethod
+    def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> Asked | None:
+        """Return the queries that can skip files; None if there are none. Reads metadata of the version of `state`."""
+        on_table = queries_on(workload, spec.table, state)
+        if not on_table.queries or not len(state.files):
+            return None
+        observed = backend.observe(spec.table, _bounds(spec, on_table.queries), state.version)
+        return Asked(observed, in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED))
+
+    def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
+        """Read the columns of the queries from some row groups of the files."""
+        chosen = np.asarray(files, np.int64)
+        columns = asked.asked_columns(spec, self.queries, self.state)
+        return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
+
+
+def _is_known(planned: Planned) -> bool:
+    return planned.state is not None and planned.decision.plan.status is not Status.ERROR
+
+
+def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*spec.column_names, *column_shares(queries))))
+
+
+def _with_workload(planned: Planned, workload: Workload, root: Path, backend: Backend, max_bytes: int) -> Planned:
+    spec, state = planned.spec, planned.state
+    assert state is not None
+    found = Asked.of(spec, state, workload, backend)
+    if found is None:
+        return planned
+    now = asked.mean(costs(found.queries, present_files(found.state)))
+    sources = tuple(os.path.relpath(path, root).replace(os.sep, "/") for path in spec.workload)
+    forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
+    groups, status = planned.decision.groups, planned.decision.plan.status
+    if not groups and status is not Status.REFUSED:
+        forecast = replace(forecast, predicted=now, low=now, high=now)
+    if max_bytes:
+        forecast = _sampled(planned, found, forecast, backend, max_bytes)
+    return _replaced(planned, forecast)
+
+
+def _sampled(
+    planned: Planned, found: Asked, forecast: WorkloadForecast, backend: Backend, max_bytes: int
+) -> WorkloadForecast:
+    """Return the forecast with what samples of the rewritten files and of the whole table show."""
+    spec, decision = planned.spec, planned.decision
+    every = range(len(found.state.files))
+    chosen = files_to_sample(spec, found.state, decision.groups)
+    moves = partitioning(spec, found.state) != found.state.partition_fields
+    whole = found.sample(spec, backend, every, max_bytes)
+    if decision.groups and not moves and backend.capabilities.can_predict(spec.layout):
+        part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
+        if (after := asked.after(spec, found.state, decision, found.queries, part)) is not None:
+            forecast = replace(forecast, predicted=after[0], low=after[1], high=after[2])
+    highest = forecast.predicted or forecast.now
+    keys = asked.key_sample(found.state, whole)
+    return replace(forecast, floor=asked.floor(spec, found.state, found.queries, keys, highest))
+
+
+def _unknown(planned: Planned, reason: str) -> Planned:
+    """Return the plan with a warning (ZL414)."""
+    plan = planned.decision.plan
+    warning = Diagnostic(
+        "ZL414",
+        f"what the workload opens could not be computed: {reason}",
+        "warning",
+        "check the access to the metadata and the data files of the table; the plan itself is complete",
+        planned.spec.location,
+    )
+    decision = replace(planned.decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))
+    return replace(planned, decision=decision)
+
+
+def _replaced(planned: Planned, forecast: WorkloadForecast) -> Planned:
+    plan = replace(planned.decision.plan, workload=forecast)
+    return replace(planned, decision=replace(planned.decision, plan=plan))

@@ -1,0 +1,44 @@
+"""Write what the queries of a workload open, in the words that all reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zlayout.planner.forecasts import QueryCost, WorkloadForecast
+from zlayout.planner.model import TablePlan
+from zlayout.report.words import known, number, share, size
+
+# The number of workload files that are named.
+MAX_SOURCES = 3
+
+
+def workload_lines(table: TablePlan) -> Iterator[str]:
+    """Yield what a query of the workload opens now, after apply and at least, and which queries these are."""
+    asked = table.workload
+    if asked is None:
+        return
+    after, floor = _after(asked), asked.floor
+    then = f" -> {after}" if after and table.groups else ""
+    least = f" (floor {_cost(floor)})" if floor is not None else ""
+    yield f"{_cost(asked.now)} a query{then}{least}"
+    sources = ", ".join(asked.sources[:MAX_SOURCES])
+    if (left := len(asked.sources) - MAX_SOURCES) > 0:
+        sources += f" and {left:,} more"
+    queries = "1 query" if asked.queries == 1 else f"{asked.queries:,} queries"
+    of = "" if asked.share > 0.995 else f", {share(asked.share)} of the weight"
+    more_known = "what they open afterwards" if table.groups else "the floor"
+    tells = f"; --sample would tell {more_known}" if floor is None else ""
+    yield f"{queries} of {sources}{of}{tells}"
+
+
+def _cost(cost: QueryCost) -> str:
+    return f"{number(cost.files)} {'file' if number(cost.files) == '1' else 'files'}, {size(cost.bytes)}"
+
+
+def _after(asked: WorkloadForecast) -> str:
+    """Write the forecast with its error range, if that is wide; '' if nothing is known."""
+    predicted, low, high = asked.predicted, asked.low, asked.high
+    if predicted is None or low is None or high is None:
+        return ""
+    files = known(predicted.files, low.files, high.files)
+    return f"{files} {'file' if files == '1' else 'files'}, {known(predicted.bytes, low.bytes, high.bytes, size)}"
