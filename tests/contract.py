@@ -73,9 +73,13 @@ class Contract:
         return plan_table(spec, arena.backend, OPTIONS)
 
     def apply(self, arena: Arena, planned: Planned) -> Applied:
+        """A table that cannot be read has a plan without work: it must not pass for one that needs none."""
+        assert planned.decision.plan.status != "error", planned.decision.plan.diagnostics
         applied = apply_planned(planned, arena.backend)
         if applied.error is not None:
             raise applied.error
+        assert applied.after is not None
+        assert applied.after.status != "error", applied.after.diagnostics
         return applied
 
     def test_observation_counts_what_is_there(self, arena: Arena) -> None:
