@@ -88,7 +88,8 @@ def sample_row_groups(
             size = used // len(found)
         else:
             complete = next(turns, None) is None
-    return _joined(found, columns, used, seed, complete=complete)
+    available = sum(reader.row_groups(file) for file in {read.file for read in found})
+    return _joined(found, columns, used, seed, available, complete=complete)
 
 
 def _strata(files: FileTable, chosen: Int64) -> list[Int64]:
@@ -173,7 +174,7 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(
-    found: Sequence[_Read], columns: Sequence[Column], used: int, seed: int, *, complete: bool
+    found: Sequence[_Read], columns: Sequence[Column], used: int, seed: int, available: int, *, complete: bool
 ) -> RowGroupSample:
     keys = {
         column.name: pa.concat_arrays([pa.array([], column.type), *(read.keys[n] for read in found)])
@@ -189,6 +190,7 @@ def _joined(
         bytes_read=used,
         seed=seed,
         complete=complete,
+        row_groups_in_files=available,
     )
 
 

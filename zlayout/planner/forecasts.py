@@ -59,6 +59,8 @@ class SampleFacts:
     """The bytes of the column chunks that were read."""
     seed: Count
     """The seed of the random choice."""
+    row_groups_in_files: Count | None = None
+    """The number of all row groups of these files; null if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,14 @@ def with_sample(
         )
         for n, c in enumerate(plan.columns)
     )
-    facts = SampleFacts(len(sample), sample.row_groups, sample.files, sample.bytes_read, sample.seed)
+    facts = SampleFacts(
+        len(sample),
+        sample.row_groups,
+        sample.files,
+        sample.bytes_read,
+        sample.seed,
+        sample.row_groups_in_files,
+    )
     after = _files_after(plan, spec, whole)
     notes = small_partition_files(spec, after, whole.partitions) if _too_fine(after, plan) else ()
     diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone

@@ -30,10 +30,12 @@ def is_vague(table: TablePlan) -> bool:
 
 
 def sample_text(sample: SampleFacts) -> str:
-    """Write what the forecast was made from."""
+    """Write what the forecast was made from, and whether a query may skip parts of the files that it opens."""
+    each = (sample.row_groups_in_files or 0) / max(sample.files, 1)
+    parts = f"; files have {number(each)} row groups each, of which queries may skip some" if each > 1 else ""
     return (
         f"forecast from {plural(sample.rows, 'sampled row')}: {plural(sample.row_groups, 'row group')} of "
-        f"{plural(sample.files, 'file')}, {size(sample.bytes_read)} read, seed {sample.seed}"
+        f"{plural(sample.files, 'file')}, {size(sample.bytes_read)} read, seed {sample.seed}{parts}"
     )
 
 

@@ -24,6 +24,7 @@ class RowGroupSample:
     keys: by dotted name of a column, each of length n, of the type of its bounds. file: int64[n], the index of each
     row's file in the file table. row_group: int64[n], a number of each row's row group. bytes_read: the size of the
     column chunks that were read. seed: of the random choice. complete: whether every row group of the files was read.
+    row_groups_in_files: the number of all row groups of the files that were read.
     """
 
     keys: Mapping[str, pa.Array]
@@ -34,6 +35,7 @@ class RowGroupSample:
     bytes_read: int
     seed: int
     complete: bool
+    row_groups_in_files: int
 
     def __len__(self) -> int:
         return len(self.file)

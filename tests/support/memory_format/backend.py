@@ -93,6 +93,7 @@ class MemoryBackend:
             bytes_read=sum(rows.nbytes for _, rows in read),
             seed=seed,
             complete=len(read) == len(chosen),
+            row_groups_in_files=len(read),
         )
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002

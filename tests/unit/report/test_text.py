@@ -8,9 +8,10 @@ from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, ORDERS, REFU
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
-from zlayout.planner.forecasts import BytesRead, FilesAfter
+from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
+from zlayout.report.forecast_text import sample_text
 from zlayout.report.redact import without_values
 from zlayout.report.text import TextOptions, drift_line, last_line, render
 
@@ -86,6 +87,13 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
         "      touched         customer_id 9,610 -> 1",
         "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB",
     ]
+
+
+def test_files_of_several_row_groups_are_stated_because_queries_may_skip_some() -> None:
+    facts = SampleFacts(1000, 12, 8, 2**20, 7, 28)
+    assert sample_text(facts).endswith("seed 7; files have 3.5 row groups each, of which queries may skip some")
+    assert sample_text(replace(facts, row_groups_in_files=8)).endswith("seed 7")
+    assert sample_text(replace(facts, row_groups_in_files=None)).endswith("seed 7")
 
 
 def test_what_was_measured_stands_beside_the_prediction() -> None:
