@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame
 
 from zlayout.formats.base import Backend
 from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.backend import IcebergBackend
+from zlayout.formats.iceberg.write.commit import Committer
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime
@@ -44,6 +46,8 @@ class SparkArena:
     services: ClassVar[tuple[str, ...]] = ()  # the fixtures that start what the catalog needs
     location: ClassVar[str] = ""  # the folder of the tables; empty for the one that the catalog chooses
     properties: ClassVar[Mapping[str, str]] = {}
+    committer: ClassVar[Any] = None  # the class whose method `commit` makes the commits of zlayout
+    data_folder: ClassVar[str] = ""  # the folder of the data files below the location
 
     def sql(self, statement: str) -> None:
         self.runtime.session.sql(statement)
@@ -90,6 +94,7 @@ class DeltaArena(SparkArena):
     format = "delta"
     catalog = "lake"
     properties: ClassVar = {"delta.enableDeletionVectors": "true"}
+    committer = DeltaJvm
 
     def __post_init__(self) -> None:
         catalog = self.project.catalogs[self.catalog]
@@ -116,6 +121,8 @@ class IcebergArena(SparkArena):
         "write.distribution-mode": "none",
         "write.spark.fanout.enabled": "true",
     }
+    committer = Committer
+    data_folder = "data/"
 
     def __post_init__(self) -> None:
         self.backend = IcebergBackend(self.project.catalogs[self.catalog], self.runtime)
@@ -140,9 +147,9 @@ class S3IcebergArena(IcebergArena):
     services = ("s3",)
 
 
-def delete_before_first_commit(arena: SparkArena, committer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let another writer delete the rows with ids below 5 directly before the first call of `committer.commit`."""
-    commit, deleted = committer.commit, []
+def delete_before_first_commit(arena: SparkArena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another writer delete the rows with ids below 5 directly before the first commit of zlayout."""
+    commit, deleted = arena.committer.commit, []
 
     def after_a_delete(self: Any, *arguments: Any) -> Any:
         if not deleted:
@@ -150,4 +157,4 @@ def delete_before_first_commit(arena: SparkArena, committer: Any, monkeypatch: p
             arena.delete_below(5)
         return commit(self, *arguments)
 
-    monkeypatch.setattr(committer, "commit", after_a_delete)
+    monkeypatch.setattr(arena.committer, "commit", after_a_delete)

@@ -1,4 +1,4 @@
-"""Iceberg catalogs in PostgreSQL and REST, with tables on this machine and on S3, for the contract suite.
+"""Iceberg catalogs in PostgreSQL, REST, Hive and Glue, with tables on this machine and on S3, for the contract suite.
 
 The Spark session knows all of them from its start. A fixture of the service starts it for the first test that uses it.
 """
@@ -20,8 +20,8 @@ from zlayout.spec.model import CatalogConfig
 S3_FOLDER = "s3://zlayout-tables/catalogs"
 
 
-def service_catalogs(root: Path, bucket: str, storage: Mapping[str, Any]) -> dict[str, CatalogConfig]:
-    """The definitions, by name. Those with the prefix `s3` have their tables on S3."""
+def service_catalogs(root: Path, bucket: str, storage: Mapping[str, Any], metastore: str) -> dict[str, CatalogConfig]:
+    """The definitions, by name. Those with the prefix `s3` have their tables on S3, `hms` and `glue` also elsewhere."""
     types = {
         "pg": ("sql", f"postgresql+psycopg2://{OWNER}@127.0.0.1:{free_port()}/postgres"),
         "rest": ("rest", f"http://127.0.0.1:{free_port()}"),
@@ -34,6 +34,8 @@ def service_catalogs(root: Path, bucket: str, storage: Mapping[str, Any]) -> dic
             options, on_s3 = ({key: value for key, value in o.items() if key != "warehouse"} for o in (options, on_s3))
         for each, its in ((name, options), (f"s3{name}", on_s3)):
             found[each] = CatalogConfig(each, "iceberg", type_, its, Location("zlayout.yaml"))
+    for name, type_, uri in (("hms", "hive", metastore), ("glue", "glue", storage["endpoint"])):
+        found[name] = CatalogConfig(name, "iceberg", type_, {"uri": uri, "storage": storage}, Location("zlayout.yaml"))
     return found
 
 
@@ -64,6 +66,25 @@ class S3RestArena(IcebergArena):
     location = S3_FOLDER
 
 
+class HiveArena(IcebergArena):
+    catalog = "hms"
+    services = ("metastore",)
+
+
+class S3HiveArena(HiveArena):
+    services = ("s3", "metastore")
+    location = S3_FOLDER
+
+
+class GlueArena(IcebergArena):
+    catalog = "glue"
+    services = ("s3",)
+
+
+class S3GlueArena(GlueArena):
+    location = S3_FOLDER
+
+
 PAIRS = {
     "sqlite": IcebergArena,
     "sqlite-s3": S3IcebergArena,
@@ -71,4 +92,8 @@ PAIRS = {
     "postgres-s3": S3PostgresArena,
     "rest": RestArena,
     "rest-s3": S3RestArena,
+    "hive": HiveArena,
+    "hive-s3": S3HiveArena,
+    "glue": GlueArena,
+    "glue-s3": S3GlueArena,
 }

@@ -26,6 +26,7 @@ from support.rest import rest_catalog
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
+from zlayout.formats.storage import hadoop_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
@@ -66,7 +67,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     thrift = {"uri": f"thrift://127.0.0.1:{free_port()}", "storage": storage}
     catalogs["hlake"] = CatalogConfig("hlake", "delta", "hive", thrift, place)
     catalogs |= fault_catalogs(root, f"http://127.0.0.1:{free_port()}")
-    catalogs |= service_catalogs(root, BUCKET, storage)
+    catalogs |= service_catalogs(root, BUCKET, storage, thrift["uri"])
     os.environ.update(CREDENTIALS)  # before the JVM starts, which reads them
     conf = {
         "spark.driver.memory": "4g",
@@ -97,7 +98,8 @@ def s3(project: Project, runtime: SparkRuntime) -> Iterator[str]:
     """The URL of the S3 store of the catalogs `s3lake` and `s3ice`, which then has the namespace `db`."""
     endpoint = project.catalogs["s3lake"].options["storage"]["endpoint"]
     with s3_server(int(endpoint.rpartition(":")[2]), BUCKET, NAMED_BUCKET):
-        glue_client(endpoint).create_database(DatabaseInput={"Name": "db"})
+        local = f"file://{project.root}/glue/db"
+        glue_client(endpoint).create_database(DatabaseInput={"Name": "db", "LocationUri": local})
         runtime.session.sql("create namespace if not exists s3ice.db")
         yield endpoint
 
@@ -109,10 +111,12 @@ def clients(runtime: SparkRuntime) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def metastore(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of the Hive metastore of the catalog `hlake`, which then has the database `db`."""
+def metastore(project: Project, clients: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of the Hive metastore of the catalogs `hlake` and `hms`, which then have the database `db`."""
     folder = tmp_path_factory.mktemp("metastore")
-    with hive_metastore(port_of(project.catalogs["hlake"]), folder) as uri:
+    # The metastore makes the folder of a new table itself, so it is configured for S3 as its operator does.
+    to_s3 = {k.removeprefix("spark.hadoop."): v for k, v in hadoop_conf(project.catalogs["s3ice"]).items()}
+    with hive_metastore(port_of(project.catalogs["hlake"]), folder, clients, to_s3) as uri:
         metastore_client(uri).create_database(Database(name="db", locationUri=f"file:{folder}/warehouse/db.db"))
         yield uri
 

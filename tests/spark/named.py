@@ -78,6 +78,14 @@ class S3HiveDeltaArena(HiveDeltaArena):
     root = "s3a://zlayout-named/tables"
 
 
+NAMED = {
+    "delta-hive": HiveDeltaArena,
+    "delta-hive-s3": S3HiveDeltaArena,
+    "delta-glue": GlueDeltaArena,
+    "delta-glue-s3": S3GlueDeltaArena,
+}
+
+
 def metastore_client(uri: str) -> Any:
     """A client of a Hive metastore, which opens a connection for each request."""
     hive = Hive(CatalogConfig("test", "delta", "hive", {"uri": uri}, Location("")))

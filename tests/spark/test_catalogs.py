@@ -1,26 +1,36 @@
-"""Iceberg tables in each catalog, on this machine and on S3: plan, apply, empty plan, conflict, orphans."""
+"""Tables of both formats in each catalog, on this machine and on S3: plan, apply, empty plan, conflict, orphans."""
 
 from __future__ import annotations
 
 import pytest
 from contract import Contract, make_rows
-from spark.arenas import IcebergArena, delete_before_first_commit
+from spark.arenas import DeltaArena, S3DeltaArena, SparkArena, delete_before_first_commit
 from spark.catalogs import PAIRS
+from spark.named import NAMED, NamedDeltaArena
 
-from zlayout.formats.iceberg.write.commit import Committer
+DELTA = {"delta": DeltaArena, "delta-s3": S3DeltaArena} | NAMED
+LONG = ("delta-glue",)  # nobody has it: Glue with tables on local disk
 
-# SQLite has the whole contract in test_contract.py and test_s3.py.
+# SQLite and Delta by path have the whole contract in test_contract.py and test_s3.py, Delta by name in its own file.
 ARENAS = [pytest.param(kind, id=pair) for pair, kind in PAIRS.items() if not pair.startswith("sqlite")]
 
 
-@pytest.mark.parametrize("arena", [pytest.param(kind, id=pair) for pair, kind in PAIRS.items()], indirect=True)
-def test_plan_apply_empty_plan_conflict_and_orphans(arena: IcebergArena, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arena",
+    [pytest.param(k, id=pair, marks=[pytest.mark.long] * (pair in LONG)) for pair, k in (PAIRS | DELTA).items()],
+    indirect=True,
+)
+def test_plan_apply_empty_plan_conflict_and_orphans(
+    arena: SparkArena, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """One test for each pair, because a table in a service takes seconds."""
     contract = Contract()
     arena.create(make_rows(contract.rows), contract.files)
     spec = contract.spec(arena)
     planned = contract.plan(arena, spec)
     assert planned.decision.plan.status == "changes"
+    if isinstance(arena, NamedDeltaArena):
+        assert planned.decision.plan.storage_location == arena.path
 
     applied = contract.apply(arena, planned)
     assert [each.kind for each in applied.commits if each.kind == "rewrite"]
@@ -29,16 +39,19 @@ def test_plan_apply_empty_plan_conflict_and_orphans(arena: IcebergArena, monkeyp
 
     assert arena.backend.orphans(arena.table).files == ()
     location = arena.backend.observe(arena.table, ()).location
-    arena.frame(make_rows(10), 1).write.parquet(f"{location}/data/left")
+    assert location.startswith("s3") is ("-s3" in request.node.name)
+    folder = f"{arena.data_folder}left/"
+    arena.frame(make_rows(10), 1).write.parquet(f"{location}/{folder}")
     left = [orphan.path for orphan in arena.backend.orphans(arena.table).files]
     assert [path for path in left if path.endswith(".parquet")]
-    assert all(path.startswith("data/left/") for path in left)
+    assert all(path.startswith(folder) for path in left)
 
     with monkeypatch.context() as patched:
-        delete_before_first_commit(arena, Committer, patched)
+        delete_before_first_commit(arena, patched)
         failed = contract.apply(arena, contract.plan(arena, contract.spec(arena, ("a",))))
     assert {d.code for failure in failed.failures for d in failure.error.diagnostics} == {"ZL321"}
     assert arena.rows().num_rows == contract.rows - 5
+    assert arena.backend.observe(arena.table, ()).files.live_rows.sum() == contract.rows - 5
 
 
 @pytest.mark.long

@@ -1,12 +1,19 @@
-"""The example of a live session runs, in a session that has other things in it."""
+"""The example of a live session runs in a session that has other things in it; the example with servers, by itself."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import live_session
 import pytest
 from pyspark.sql import SparkSession
+from support.servers import CREDENTIALS, free_port
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
@@ -27,3 +34,31 @@ def test_plan_and_apply_in_an_existing_session(
     assert lines[-1] == f"lake.sales.orders: as_declared, 8 -> {result.files_added} files"
     assert any(line.startswith("lake.sales.orders: commit ") and line.endswith("(rewrite)") for line in lines)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.long
+def test_the_commands_of_catalogs_on_s3() -> None:
+    """Those of its README, with other ports."""
+    folder = EXAMPLES / "catalogs-on-s3"
+    ports = {name: str(free_port()) for name in ("S3_PORT", "REST_PORT", "HIVE_PORT")}
+    environment = os.environ | CREDENTIALS | ports
+
+    def zlayout(*arguments: str) -> str:
+        command = [sys.executable, "-m", "zlayout", *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=True).stdout
+
+    servers = subprocess.Popen(
+        [sys.executable, "servers.py"], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background jobs ignore it
+    )  # fmt: skip
+    with servers:
+        try:
+            assert servers.stdout is not None
+            assert "ready\n" in servers.stdout
+            zlayout("doctor")
+            assert "3 tables" in zlayout("plan")
+            zlayout("apply", "--auto-approve")
+            zlayout("plan", "--detailed-exitcode")
+        finally:
+            servers.send_signal(signal.SIGINT)
+    assert servers.returncode == 0

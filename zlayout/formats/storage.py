@@ -17,6 +17,7 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import GCS_SCHEME, S3_ENDPOINT_VARIABLES, S3_SCHEMES
 
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+RESOLVING_FILE_IO = "org.apache.iceberg.io.ResolvingFileIO"  # for S3, it is S3FileIO
 # The class that writes the commits of Delta tables on S3: see `formats/delta/write/log_store.py`.
 CONDITIONAL_PUT = "io.zlayout.delta.ConditionalPutLogStore"
 
@@ -47,6 +48,9 @@ _GCS_CONF = {
     "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
 }
+# Each database of a metastore or of Glue has its own location, so that tables may be in several stores.
+# A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
+_FILE_IO = {"sql": S3_FILE_IO, "hive": RESOLVING_FILE_IO, "glue": RESOLVING_FILE_IO}
 # deltalake repeats a request to a store that does not answer for three minutes by default.
 _LIMITS = {"connect_timeout": "10s", "retry_timeout": "30s"}
 
@@ -121,9 +125,8 @@ def pyiceberg_options(catalog: CatalogConfig, environ: Mapping[str, str] = os.en
 def iceberg_conf(catalog: CatalogConfig, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the properties with which Iceberg's Spark catalog reaches the store."""
     conf = _iceberg(catalog, "s3.path-style-access", True, environ)
-    # A REST catalog chooses the implementation for each table, and may give it credentials for this table alone.
-    if Store.S3 in stores(catalog) and catalog.type in ("sql", "hive"):
-        conf = {"io-impl": S3_FILE_IO} | conf
+    if Store.S3 in stores(catalog) and (file_io := _FILE_IO.get(catalog.type)):
+        conf = {"io-impl": file_io} | conf
     return conf
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.registry import FORMATS
-from zlayout.formats.storage import S3_FILE_IO, Store, buckets, s3_access, stores
+from zlayout.formats.storage import RESOLVING_FILE_IO, S3_FILE_IO, Store, buckets, s3_access, stores
 from zlayout.spark.jvm import jvm_of
 from zlayout.spec.model import CatalogConfig
 from zlayout.table.location import S3_ENDPOINT_VARIABLES
@@ -47,8 +47,8 @@ def _endpoints(session: SparkSession, catalog: CatalogConfig) -> Iterator[tuple[
     if FORMATS[catalog.format].catalog_conf(catalog):
         prefix = f"spark.sql.catalog.{catalog.name}"
         own = session.conf.get(f"{prefix}.s3.endpoint", None)
-        by_itself = session.conf.get(f"{prefix}.io-impl", None) == S3_FILE_IO or catalog.type == "glue"
-        if own or by_itself:
+        by_s3_file_io = session.conf.get(f"{prefix}.io-impl", None) in (S3_FILE_IO, RESOLVING_FILE_IO)
+        if own or by_s3_file_io or catalog.type == "glue":
             yield f"{prefix}.s3.endpoint", own or default
             return
         if catalog.type == "rest":  # the server may declare it

@@ -159,6 +159,15 @@ def test_a_rest_catalog_chooses_how_files_are_read() -> None:
     assert "io-impl" not in iceberg_conf(iceberg("rest", storage=STORAGE), {})
 
 
+@pytest.mark.parametrize("kind", ["hive", "glue"])
+def test_tables_of_a_metastore_may_be_in_several_stores(kind: str) -> None:
+    conf = iceberg_conf(iceberg(kind, storage=STORAGE), {})
+    assert conf["io-impl"] == "org.apache.iceberg.io.ResolvingFileIO"
+    assert conf["s3.endpoint"] == ENDPOINT
+    chosen = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    assert iceberg_conf(iceberg(kind, storage=STORAGE, properties=chosen), {})["io-impl"] == chosen["io-impl"]
+
+
 def test_the_address_of_glue_is_the_key_that_both_libraries_read() -> None:
     glue = iceberg("glue", uri="http://127.0.0.1:5000")
     assert pyiceberg_properties(glue)["glue.endpoint"] == "http://127.0.0.1:5000"
