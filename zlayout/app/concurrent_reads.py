@@ -36,10 +36,12 @@ class Reading:
     Attributes:
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit for one table, in seconds.
+        on_progress: Called with the number of tables that are read or late, and the number of all.
     """
 
     parallelism: int = PARALLELISM
     timeout: float = TIMEOUT
+    on_progress: Callable[[int, int], None] | None = None
 
 
 def read_all(
@@ -110,6 +112,8 @@ class _Run(Generic[Result]):
 
     def results(self) -> list[Result]:
         while len(self._found) < self._count:
+            if self._reading.on_progress is not None:
+                self._reading.on_progress(len(self._found), self._count)
             for lane in self._lanes:
                 self._start(lane)
             self._take(min(at for lane in self._lanes for at in lane.running.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT
@@ -61,7 +61,16 @@ def compare(
     exclude: Iterable[str],
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
-    return plan(project, select, exclude, allow_full_rewrite=True, parallelism=parallelism, timeout=timeout)
+    return plan(
+        project,
+        select,
+        exclude,
+        allow_full_rewrite=True,
+        parallelism=parallelism,
+        timeout=timeout,
+        on_progress=on_progress,
+    )

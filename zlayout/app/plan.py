@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import zlayout
@@ -76,6 +76,7 @@ def plan(
     sample: bool | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> ProjectPlan:
     """Plan the changes that lay out tables as declared.
 
@@ -93,6 +94,7 @@ def plan(
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
+        on_progress: Called in this thread with the number of tables that are read, and the number of all.
 
     Returns:
         The plan, for `apply` or `write_plan`.
@@ -100,7 +102,7 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    reading = Reading(parallelism, timeout)
+    reading = Reading(parallelism, timeout, on_progress)
     declared = selected_layouts(project, select, exclude, reading)
     wanted = project.sample if sample is None else sample
     options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, SAMPLE_BYTES if wanted else 0)

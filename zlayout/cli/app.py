@@ -31,6 +31,7 @@ from zlayout.cli.options import (
     SelectArgument,
     ShowValuesOption,
     StaleOption,
+    SummaryOption,
     TableArgument,
     TimeoutOption,
     UriOption,
@@ -163,6 +164,7 @@ def plan(
     parallelism: ParallelismOption = PARALLELISM,
     timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
+    summary: SummaryOption = False,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -174,7 +176,7 @@ def plan(
     request = PlanRequest(
         project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget, sample
     )
-    console = Console(color, verbose=verbose)
+    console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
         request, console, out, output, reports, detailed_exitcode=detailed_exitcode, allow_worse=allow_worse
     )
@@ -223,6 +225,7 @@ def drift(
     parallelism: ParallelismOption = PARALLELISM,
     timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
+    summary: SummaryOption = False,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -232,7 +235,7 @@ def drift(
 
     reports = parse_reports(report or (), show_values)
     request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout))
-    return drift_command(request, Console(color, verbose=verbose), reports)
+    return drift_command(request, Console(color, verbose=verbose, summary=summary), reports)
 
 
 @app.command()
@@ -241,6 +244,7 @@ def show(
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
+    summary: SummaryOption = False,
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
@@ -249,7 +253,7 @@ def show(
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    return show_command(planfile, output, Console(color, verbose=verbose), reports)
+    return show_command(planfile, output, Console(color, verbose=verbose, summary=summary), reports)
 
 
 @app.command()

@@ -64,7 +64,7 @@ def apply_command(
         exclude, project = tuple(request.exclude), load_project(request.project)
         planned = review(project, saved.plan, exclude, stale, options, request.reading)
     else:
-        planned = request.plan()
+        planned = request.plan(console)
     report, plan = drawn(planned, reports), planned.document
     shown.plan(report, heading(planned))
     if plan.withheld(all_or_nothing=all_or_nothing):

@@ -37,8 +37,9 @@ class Color(StrEnum):
 class Console:
     """The streams of one command, and how it writes to them."""
 
-    def __init__(self, color: Color = Color.AUTO, *, verbose: bool = False) -> None:
+    def __init__(self, color: Color = Color.AUTO, *, verbose: bool = False, summary: bool = False) -> None:
         self.verbose = verbose
+        self.summary = summary
         self._out_color = wants_color(color, sys.stdout, os.environ)
         self._err_color = wants_color(color, sys.stderr, os.environ)
 
@@ -55,7 +56,8 @@ class Console:
     def text_options(self) -> TextOptions:
         """Width (80 to 120 columns) and style of plans on stdout."""
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
-        return TextOptions(width=width, verbose=self.verbose, style=_style if self._out_color else _plain)
+        style = _style if self._out_color else _plain
+        return TextOptions(width=width, verbose=self.verbose, style=style, summary=self.summary)
 
     def result(self, text: str) -> None:
         """Write a part of the result to stdout."""
@@ -66,6 +68,11 @@ class Console:
         """Write a line to stderr, without the control characters that a path may contain."""
         line = "\n".join(map(printable, line.split("\n")))
         sys.stderr.write((_style(kind, line) if self._err_color else line) + "\n")
+        sys.stderr.flush()
+
+    def status(self, line: str) -> None:
+        """Replace the current line of the terminal on stderr; with an empty text, remove it."""
+        sys.stderr.write(f"\r\x1b[2K{printable(line)}")
         sys.stderr.flush()
 
     def diagnose(self, diagnostic: Diagnostic) -> None:

@@ -17,6 +17,9 @@ ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output."
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show unchanged tables and decay within the tolerance.")
 ]
+SummaryOption = Annotated[
+    bool, typer.Option("--summary", help="Show one line for each table, those first that need attention.")
+]
 SelectArgument = Annotated[
     list[str] | None,
     typer.Argument(

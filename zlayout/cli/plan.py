@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from zlayout.app.concurrent_reads import Reading
@@ -13,6 +13,7 @@ from zlayout.app.plan import ProjectPlan, plan
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
+from zlayout.cli.reading import ReadingShown
 from zlayout.cli.reports import Reports
 from zlayout.errors import SpecError
 from zlayout.planner import document
@@ -37,18 +38,20 @@ class PlanRequest:
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
 
-    def plan(self) -> ProjectPlan:
+    def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
-        return plan(
-            load_project(self.project),
-            self.select,
-            self.exclude,
-            allow_full_rewrite=self.allow_full_rewrite,
-            max_rewrite_bytes=self.max_rewrite_bytes,
-            sample=self.sample,
-            parallelism=self.reading.parallelism,
-            timeout=self.reading.timeout,
-        )
+        with ReadingShown(console) as shown:
+            return plan(
+                load_project(self.project),
+                self.select,
+                self.exclude,
+                allow_full_rewrite=self.allow_full_rewrite,
+                max_rewrite_bytes=self.max_rewrite_bytes,
+                sample=self.sample,
+                parallelism=self.reading.parallelism,
+                timeout=self.reading.timeout,
+                on_progress=shown,
+            )
 
 
 def parse_budget(text: str | None) -> int | None:
@@ -80,7 +83,7 @@ def plan_command(
     detailed_exitcode: Whether changes exit with CHANGES, and changes after which queries read more bytes with WORSE,
     unless `allow_worse`.
     """
-    planned = request.plan()
+    planned = request.plan(console)
     report = drawn(planned, reports)
     if out is not None:
         if not reports.need_pictures:
@@ -107,7 +110,10 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
     """Print the tables that are not as declared. Return 2 if there are some, 1 if a table cannot be planned, else 0."""
-    planned = compare(load_project(request.project), request.select, request.exclude, *astuple(request.reading))
+    reading = request.reading
+    with ReadingShown(console) as shown:
+        project = load_project(request.project)
+        planned = compare(project, request.select, request.exclude, reading.parallelism, reading.timeout, shown)
     found, report = DriftReport(planned.document), drawn(planned, reports)
     code = 1 if found.failed else CHANGES if found.drifted else 0
     if not reports.take_stdout:

@@ -26,6 +26,7 @@ from zlayout.report.forecast_text import (
     measured_text,
     sample_text,
 )
+from zlayout.report.one_line import table_lines
 from zlayout.report.phrases import (
     MAX_PARTITIONS,
     decay_text,
@@ -65,6 +66,7 @@ class TextOptions:
 
     Attributes:
         width: The number of columns of the terminal.
+        summary: Whether to show one line for each table.
         verbose: Whether to show unchanged tables and decay within the tolerance too.
         style: A function of kind and text that colours the text. Kinds are title, first, alter, rewrite, error,
             refused, warning, note and dim.
@@ -73,6 +75,7 @@ class TextOptions:
     width: int = 100
     verbose: bool = False
     style: Style = lambda _kind, text: text
+    summary: bool = False
 
 
 def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
@@ -80,17 +83,26 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
     options = options or TextOptions()
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
-    tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
-    if any(t.status is Status.CHANGES for t in tables):
-        first = _FIRST if any(t.is_first for t in tables) else ""
-        lines += [f"  {first}{_LEGEND}", ""]
-    for table in tables:
-        lines += [*_table(table, report.results.get(table.table), options), ""]
+    if options.summary:
+        lines += [options.style(kind, line) for kind, line in table_lines(report.plan.tables, options.width)]
+        lines += [""] if report.plan.tables else []
+    else:
+        lines += _tables(report, options)
     for kind, line, indent in _diagnosed(report.plan.diagnostics):
         lines += [options.style(kind, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
     lines += [""] if report.plan.diagnostics else []
     lines += [options.style("title", piece) for piece in wrapped(closing or last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
+
+
+def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
+    tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
+    if any(t.status is Status.CHANGES for t in tables):
+        yield f"  {_FIRST if any(t.is_first for t in tables) else ''}{_LEGEND}"
+        yield ""
+    for table in tables:
+        yield from _table(table, report.results.get(table.table), options)
+        yield ""
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:

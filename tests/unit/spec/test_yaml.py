@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zlayout.errors import Location, SpecError
 from zlayout.message_text import quote_value
-from zlayout.spec.yaml import MAX_BYTES, dump, parse, plain_value, read
+from zlayout.spec.yaml import _PLAIN, MAX_BYTES, _Builder, _fast, dump, parse, plain_value, read
 
 
 def load(text: str) -> Any:
@@ -182,3 +183,38 @@ def test_any_bytes_give_a_document_or_a_spec_error(content: bytes) -> None:
     else:
         places = {("ZL0", "f.yaml")} if set(document.data) <= set(document.locations) else set()
     assert places == {("ZL0", "f.yaml")}
+
+
+PIECES = st.sampled_from(
+    [
+        *"ab1-,[]{}#'\"&*!@`~<",
+        " ",
+        "\n",
+        "\n  ",
+        "\n- ",
+        ": ",
+        ":",
+        " #",
+        "---\n",
+        "...\n",
+        "true",
+        "null",
+        ".5",
+        "<<: ",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=20).map("".join))
+def test_libyaml_reads_what_it_accepts_as_pyyaml_does(text: str) -> None:
+    assert _PLAIN.fullmatch(text)
+    if (fast := _fast(text, "f")) is not None:
+        builder = _Builder("f")
+        assert (fast.data, fast.locations) == (builder.document(text), builder.locations)
+        assert not builder.errors
+
+
+def test_a_usual_layout_is_read_by_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml, "SafeLoader", None)
+    assert parse(b"table: lake.db.t\nzorder: {columns: [a, b]}\n", "f").data["zorder"] == {"columns": ["a", "b"]}

@@ -1,0 +1,50 @@
+"""The progress of reading: one line that is replaced on a terminal, few lines elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from zlayout.app.concurrent_reads import Reading, read_all
+from zlayout.cli.console import Console
+from zlayout.cli.reading import MIN_TABLES, ReadingShown
+
+
+def test_the_first_line_comes_before_the_first_table(capsys: pytest.CaptureFixture[str]) -> None:
+    with ReadingShown(Console()) as shown:
+        seen: list[str] = []
+
+        def read(_number: int) -> int:
+            seen.append(capsys.readouterr().err)
+            return 0
+
+        read_all(["lake"] * MIN_TABLES, read, lambda _number: 0, Reading(1, on_progress=shown))
+    assert seen[0] == f"reading {MIN_TABLES} tables\n"
+    assert set(seen[1:]) == {""}
+
+
+def test_few_tables_need_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with ReadingShown(Console()) as shown:
+        shown(0, MIN_TABLES - 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_one_line_and_removes_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Console, "live", True)
+    monkeypatch.setattr("zlayout.cli.reading.SECONDS_BETWEEN_UPDATES", 0)
+    with ReadingShown(Console()) as shown:
+        for done in range(0, 101, 50):
+            shown(done, 100)
+    err = capsys.readouterr().err
+    assert "\n" not in err
+    texts = ["reading the layouts ...", "reading 100 tables ..."]
+    texts += ["reading 100 tables: 50 done ...", "reading 100 tables: 100 done ...", ""]
+    assert err.split("\r\x1b[2K")[1:] == texts
+
+
+def test_progress_counts_every_table_once() -> None:
+    counts: list[tuple[int, int]] = []
+    read_all(["a"] * 5, lambda n: n, lambda n: n, Reading(2, on_progress=lambda *count: counts.append(count)))
+    assert counts == sorted(counts)
+    assert counts[0] == (0, 5)

@@ -1,0 +1,42 @@
+"""One line for each table, those first that need attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unit.report.sample_plans import NOTHING, ORDERS
+
+from zlayout.errors import Diagnostic
+from zlayout.planner.model import Plan, Status
+from zlayout.report.one_line import table_lines
+from zlayout.report.text import TextOptions, render
+
+BROKEN = replace(
+    ORDERS, table="z.broken", status=Status.ERROR, actions=(), diagnostics=(Diagnostic("ZL110", "no table"),)
+)
+FINE = replace(NOTHING.tables[0], table="a.fine")
+
+
+def test_what_needs_attention_comes_first() -> None:
+    lines = [line for _, line in table_lines((FINE, ORDERS, BROKEN), 120)]
+    assert [line.split()[0] for line in lines] == ["z.broken", ORDERS.table, "a.fine"]
+    assert "ZL110 no table" in lines[0]
+    assert "as declared" in lines[2]
+
+
+def test_the_largest_rewrite_comes_first() -> None:
+    groups = tuple(replace(action, bytes=1) for action in ORDERS.groups)
+    small = replace(ORDERS, table="a.small", actions=groups)
+    assert [line.split()[0] for _, line in table_lines((small, ORDERS), 120)] == [ORDERS.table, "a.small"]
+
+
+def test_lines_fit_the_terminal() -> None:
+    long = replace(ORDERS, table="lake." + "n" * 200)
+    for width in (80, 120):
+        assert all(len(line) <= width for _, line in table_lines((long, ORDERS, BROKEN), width))
+
+
+def test_the_summary_has_one_line_for_each_table_and_the_last_line() -> None:
+    text = render(Plan("0.1.0", (FINE, ORDERS)), TextOptions(summary=True))
+    assert len(text.splitlines()) == 4
+    assert text.splitlines()[-1].startswith("Plan: ")

@@ -1,0 +1,62 @@
+"""Write one line for each table of a plan, those first that need attention: the summary for many tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zlayout.planner.model import Status, TablePlan
+from zlayout.report.words import known, number, plural, printable, size
+
+MIN_NAME_WIDTH = 20
+_ORDER = (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED)
+_KINDS = {Status.ERROR: "error", Status.REFUSED: "refused", Status.CHANGES: "rewrite", Status.UNCHANGED: ""}
+
+
+def worst_first(tables: Sequence[TablePlan]) -> list[TablePlan]:
+    """Sort tables: those with errors, refused ones, changes with the most bytes to rewrite first, then the others."""
+    return sorted(tables, key=lambda t: (_ORDER.index(t.status), t.as_declared, -t.rewrite_bytes, t.table))
+
+
+def table_lines(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
+    """Yield (style, line) for each table: its name, its state, the bytes to rewrite, and touched of its columns.
+
+    Names are shortened in the middle, so that a line has at most `width` characters if this is possible.
+    """
+    rows = [(t, printable(t.table), *_cells(t)) for t in worst_first(tables)]
+    state_width = max((len(state) for _, _, state, _, _ in rows), default=0)
+    size_width = max((len(text) for *_, text, _ in rows), default=0)
+    names = max((len(name) for _, name, *_ in rows), default=0)
+    name_width = min(names, max(width // 2, MIN_NAME_WIDTH))
+    for table, name, state, rewritten, rest in rows:
+        line = (
+            f"  {_shortened(name, name_width):<{name_width}}  {state:<{state_width}}  {rewritten:>{size_width}}  {rest}"
+        )
+        yield _KINDS[table.status], _cut(line.rstrip(), width)
+
+
+def _cells(table: TablePlan) -> tuple[str, str, str]:
+    match table.status:
+        case Status.ERROR | Status.REFUSED:
+            first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)
+            return str(table.status), "", printable(f"{first.code} {first.message}") if first else ""
+        case Status.CHANGES:
+            cells = []
+            for c in table.columns:
+                after = known(c.predicted, c.low, c.high)
+                cells.append(f"{printable(c.column)} {number(c.touched)}{after and ' -> '}{after}")
+            state = "first layout" if table.is_first else "to rewrite" if table.groups else "to alter"
+            return state, size(table.rewrite_bytes) if table.groups else "", "  ".join(cells)
+        case _:
+            state = "as declared" if table.as_declared else "no partition"
+            return state, "", plural(table.files, "file")
+
+
+def _shortened(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    end = (width - 3) // 2
+    return f"{name[: width - 3 - end]}...{name[-end:]}"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."
