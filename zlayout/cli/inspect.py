@@ -101,7 +101,7 @@ def _last_run(run: RunMetrics | None, version: str) -> Iterator[str]:
     if run is None:
         return
     yield ""
-    yield f"  touched as predicted for the last apply and as measured after it ({version} {run.version})"
+    yield f"  last apply ({version} {run.version}): touched, predicted and measured"
     width = max(6, *(len(printable(c.column)) for c in run.columns))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for c in run.columns:

@@ -19,5 +19,10 @@ def test_predicted_measured_and_their_ratio() -> None:
     ]
 
 
+def test_the_id_of_a_snapshot_fits_in_80_columns() -> None:
+    columns = (RunColumn("l_shipdate", 4.7, 4.1),)
+    assert max(map(len, _last_run(RunMetrics("run", 2**63 - 1, columns), "snapshot"))) <= 80
+
+
 def test_nothing_before_the_first_apply() -> None:
     assert list(_last_run(None, "version")) == []
