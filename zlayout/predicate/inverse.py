@@ -98,12 +98,12 @@ def _period(unit: str, read: Callable[[Value], date | None]) -> Solve:
         if at is None:
             return None
         low, high = begin(at, unit), end(at, unit)
-        return _between(column, operator, low, high, begins=_same(low, at))
+        return compared_period(column, operator, low, high, begins=_same(low, at))
 
     return solve
 
 
-def _between(column: str, operator: Operator, low: Value, high: Value, *, begins: bool) -> Predicate:
+def compared_period(column: str, operator: Operator, low: Value, high: Value, *, begins: bool) -> Predicate:
     """A comparison with a value of the period [low, high). begins: whether the value is its begin."""
     match operator:
         case "=" if begins:
@@ -111,7 +111,7 @@ def _between(column: str, operator: Operator, low: Value, high: Value, *, begins
         case "=":  # no period begins there
             return And((Compare(column, ">=", high), Compare(column, "<", low)))
         case "!=":
-            return Not(_between(column, "=", low, high, begins=begins))
+            return Not(compared_period(column, "=", low, high, begins=begins))
         case ">=" if begins:
             return Compare(column, ">=", low)
         case "<" if begins:

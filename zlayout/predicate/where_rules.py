@@ -38,8 +38,9 @@ from zlayout.predicate.sql_tree import (
     operands,
     root,
 )
+from zlayout.predicate.where_transforms import transformed
 
-ALLOWED = "allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns and literals"
+ALLOWED = "allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns, days(c) and literals"
 _SUFFIXED = {"TINYINT": int, "SMALLINT": int, "INT": int, "BIGINT": int, "DOUBLE": float, "DECIMAL": Decimal}
 _NAMES = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "Neg"), "arithmetic"),
@@ -81,7 +82,7 @@ def strict_predicate(node: exp.Expr) -> Predicate:
         return _null_safe(node, rules)
     if type(node) in COMPARISONS and (found := _constant(node)) is not None:
         return ALWAYS if found else NEVER
-    return convert(node, rules)
+    return transformed(node, rules) or convert(node, rules)
 
 
 def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:

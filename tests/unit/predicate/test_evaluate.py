@@ -104,6 +104,26 @@ def test_a_month_is_an_interval(text: str, expected: bool | None) -> None:
     assert ask(text, MONTH, JANUARY_2026) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("months(ts) = '2026-01'", True),
+        ("months(ts) in ('2025-12', '2026-01')", True),
+        ("months(ts) not in ('2026-01')", False),
+        ("months(ts) between '2025-01' and '2026-01'", True),
+        ("months(ts) < '2026-01'", False),
+        ("months(ts) <= '2026-01'", True),
+        ("years(ts) = '2026'", True),
+        ("years(ts) > '2026'", False),
+        ("days(ts) >= '2026-01-01'", True),
+        ("days(ts) >= '2026-01-02'", None),
+        ("hours(ts) >= '2026-02-01-00'", False),
+    ],
+)
+def test_transforms_are_periods(text: str, expected: bool | None) -> None:
+    assert ask(text, MONTH, JANUARY_2026) is expected
+
+
 def test_a_day_of_dates_is_one_date_if_the_column_is_known_to_be_one() -> None:
     assert ask("d = DATE '2026-01-31'", DAY, JAN_31, dates={"d"}) is True
     assert ask("d <= '2026-01-31'", DAY, JAN_31, dates={"d"}) is True

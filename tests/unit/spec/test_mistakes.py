@@ -50,7 +50,7 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("[a, b]", "[a]\ntolerance: {small_files: 101%}", "a.yaml:5:13: ZL013 expected a share such as 10% or 0.1 for tolerance.small_files, found '101%'"),
         ("[a, b]", "[a]\ntolerance: {touched: 0.5}", "a.yaml:5:13: ZL013 expected a factor of at least 1 such as 1.5x or 1.5 for tolerance.touched, found the number 0.5"),
         ("[a, b]", "[a]\ntags: [x, x]", "a.yaml:5:1: ZL013 expected a list of tags for tags, found one with duplicates"),
-        ("[a, b]", "[a]\nwhere: year(d) = 1", "a.yaml:5:1: ZL031 the function year() is not allowed in where (allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns and literals)"),
+        ("[a, b]", "[a]\nwhere: year(d) = 1", "a.yaml:5:1: ZL031 the function year() is not allowed in where (allowed: AND OR NOT, = != < <= > >= <=>, IN, BETWEEN, LIKE 'prefix%', IS NULL, columns, days(c) and literals)"),
         ("[a, b]", "[a]\nwhere: ${W}", f"a.yaml:5:1: ZL017 {ONE_LINE} 'where' ({ONLY_IN})"),
         ("[a, b]", "['${A}']", f"a.yaml:4:13: ZL017 {ONE_LINE} '[0]' ({ONLY_IN})"),
         ("[a, b]", "[a]\npartition_by: [months(d)]", f"a.yaml:5:16: ZL023 {TRANSFORMS}, found 'months(d)' (did you mean 'month'?)"),
