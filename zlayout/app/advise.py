@@ -89,7 +89,7 @@ def advise(
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; it needs no layout spec.
-        workload: Files with queries: `.sql`, `.csv` or Spark event logs.
+        workload: Files with queries: `.sql`, `.csv` or Spark event logs. Empty: the workload of the table's layout.
         options: What to simulate; `StudyOptions(columns=("a,b",), search=False)` only simulates the given layouts.
         spark: A running session to draw the sample in; see `apply`. Default: a new one.
         on_event: Called with each `SampleStarted` and each `Progress` of the search.
@@ -120,9 +120,13 @@ def make_study(
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = read_one(lambda: backend.observe(name, ()), name)
     spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
+    sources = [Path(path) for path in workload] or list(spec.workload)
+    if not sources:
+        hint = "use --workload FILE, or put files with queries into workloads/"
+        raise SpecError.of("ZL077", f"no workload is given for {name}, and its layout has none", hint=hint)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
-    read = read_workload([Path(path) for path in workload], {name.name: column_names(schema)})
+    read = read_workload(sources, {name.name: column_names(schema)})
     on_table = _on_table(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
     state = read_one(lambda: backend.observe(name, columns, schema.version), name)
@@ -136,7 +140,7 @@ def make_study(
     question = Question(given, declared, searched(spec), options.search, options.curve, options.time_limit)
     lengths = bound_lengths(spec, state, columns)
     found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
-    return with_workload(replace(found, notes=notes), tuple(map(str, workload)), read, on_table)
+    return with_workload(replace(found, notes=notes), tuple(map(str, sources)), read, on_table)
 
 
 def _sample(

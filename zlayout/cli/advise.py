@@ -9,6 +9,7 @@ from zlayout.advisor.model import Study
 from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_study
 from zlayout.app.files import write_atomically
 from zlayout.app.project import load_project
+from zlayout.app.write_advice import own_layout, write_advice
 from zlayout.cli.console import Console, name_log
 from zlayout.errors import SpecError
 from zlayout.report.words import number, plural, printable
@@ -23,19 +24,34 @@ def advise_command(
     console: Console,
     output: str,
     out: Path | None,
+    *,
+    write: bool = False,
 ) -> int:
-    """Print the study, or write it to `out`. Raises the errors of `zlayout.advise`, and SpecError ZL061, ZL062."""
+    """Print the study, or write it to `out`; with `write`, also change the layout file.
+
+    Raises:
+        SpecError: ZL061, ZL062, ZL076; and the errors of `zlayout.advise`.
+    """
     render = _renderer(output, console)
     loaded = load_project(project)
+    if write:
+        own_layout(loaded, table)  # before the search, which takes a minute
     runtime = SparkRuntime(loaded)
     try:
         found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
     finally:
         name_log(runtime, console)
-    text = render(found)
+    _show(render(found), output, out, console)
+    if write:
+        changed = write_advice(loaded, found)
+        console.say(f"layout written to {changed}" if changed else "the layout file stays as it is")
+    return 0
+
+
+def _show(text: str, output: str, out: Path | None, console: Console) -> None:
     if out is None:
         console.result(text)
-        return 0
+        return
     try:
         write_atomically(out, text)
     except OSError as error:
@@ -43,7 +59,6 @@ def advise_command(
             "ZL061", f"cannot write the report {out}: {error.strerror}", hint="check the folder and its permissions"
         ) from error
     console.say(f"{output} report written to {out}")
-    return 0
 
 
 def _renderer(output: str, console: Console) -> Callable[[Study], str]:

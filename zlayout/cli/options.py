@@ -79,8 +79,14 @@ TableArgument = Annotated[
     ),
 ]
 WorkloadOption = Annotated[
-    list[Path],
-    typer.Option("--workload", "-w", metavar="FILE", help="Queries: .sql, .csv or a Spark event log; can be repeated."),
+    list[Path] | None,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="FILE",
+        help="Queries: .sql, .csv or a Spark event log; can be repeated. Default: the workload of the layout.",
+        show_default=False,
+    ),
 ]
 LayoutsOption = Annotated[
     list[str] | None,

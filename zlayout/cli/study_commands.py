@@ -27,7 +27,7 @@ from zlayout.cli.options import (
 
 def simulate(
     table: TableArgument,
-    workload: WorkloadOption,
+    workload: WorkloadOption = None,
     columns: LayoutsOption = None,
     curve: Annotated[Curve | None, typer.Option("--curve", help="Default: the declared curve, or kd.")] = None,
     files: FilesOption = None,
@@ -46,12 +46,12 @@ def simulate(
     if not columns:
         raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
     options = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
-    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output, out)
+    return advise_command(project, table, workload or (), options, Console(color, verbose=verbose), output, out)
 
 
 def advise(
     table: TableArgument,
-    workload: WorkloadOption,
+    workload: WorkloadOption = None,
     columns: LayoutsOption = None,
     curve: Annotated[
         Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
@@ -62,13 +62,18 @@ def advise(
     time_limit: TimeLimitOption = 60.0,
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the recommended columns, curve and engine into the layout file.")
+    ] = False,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Find the columns, weights and curve with the lowest cost. Draws one sample on Spark; writes nothing."""
+    """Find the columns, weights and curve with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 
     options = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
-    return advise_command(project, table, workload, options, Console(color, verbose=verbose), output, out)
+    return advise_command(
+        project, table, workload or (), options, Console(color, verbose=verbose), output, out, write=write
+    )

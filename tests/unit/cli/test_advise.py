@@ -244,7 +244,28 @@ def test_a_text_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_error(drawn: Drawn, cli: Cli, tmp_path: Path) -> None:
     assert "ZL021" in cli("advise", "nowhere.db.orders", "-w", "q.sql", code=1).err
     assert "missing.sql: ZL002" in cli("advise", "lake.db.orders", "-w", "missing.sql", code=1).err
-    cli("advise", "lake.db.orders", code=64)
+    assert "ZL077" in cli("advise", "lake.db.orders", code=1).err
     assert "--columns" in cli("simulate", "lake.db.orders", "-w", "q.sql", code=64).err
     assert "ZL061" in cli("advise", "lake.db.orders", "-w", "q.sql", "-o", str(tmp_path / "no" / "x.txt"), code=1).err
     assert len(drawn) == 1
+
+
+@pytest.mark.usefixtures("drawn")
+def test_write_changes_the_layout_file_and_keeps_its_comments(cli: Cli) -> None:
+    path = Path("layouts/orders.yaml")
+    path.write_text("# ours\n" + LAYOUT.replace("[day, part]", "[after, id]  # old"))
+    Path("workloads").mkdir()
+    Path("q.sql").rename("workloads/orders.sql")
+    printed = cli("advise", "lake.db.orders", "--write")
+    assert "layout written to layouts/orders.yaml" in printed.err
+    text = path.read_text()
+    assert text.startswith("# ours\nversion: 1\ntable: lake.db.orders\nzorder:\n")
+    assert "  # old\nfiles: {target_size: 16KiB}\n" in text
+    assert "part" in text
+    assert "id" not in text.partition("zorder")[2]
+
+
+@pytest.mark.usefixtures("drawn")
+def test_write_needs_a_layout_that_names_the_table(cli: Cli) -> None:
+    Path("layouts/orders.yaml").unlink()
+    assert "ZL076" in cli("advise", "lake.db.orders", "-w", "q.sql", "--write", code=1).err

@@ -1,0 +1,68 @@
+"""A recommended layout in the text of a layout spec: what changes, and which text and comments stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from support.builders import make_layout
+
+from zlayout.spec.edit import with_layout
+from zlayout.spec.model import Layout, ZorderColumn
+
+DECLARED = make_layout("day", "part")
+WANTED = replace(DECLARED, columns=(ZorderColumn("part", 2.5), ZorderColumn("id")))
+
+
+def test_block_columns_keep_the_comments_of_those_that_stay() -> None:
+    before = (
+        "# orders\nversion: 1\ntable: lake.db.orders  # the table\nzorder:\n  # by use\n  columns:\n"
+        "    - day   # reports\n    - name: part\n      weight: 2  # look-ups\n  noise: false  # no\n\n# end\n"
+    )
+    assert with_layout(before, DECLARED, WANTED) == (
+        "# orders\nversion: 1\ntable: lake.db.orders  # the table\nzorder:\n  # by use\n  columns:\n"
+        "    - {name: part, weight: 2.5}  # look-ups\n    - id\n  noise: false  # no\n\n# end\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("zorder: {columns: [day, part]} # c\n", "zorder: {columns: [{name: part, weight: 2.5}, id]} # c\n"),
+        ("zorder:\n  columns:\n  - day\n  - part", "zorder:\n  columns:\n  - {name: part, weight: 2.5}\n  - id"),
+        ("zorder:\n  columns: [\n    day,  # x\n  ]\n", "zorder:\n  columns: [{name: part, weight: 2.5}, id]\n"),
+    ],
+)
+def test_columns_keep_their_style(before: str, after: str) -> None:
+    assert with_layout(before, DECLARED, WANTED) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("zorder:\n  columns: [day]\n  curve: kd # c\n", "zorder:\n  columns: [a]\n  curve: hilbert # c\n"),
+        ("zorder:\n  columns: [day]\n", "zorder:\n  curve: hilbert\n  columns: [a]\n"),
+        ("zorder: {columns: [day]}\n", "zorder: {curve: hilbert, columns: [a]}\n"),
+    ],
+)
+def test_a_curve_is_changed_or_added(before: str, after: str) -> None:
+    wanted = replace(DECLARED, columns=(ZorderColumn("a"),), curve="hilbert")
+    assert with_layout(before, DECLARED, wanted) == after
+
+
+def test_an_engine_is_changed_or_added() -> None:
+    native: Layout = replace(DECLARED, engine="native")
+    after = with_layout("version: 1\nzorder: {columns: [day]}\nengine: native  # x\n", native, DECLARED)
+    assert after == "version: 1\nzorder: {columns: [day, part]}\nengine: zlayout  # x\n"
+    assert with_layout("zorder: {columns: [day]}\n", native, DECLARED).startswith("engine: zlayout\nzorder:")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.b", "yes", "1", "a b", "a: b", "x#y", "a'b", 'a"b', "a, b", "[x]", "ä", "-", "null"]
+)
+def test_every_name_is_read_as_written(name: str) -> None:
+    wanted = replace(DECLARED, columns=(ZorderColumn(name), ZorderColumn(name, 2)))
+    for before in ("zorder: {columns: [day]}\n", "zorder:\n  columns:\n  - day\n"):
+        read = yaml.safe_load(with_layout(before, DECLARED, wanted))
+        assert read["zorder"]["columns"] == [name, {"name": name, "weight": 2}]
