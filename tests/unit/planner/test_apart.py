@@ -57,10 +57,25 @@ FRACTION = (
 )
 
 
+TABLES = (st.tuples(*map(files_of, REGIONS)), st.sampled_from((1.2, 1.5, 2.0, 3.0)), st.randoms(use_true_random=False))
+
+
 @example(FRACTION, 1.2, Random(0))
-@given(st.tuples(*map(files_of, REGIONS)), st.sampled_from((1.2, 1.5, 2.0, 3.0)), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@given(*TABLES)
+@settings(max_examples=60, deadline=None)
 def test_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: Random) -> None:
+    check(regions, touched, random)
+
+
+@pytest.mark.long
+@given(*TABLES)
+@settings(max_examples=1000, deadline=None)
+def test_many_partitions_are_decided_apart(regions: tuple[list[File], ...], touched: float, random: Random) -> None:
+    check(regions, touched, random)
+
+
+def check(regions: tuple[list[File], ...], touched: float, random: Random) -> None:
+    """Compare the decision on all partitions together with the decisions on each of them alone."""
     spec = replace(SPEC, tolerance=replace(SPEC.tolerance, touched=touched, unclustered=0.9, small_files=0.5))
     together = [file for files in regions for file in files]
     random.shuffle(together)
