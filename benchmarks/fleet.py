@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import selectors
 import subprocess
 import sys
@@ -144,9 +143,10 @@ def measure(root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
                     selector.unregister(key.fileobj)
                 elif first is None:
                     first = time.monotonic() - start
-    code = process.wait()
-    assert code == 0, f"zlayout {' '.join(arguments)} exits with {code}"
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    _, status, usage = os.wait4(process.pid, 0)  # the peak of this process alone
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, f"zlayout {' '.join(arguments)} exits with {process.returncode}"
+    peak = usage.ru_maxrss / 1024
     html = root / "report.html"
     size = round(html.stat().st_size / 1e6, 2) if html.exists() else None
     seconds = time.monotonic() - start
