@@ -220,3 +220,59 @@ def test_settings_come_back(spark):
     assert spark.conf.get("spark.sql.files.maxRecordsPerFile") == "77"
     assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
     spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+
+
+@pytest.fixture
+def two_levels(monkeypatch):
+    """File maps of two levels for more than 10 files, with several chunks of several boxes."""
+    monkeypatch.setattr("zlayout.rewrite.shards.MAX_SAMPLE_ROWS", 2000)
+    monkeypatch.setattr("zlayout.rewrite.shards.BOX_SAMPLE_ROWS", 4000)
+    monkeypatch.setattr("zlayout.rewrite.shards.MAX_CHUNK_ROWS", 1500)
+    monkeypatch.setattr("zlayout.curve.two_levels.FILES_PER_BOX", 4)
+
+
+@pytest.mark.usefixtures("two_levels")
+def test_two_levels_give_disjoint_equal_files_at_any_parallelism(spark, table, tmp_path):
+    results = []
+    for split, shuffle in (("128m", "4"), ("8k", "13")):
+        conf = {"spark.sql.files.maxPartitionBytes": split, "spark.sql.shuffle.partitions": shuffle}
+        with session_conf(spark, conf), rewrite_conf(spark):
+            placed = place(_source(spark, table), layout("a", "b"), _groups(spark, table, 40))
+            results.append(_write(placed, str(tmp_path / "out")))
+            assert placed.gate.check().rows == ROWS
+    files = results[0]
+    assert [f["id"] for f in files] == [f["id"] for f in results[1]]
+    assert len(files) == len(placed.group_of) == pytest.approx(40, abs=3)
+    rows = np.array([len(f["id"]) for f in files])
+    assert rows.std() / rows.mean() < 0.1
+    boxes = [[(min(f[c]), max(f[c])) for c in ("a", "b")] for f in files]
+    for i, one in enumerate(boxes):
+        for other in boxes[i + 1 :]:
+            assert any(p[1] < q[0] or q[1] < p[0] for p, q in zip(one, other, strict=True))
+
+
+@pytest.mark.usefixtures("two_levels")
+def test_two_levels_keep_groups_and_output_partitions_apart(spark, table, tmp_path):
+    source = _source(spark, table, F.col("day"))
+    with rewrite_conf(spark):
+        placed = place(source, layout("b", "a"), _groups(spark, table, 18, by_part=True))
+        files = _write(placed, str(tmp_path / "out"))
+        placed.gate.check()
+    assert all(len(set(zip(f["day"], f["part"], strict=True))) == 1 for f in files if f["id"])
+    rows = np.array([len(f["id"]) for f in files if f["id"]])
+    assert len(rows) == pytest.approx(36, abs=4)
+    assert rows.std() / rows.mean() < 0.15
+
+
+@pytest.mark.usefixtures("two_levels")
+def test_two_levels_report_a_heavy_key_or_spread_it(spark, table, tmp_path):
+    frame = spark.read.parquet(table).withColumn("a", F.when(F.col("id") % 10 < 7, 1).otherwise(F.col("a")))
+    source = Source(frame, F.col("_metadata.file_path"), F.col("_metadata.row_index"))
+    largest = {}
+    for noise in (False, True):
+        with rewrite_conf(spark):
+            placed = place(source, layout("a", noise=noise), _groups(spark, table, 40))
+            largest[noise] = max(len(f["id"]) for f in _write(placed, str(tmp_path / "out")))
+        assert placed.oversized == (0 if noise else 1)
+    assert largest[False] > ROWS * 0.69
+    assert largest[True] < ROWS / 40 * 1.3

@@ -46,16 +46,28 @@ MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Marginal:
+    """The distribution of one column.
+
+    below, up_to: float64[distinct + 1]; entry k + 1 is the number of rows whose ordinal is below k, or at most k, and
+    nulls have the ordinal -1. total: the number of rows.
+    """
+
+    below: Float64
+    up_to: Float64
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
 class Goal:
     """What every part is split for.
 
-    weights: of each column, above 0. shares: for each column float64[distinct + 2]; entry k + 1 is the share of the
-    table's rows whose ordinal is below k, multiplied by any constant (the last entry). noise: distribute the rows of
-    a key with more than `large` rows over several files. depth_within: as in `build_kd`.
+    weights: of each column, above 0. marginals: the distribution of each column in the table. noise: distribute the
+    rows of a key with more than `large` rows over several files. depth_within: as in `build_kd`.
     """
 
     weights: Sequence[float]
-    shares: Sequence[Float64]
+    marginals: Sequence[Marginal]
     noise: bool
     large: float
     depth_within: int
@@ -104,7 +116,7 @@ def build_kd(
     """
     n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
-    goal = Goal(weights, [cumulative(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within)
+    goal = Goal(weights, [marginal(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within)
     return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal).tree()
 
 
@@ -183,10 +195,10 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
 def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
     """float64[n, columns]: log2 of weight times share of the table's rows in the extent; 0 where not `several`."""
     costs = np.zeros(several.shape)
-    for i, (weight, shares) in enumerate(zip(goal.weights, goal.shares, strict=True)):
+    for i, (weight, rows) in enumerate(zip(goal.weights, goal.marginals, strict=True)):
         at = several[:, i]
-        inside = shares[highest[at, i] + 2] - shares[lowest[at, i] + 1]
-        costs[at, i] = _log2(weight * inside / shares[-1])
+        inside = rows.up_to[highest[at, i] + 1] - rows.below[lowest[at, i] + 1]
+        costs[at, i] = _log2(weight * inside / rows.total)
     return costs
 
 
@@ -243,6 +255,7 @@ def _log(values: Float64) -> Float64:
     return np.array([log(v) for v in values.tolist()], np.float64)
 
 
-def cumulative(ordinals: Int64) -> Float64:
-    """float64[distinct + 2]: entry k + 1 is the number of rows whose ordinal is below k; nulls (-1) are first."""
-    return np.concatenate(([0], np.cumsum(np.bincount(ordinals + 1, minlength=1)))).astype(np.float64)
+def marginal(ordinals: Int64) -> Marginal:
+    """The distribution of dense ordinals, -1 for null."""
+    rows = np.cumsum(np.bincount(ordinals + 1, minlength=1)).astype(np.float64)
+    return Marginal(np.concatenate(([0.0], rows[:-1])), rows, float(rows[-1]))

@@ -113,7 +113,7 @@ def build(
         tree = build_on_curve(line, coordinates, [g.thresholds() for g in grid], ordinals, n_files, noise, depth_within)
         bits = tuple(g.width for g in grid)
     touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
-    boundaries, compact = _keep_used(tree, [r.distinct for r in ranked])
+    boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
     return FileMap(tuple(sample), curve, bits, boundaries, compact, touched)
 
 
@@ -169,7 +169,7 @@ def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
     return float(inside.sum() / below[-1])
 
 
-def _keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
+def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:
     """The boundaries that nodes use, and the tree with range ids by these boundaries as thresholds."""
     threshold = np.zeros_like(tree.threshold)
     boundaries: list[pa.Array] = []

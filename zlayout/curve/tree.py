@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class KdTree:
     more rows than two files.
 
     The rest describes the sample. rows: float64[files]. low, high: int64[files, columns], the bounding box of the
-    ordinals without nulls (low > high if all are null). oversized: int32[k], the files with one indivisible key that
-    has more rows than two files.
+    ordinals without nulls (low > high if all are null); int64[0, columns] if the tree is of two levels. oversized:
+    int32[k], the files with one indivisible key that has more rows than two files.
     """
 
     column: Int32
@@ -36,7 +37,7 @@ class KdTree:
     right: Int32
     file: Int32
     spread: Int32
-    rows: NDArray[np.float64]
+    rows: Float64
     low: Int64
     high: Int64
     oversized: Int32

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log2
 
 import numpy as np
 import pyarrow as pa
@@ -19,29 +18,34 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import FileMap, build
 from zlayout.errors import Diagnostic
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.gate import Gate
-from zlayout.rewrite.place import FILE_ID, LEAF, forest_arrays, place_rows
+from zlayout.rewrite.place import (
+    FILE_ID,
+    LEAF,
+    NOT_SAMPLED,
+    forest_arrays,
+    place_rows,
+    shard_arrays,
+    with_shard,
+)
 from zlayout.rewrite.rows import (
     GROUP,
     ORDINAL,
     POSITION,
     PREFIX,
-    SHARD,
     FileIndex,
     GroupTarget,
     Source,
     index_arrays,
     index_files,
     partition_names,
-    shard_key,
     source_columns,
     with_origin,
 )
-from zlayout.rewrite.sample import Sample, rows_per_file, take_sample
+from zlayout.rewrite.shards import Shard, build_shards
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 from zlayout.spec.model import Layout
@@ -49,13 +53,8 @@ from zlayout.spec.model import Layout
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-# A leaf within a file has about as many rows as a Parquet page by default, so that engines can skip pages.
-ROWS_PER_PAGE = 20_000
-MAX_DEPTH_WITHIN = 6
-SAMPLED_ROWS_PER_LEAF = 30
 LONG_BITS = 63
 POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
-NOT_SAMPLED = f"{PREFIX}not_sampled"
 
 SESSION_CONF = {
     # one Spark partition is one output file: Spark must not merge, split or reorder partitions
@@ -83,21 +82,6 @@ MIN_TASKS_PER_CORE = 4
 def min_tasks(session: SparkSession) -> int:
     """Return the minimum number of tasks for reading a source, unless the source is too small to be split."""
     return MIN_TASKS_PER_CORE * session.sparkContext.defaultParallelism
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """The rows of one group that go to one output partition.
-
-    Attributes:
-        group: The number of the group.
-        key: The value of `zlayout.rewrite.rows.shard_key`.
-        map: The file map of the shard.
-    """
-
-    group: int
-    key: int
-    map: FileMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +131,7 @@ def rewrite_conf(session: SparkSession) -> AbstractContextManager[None]:
 
 
 def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Placed:
-    """Sample the rows of the groups in one Spark job, build the file maps, and return the frame that rewrites the rows.
+    """Sample the rows of the groups, build the file maps, and return the frame that rewrites the rows.
 
     Call this function, and write the frame, within `rewrite_conf`.
 
@@ -162,8 +146,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     """
     columns = tuple(c.name for c in layout.columns)
     index = index_files(source.frame.sparkSession, groups)
-    sample = take_sample(source, columns, groups, index)
-    shards = tuple(_shards(sample, layout, groups))
+    shards = tuple(build_shards(source, layout, groups, index))
     forest = build_forest([c.map for c in shards])
     gate = Gate(
         source.frame, sum(g.rows for g in groups), partial(_grouped, source, index) if len(groups) > 1 else None
@@ -179,46 +162,16 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     )
 
 
-def _shards(sample: Sample, layout: Layout, groups: Sequence[GroupTarget]) -> list[Shard]:
-    """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
-    shards = []
-    weights, sampled = layout.weights, rows_per_file(sum(group.target_files for group in groups))
-    for number, group in enumerate(groups):
-        in_group = sample.group == number
-        keys, counts = np.unique(sample.shard_key[in_group], return_counts=True)
-        if not len(keys):
-            keys, counts = np.array([number]), np.ones(1, np.int64)
-        shares = counts / counts.sum()
-        for key, share in zip(keys.tolist(), shares.tolist(), strict=True):
-            files = max(1, round(group.target_files * share))
-            depth = _depth_within(group.rows * share / files, sampled) if layout.sort_within else 0
-            rows = sample.rows_of(in_group & (sample.shard_key == key))
-            built = build(rows, weights, layout.curve, layout.range_ids, files, layout.noise, depth)
-            shards.append(Shard(number, key, built))
-    return shards
-
-
-def _depth_within(rows_per_file: float, sampled_per_file: int) -> int:
-    """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
-    leaves = min(rows_per_file / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
-    return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
-
-
 def _frame(job: _Job) -> DataFrame:
     """Return the source's columns with each row in the Spark partition of its new file, in a deterministic order."""
     source, forest = job.source, job.forest
-    by_key = np.argsort([c.key for c in job.shards])
-    shards = {
-        "shard_key": pa.array(np.array([c.key for c in job.shards], np.int64)[by_key]),
-        "shard": pa.array(by_key.astype(np.int32)),
-    }
-    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shards}
+    arrays = {**index_arrays(job.index), **forest_arrays(forest), **shard_arrays([c.key for c in job.shards])}
     group_of_ordinal = np.empty(len(job.index), np.int32)
     group_of_ordinal[job.index.ordinal] = job.index.group
     groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
     constants = Constants(source.frame.sparkSession, arrays | groups)
     frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
-    frame = _with_shard(frame, source, constants)
+    frame = with_shard(frame, source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
         # rows of a shard that is not in the sample: correctness must not depend on the sample
@@ -238,16 +191,6 @@ def _grouped(source: Source, index: FileIndex) -> tuple[DataFrame, Column]:
     """Return the source's rows with additional columns, and the column with the group of a row's file."""
     constants = Constants(source.frame.sparkSession, index_arrays(index))
     return with_origin(source.frame.select("*", *source_columns(source)), index, constants), F.col(GROUP)
-
-
-def _with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
-    """Add SHARD (int) and NOT_SAMPLED (boolean). SHARD is arbitrary if the row's shard is not in the sample."""
-    if not source.partition:
-        return frame.withColumn(SHARD, F.col(GROUP))
-    found = f"{PREFIX}found"
-    frame = frame.withColumn(found, constants.search("shard_key", shard_key(source)))
-    at = F.greatest(F.col(found), F.lit(0))
-    return frame.withColumns({SHARD: constants.at("shard", at), NOT_SAMPLED: F.col(found) < 0})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants, search_array
 from zlayout.rewrite.forest import SHIFT_BITS, WORD_BITS, Forest
-from zlayout.rewrite.rows import ORDINAL, POSITION, PREFIX, SHARD, key_column, key_type
+from zlayout.rewrite.rows import GROUP, ORDINAL, POSITION, PREFIX, SHARD, Source, key_column, key_type, shard_key
 
 FILE_ID = f"{PREFIX}file_id"
 LEAF = f"{PREFIX}leaf"
+NOT_SAMPLED = f"{PREFIX}not_sampled"
 
 
 def forest_arrays(forest: Forest) -> dict[str, pa.Array]:
@@ -51,6 +53,26 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
         row_hash = F.xxhash64(ORDINAL, POSITION)
         file = (file + F.pmod(row_hash, constants.at("spread", F.col(node)))).cast("int")
     return frame.withColumns({FILE_ID: file, LEAF: constants.at("leaf", F.col(node))})
+
+
+def shard_arrays(keys: Sequence[int]) -> dict[str, pa.Array]:
+    """Return the arrays that `with_shard` reads from `Constants`. keys: the keys of all shards, in their order."""
+    values = np.array(keys, np.int64)
+    by_key = np.argsort(values)
+    return {"shard_key": pa.array(values[by_key]), "shard": pa.array(by_key.astype(np.int32))}
+
+
+def with_shard(frame: DataFrame, source: Source, constants: Constants) -> DataFrame:
+    """Add SHARD (int) and, if a group has several output partitions, NOT_SAMPLED (boolean).
+
+    SHARD is arbitrary if the row's shard is not in the sample.
+    """
+    if not source.partition:
+        return frame.withColumn(SHARD, F.col(GROUP))
+    found = f"{PREFIX}found"
+    frame = frame.withColumn(found, constants.search("shard_key", shard_key(source)))
+    at = F.greatest(F.col(found), F.lit(0))
+    return frame.withColumns({SHARD: constants.at("shard", at), NOT_SAMPLED: F.col(found) < 0})
 
 
 def _with_range_ids(frame: DataFrame, columns: Sequence[str], constants: Constants) -> DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants
@@ -31,10 +32,10 @@ from zlayout.spark.arrow import to_arrow
 Int64 = NDArray[np.int64]
 # The number of rows of new files then varies by about 1 / sqrt(2000) = 2 %.
 SAMPLE_ROWS_PER_FILE = 2000
-# With more files, each file gets fewer rows, down to MIN_ROWS_PER_FILE, with which their number varies by about 10 %.
-# The driver needs about 150 bytes for each row (docs/scale.md).
+# With more files, each file gets fewer rows, down to MIN_ROWS_PER_FILE, with which their number varies by about 7 %.
+# The driver needs about 160 bytes for each row of two columns. For more files, `kd` takes two samples (docs/scale.md).
 MAX_SAMPLE_ROWS = 10_000_000
-MIN_ROWS_PER_FILE = 100
+MIN_ROWS_PER_FILE = 200
 HASH_BITS = 31
 
 
@@ -52,31 +53,67 @@ class Sample:
     group: NDArray[np.int32]
     shard_key: Int64
 
-    def rows_of(self, mask: NDArray[np.bool_]) -> dict[str, pa.ChunkedArray]:
-        """Return the keys of the rows where the mask is true."""
-        chosen = pa.array(np.flatnonzero(mask))
+    def rows_at(self, positions: Int64) -> dict[str, pa.ChunkedArray]:
+        """Return the keys of the rows at these positions."""
+        chosen = pa.array(positions)
         return {name: values.take(chosen) for name, values in self.keys.items()}
 
 
-def take_sample(source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex) -> Sample:
-    """Sample the key columns of all groups in one Spark job, which reads only these columns.
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The rows of a sample in Spark.
+
+    Attributes:
+        frame: Rows with `keys`, ORDINAL, POSITION, GROUP and the values of the output partition.
+        keys: The names of the key columns in the frame.
+        constants: The constants that the frame uses.
+    """
+
+    frame: DataFrame
+    keys: tuple[str, ...]
+    constants: Constants
+
+
+def draw(
+    source: Source,
+    columns: Sequence[str],
+    groups: Sequence[GroupTarget],
+    index: FileIndex,
+    per_file: float,
+    arrays: Mapping[str, pa.Array] | None = None,
+) -> Drawn:
+    """Return about `per_file` rows for each new file of all groups. Reading them reads only the key columns.
 
     A row is in the sample if a hash of its file and position is below the threshold of its group. Therefore the sample,
     unlike `DataFrame.sample`, does not depend on the number of cores or tasks. Executors run no Python.
+
+    Args:
+        source: The rows to rewrite.
+        columns: The names of the key columns.
+        groups: The groups.
+        index: The files of the groups.
+        per_file: The wanted number of rows.
+        arrays: More constants.
     """
-    per_file = rows_per_file(sum(group.target_files for group in groups))
     thresholds = pa.array([_threshold(g, per_file) for g in groups], pa.int32())
-    constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds})
-    names = [f"{PREFIX}key{i}" for i in range(len(columns))]
+    constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds, **(arrays or {})})
+    names = tuple(f"{PREFIX}key{i}" for i in range(len(columns)))
     frame = source.frame.select(
         *[key_column(source.frame, column).alias(name) for column, name in zip(columns, names, strict=True)],
         *source_columns(source),
     )
     frame = with_origin(frame, index, constants)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
-    chosen = frame.where(low_bits <= constants.at("share", F.col(GROUP)))
-    table = to_arrow(chosen.select(*names, F.col(GROUP), shard_key(source).alias(SHARD_KEY)))
-    keys = {column: table[name] for column, name in zip(columns, names, strict=True)}
+    return Drawn(frame.where(low_bits <= constants.at("share", F.col(GROUP))), names, constants)
+
+
+def take_sample(
+    source: Source, columns: Sequence[str], groups: Sequence[GroupTarget], index: FileIndex, per_file: float
+) -> Sample:
+    """Sample the key columns of all groups in one Spark job. The arguments are those of `draw`."""
+    drawn = draw(source, columns, groups, index, per_file)
+    table = to_arrow(drawn.frame.select(*drawn.keys, F.col(GROUP), shard_key(source).alias(SHARD_KEY)))
+    keys = {column: table[name] for column, name in zip(columns, drawn.keys, strict=True)}
     return Sample(keys, table[GROUP].to_numpy(), table[SHARD_KEY].to_numpy())
 
 
@@ -85,7 +122,7 @@ def rows_per_file(files: int) -> int:
     return min(SAMPLE_ROWS_PER_FILE, max(MIN_ROWS_PER_FILE, MAX_SAMPLE_ROWS // max(files, 1)))
 
 
-def _threshold(group: GroupTarget, per_file: int) -> int:
+def _threshold(group: GroupTarget, per_file: float) -> int:
     """Return the share of a group's rows to sample, as the largest hash of a sampled row."""
     share = per_file * group.target_files / max(group.rows, 1)
     return min(int(share * (1 << HASH_BITS)), (1 << HASH_BITS) - 1)

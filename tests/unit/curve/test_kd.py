@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zlayout.curve.kd import Goal, build_kd, cumulative, grow
+from zlayout.curve.kd import Goal, build_kd, grow, marginal
 from zlayout.curve.sorted_parts import sort_parts
 from zlayout.curve.tree import KdTree, locate
 
@@ -197,7 +197,7 @@ def test_trees_grown_together_are_those_grown_one_by_one() -> None:
     rng = np.random.default_rng(12)
     sizes, files = [900, 0, 40, 2500], [7, 3, 1, 300]
     ordinals = [rng.integers(-1, 2000, sum(sizes)), rng.integers(-1, 9, sum(sizes))]
-    goal = Goal([1.0, 2.0], [cumulative(o) for o in ordinals], True, 20.0, 2)
+    goal = Goal([1.0, 2.0], [marginal(o) for o in ordinals], True, 20.0, 2)
     part = np.repeat(np.arange(4), sizes)
     mixed = rng.permutation(len(part))
     together = grow(sort_parts([o[mixed] for o in ordinals], part[mixed], 4), np.array(files), goal)

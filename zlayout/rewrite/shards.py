@@ -1,0 +1,215 @@
+"""Builds the file maps of a rewrite, one for each output partition of each group, from samples that Spark draws.
+
+Memory of the driver is bounded. For very many files, `kd` is built in two levels (docs/adr/0022): the boxes of the
+first level come from a small sample. Spark brings the rows of a second sample together by box, and the driver reads
+them for some boxes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, log2
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from zlayout.curve.layout import FileMap, build
+from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
+from zlayout.rewrite.forest import Forest, build_forest
+from zlayout.rewrite.place import FILE_ID, NOT_SAMPLED, forest_arrays, place_rows, shard_arrays, with_shard
+from zlayout.rewrite.rows import PREFIX, FileIndex, GroupTarget, Source
+from zlayout.rewrite.sample import (
+    MAX_SAMPLE_ROWS,
+    MIN_ROWS_PER_FILE,
+    Drawn,
+    Sample,
+    draw,
+    rows_per_file,
+    take_sample,
+)
+from zlayout.rewrite.shuffle import to_partitions
+from zlayout.spark.arrow import to_arrow
+from zlayout.spec.model import Layout
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+
+# A leaf within a file has about as many rows as a Parquet page by default, so that engines can skip pages.
+ROWS_PER_PAGE = 20_000
+MAX_DEPTH_WITHIN = 6
+SAMPLED_ROWS_PER_LEAF = 30
+# The first of two levels: the files of a box vary by 1 / sqrt(1900) for 100,000 files, and 1 / sqrt(240) for 800,000.
+BOX_SAMPLE_ROWS = 4_000_000
+# The rows of the second sample that the driver holds at a time.
+MAX_CHUNK_ROWS = 4_000_000
+CHUNK = f"{PREFIX}chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The rows of one group that go to one output partition.
+
+    Attributes:
+        group: The number of the group.
+        key: The value of `zlayout.rewrite.rows.shard_key`.
+        map: The file map of the shard.
+    """
+
+    group: int
+    key: int
+    map: FileMap
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A shard before its file map is built.
+
+    Attributes:
+        group: The number of the group.
+        key: The value of `zlayout.rewrite.rows.shard_key`.
+        files: The wanted number of files.
+        rows: The estimated number of rows.
+        sampled: int64, the positions of its rows in the sample.
+    """
+
+    group: int
+    key: int
+    files: int
+    rows: float
+    sampled: Int64
+
+
+def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
+    """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
+    columns = [c.name for c in layout.columns]
+    files = sum(group.target_files for group in groups)
+    is_kd = layout.curve == "kd" or len(columns) == 1
+    if is_kd and files * MIN_ROWS_PER_FILE > MAX_SAMPLE_ROWS:
+        return _in_two_levels(source, layout, groups, index)
+    per_file = rows_per_file(files)
+    sample = take_sample(source, columns, groups, index, per_file)
+    shards = []
+    for target in _targets(sample, groups):
+        depth = _depth_within(target, per_file) if layout.sort_within else 0
+        rows = sample.rows_at(target.sampled)
+        built = build(rows, layout.weights, layout.curve, layout.range_ids, target.files, layout.noise, depth)
+        shards.append(Shard(target.group, target.key, built))
+    return shards
+
+
+def _targets(sample: Sample, groups: Sequence[GroupTarget]) -> Iterator[_Target]:
+    order = np.lexsort((sample.shard_key, sample.group))
+    starts = np.searchsorted(sample.group[order], np.arange(len(groups) + 1))
+    for number, (group, (first, end)) in enumerate(zip(groups, pairwise(starts.tolist()), strict=True)):
+        of_group = order[first:end]
+        keys, at = np.unique(sample.shard_key[of_group], return_index=True)
+        if not len(keys):
+            yield _Target(number, number, max(1, group.target_files), group.rows, of_group)
+        for key, rows in zip(keys.tolist(), np.split(of_group, at[1:]), strict=False):
+            share = len(rows) / len(of_group)
+            yield _Target(number, key, max(1, round(group.target_files * share)), group.rows * share, rows)
+
+
+def _depth_within(target: _Target, sampled_per_file: int) -> int:
+    """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
+    leaves = min(target.rows / target.files / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
+    return min(ceil(log2(leaves)), MAX_DEPTH_WITHIN) if leaves > 1 else 0
+
+
+def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
+    columns = [c.name for c in layout.columns]
+    files = sum(group.target_files for group in groups)
+    sample = take_sample(source, columns, groups, index, BOX_SAMPLE_ROWS / files)
+    targets = list(_targets(sample, groups))
+    boxes = [build_boxes(sample.rows_at(t.sampled), layout.weights, t.files) for t in targets]
+    del sample
+    file_rows = [min(MIN_ROWS_PER_FILE, t.rows / t.files) for t in targets]
+    ends = np.cumsum([b.map.files for b in boxes])
+    parts: list[list[Refined]] = [[] for _ in targets]
+    forest, chunk_of_box = build_forest([b.map for b in boxes]), _chunk_of_box(boxes, file_rows)
+    arrays = {**forest_arrays(forest), **shard_arrays([t.key for t in targets]), "chunk": pa.array(chunk_of_box)}
+    drawn = draw(source, columns, groups, index, MIN_ROWS_PER_FILE, arrays)
+    for chunk in _chunks(drawn, source, forest, chunk_of_box):
+        # a chunk may begin and end inside a shard
+        begin = chunk.first
+        for shard in range(int(np.searchsorted(ends, begin, side="right")), len(boxes)):
+            end = min(int(ends[shard]), chunk.end)
+            if begin >= end:
+                break
+            depth = _depth_within(targets[shard], MIN_ROWS_PER_FILE) if layout.sort_within else 0
+            rows, box = chunk.boxes(begin, end)
+            keys = dict(zip(columns, rows.columns, strict=True))
+            refined = refine(
+                boxes[shard], keys, box, end - begin, layout.weights, file_rows[shard], layout.noise, depth
+            )
+            parts[shard].append(refined)
+            begin = end
+    return [
+        Shard(target.group, target.key, join(box, part, rows, layout.noise))
+        for target, box, part, rows in zip(targets, boxes, parts, file_rows, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """The sampled rows of consecutive boxes of all shards.
+
+    Attributes:
+        first: The first box.
+        end: The box after the last one.
+        rows: The keys of the rows, sorted by box.
+        box: int64[rows], the box of each row, ascending.
+    """
+
+    first: int
+    end: int
+    rows: pa.Table
+    box: Int64
+
+    def boxes(self, first: int, end: int) -> tuple[pa.Table, Int64]:
+        """Return the keys of the rows in some of the boxes, and int64[n], their boxes counted from `first`."""
+        start, stop = np.searchsorted(self.box, (first, end)).tolist()
+        return self.rows.slice(start, stop - start), self.box[start:stop] - first
+
+
+def _chunk_of_box(boxes: Sequence[Boxes], file_rows: Sequence[float]) -> Int32:
+    """Assign consecutive boxes to chunks by the rows that the first sample lets expect.
+
+    Returns:
+        int32[boxes], ascending, or ~chunk for a box whose rows are not needed.
+    """
+    expected = [b.map.tree.rows / max(b.file_rows, 1e-9) * rows for b, rows in zip(boxes, file_rows, strict=True)]
+    is_needed = np.concatenate([~np.isin(np.arange(b.map.files), b.single_keys) for b in boxes])
+    rows = np.where(is_needed, np.concatenate(expected), 0)
+    chunk = np.unique((np.cumsum(rows) - rows) // MAX_CHUNK_ROWS, return_inverse=True)[1].astype(np.int32)
+    return np.where(is_needed, chunk, ~chunk)
+
+
+def _chunks(drawn: Drawn, source: Source, forest: Forest, chunk_of_box: Int32) -> Iterator[_Chunk]:
+    """Bring the rows of the second sample together by chunk in Spark, and yield one chunk at a time.
+
+    Spark keeps the rows on the disks of the executors, so that the source is read once.
+    """
+    frame = with_shard(drawn.frame, source, drawn.constants)
+    if source.partition:
+        frame = frame.where(~F.col(NOT_SAMPLED))
+    frame = place_rows(frame, drawn.keys, forest, drawn.constants)
+    frame = frame.withColumn(CHUNK, drawn.constants.at("chunk", F.col(FILE_ID))).where(F.col(CHUNK) >= 0)
+    number = np.where(chunk_of_box < 0, ~chunk_of_box, chunk_of_box)
+    count = int(number[-1]) + 1
+    frame = to_partitions(frame.select(*drawn.keys, FILE_ID, CHUNK), count, F.col(CHUNK))
+    frame = frame.persist(StorageLevel.DISK_ONLY)
+    try:
+        for chunk in range(count):
+            rows = to_arrow(frame.where(F.col(CHUNK) == chunk).drop(CHUNK))
+            box = rows[FILE_ID].to_numpy().astype(np.int64)
+            order = np.argsort(box, kind="stable")
+            first, end = np.searchsorted(number, (chunk, chunk + 1)).tolist()
+            yield _Chunk(first, end, rows.select(drawn.keys).take(pa.array(order)), box[order])
+    finally:
+        frame.unpersist()
