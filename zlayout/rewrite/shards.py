@@ -128,7 +128,8 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
     targets = list(_targets(sample, groups))
     boxes = [build_boxes(sample.rows_at(t.sampled), layout.weights, t.files) for t in targets]
     del sample
-    file_rows = [min(MIN_ROWS_PER_FILE, t.rows / t.files) for t in targets]
+    # the number of rows of a group may be unknown, and is then 0
+    file_rows = [max(1.0, min(MIN_ROWS_PER_FILE, t.rows / t.files)) for t in targets]
     ends = np.cumsum([b.map.files for b in boxes])
     parts: list[list[Refined]] = [[] for _ in targets]
     forest, chunk_of_box = build_forest([b.map for b in boxes]), _chunk_of_box(boxes, file_rows)
