@@ -35,6 +35,8 @@ SESSION_CONF = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
+# Spark's default, and the credential of a REST catalog, which it would write to its event log.
+REDACTED = "(?i)secret|password|token|access[.]?key|credential"
 JAVA_HINT = f"install Java {versions.JAVA_MINIMUM} or newer, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
 
 
@@ -181,6 +183,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         **SESSION_CONF,
         # Spark would record the line of code that makes each column, which takes 0.1 s per rewrite.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.redaction.regex": REDACTED,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -77,6 +77,7 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
     if type_ in _WEB_TYPES and _is_plain(urlsplit(data.get("uri", ""))) and not data.get("allow_http"):
         hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
         yield f"{key}.uri", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
+    yield from _check_rest(f"{key}.properties", type_, data)
     storage = data.get("storage")
     schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
     on_gcs = GCS_SCHEME in schemes
@@ -97,6 +98,17 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
                     hint=hint,
                 ),
             )
+
+
+def _check_rest(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield ZL037 for an OAuth2 server that gets the credential in plain http, ZL029 for remote signing alone."""
+    for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
+        if name == "oauth2-server-uri" and _is_plain(urlsplit(str(value))) and not data.get("allow_http"):
+            hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
+            yield f"{key}.{name}", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
+        elif name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
+            message = "expected vended-credentials, because pyiceberg reads no table whose requests the catalog signs"
+            yield f"{key}.{name}", Diagnostic("ZL029", message, hint="remove the property")
 
 
 def _check_store(key: str, storage: Mapping[str, Any], schemes: Set[str]) -> Iterator[Violation]:
