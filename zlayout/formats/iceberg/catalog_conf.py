@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 from zlayout.formats.storage import iceberg_conf, pyiceberg_options
 from zlayout.spec.model import CatalogConfig
 
+DELEGATION, VENDED = "header.X-Iceberg-Access-Delegation", "vended-credentials"
 ICEBERG_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -33,8 +34,15 @@ def spark_catalog_conf(catalog: CatalogConfig) -> dict[str, str]:
         uri = str(catalog.options["uri"])
         connection = _jdbc(uri) if catalog.type == "sql" else {_key(catalog, "uri"): uri}
         conf.update({f"{prefix}.{key}": value for key, value in connection.items()})
-    conf.update({f"{prefix}.{k}": v for k, v in iceberg_conf(catalog).items()})
+    properties = _delegation(catalog) | iceberg_conf(catalog)
+    conf.update({f"{prefix}.{k}": v for k, v in properties.items()})
     return conf
+
+
+def _delegation(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the header with which Iceberg asks a REST catalog for credentials, as pyiceberg does by default."""
+    own = {key.lower() for key in catalog.options.get("properties", {})}
+    return {DELEGATION: VENDED} if catalog.type == "rest" and DELEGATION.lower() not in own else {}
 
 
 def _key(catalog: CatalogConfig, key: str) -> str:

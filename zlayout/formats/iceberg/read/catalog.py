@@ -126,15 +126,15 @@ def _load(catalog: CatalogConfig) -> Catalog:
 
 
 @contextmanager
-def readable_metadata(name: TableName) -> Iterator[None]:
-    """Translate the errors of reading manifests that the block raises to TableError ZL125."""
+def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
+    """Translate the errors of reading manifests that the block raises to TableError ZL125, ZL127 or ZL128."""
     try:
         yield
     except ZlayoutError:
         raise
     except Exception as error:
         if cause_of(error) is not None:
-            raise _no_store(name, error) from error
+            raise (_only_signed(name, error) if _is_signed(table) else _no_store(name, error)) from error
         raise TableError.of(
             "ZL125",
             f"a manifest of {name} cannot be read: {first_line(error)}",
@@ -185,6 +185,22 @@ def _no_store(name: TableName, error: Exception) -> ZlayoutError:
     """Return the error for a table whose metadata files cannot be reached although its catalog answered."""
     cause = explained(error, f"check storage and credentials of catalogs.{name.catalog}")
     return TableError.of("ZL127", f"the storage of {name} cannot be reached: {cause.reason}", hint=cause.hint)
+
+
+def _is_signed(table: Table) -> bool:
+    """Return whether a REST catalog gave no credentials for a table, but signs each request to its storage itself."""
+    given = table.io.properties
+    return given.get("s3.remote-signing-enabled", "").lower() == "true" and "s3.access-key-id" not in given
+
+
+def _only_signed(name: TableName, error: Exception) -> ZlayoutError:
+    cause = explained(error, "")
+    return TableError.of(
+        "ZL128",
+        f"the storage of {name} cannot be read: {cause.reason}; catalog {name.catalog} signs each request itself "
+        "(remote signing), which the reader of pyiceberg does not support",
+        hint="let the catalog vend credentials, or give this machine credentials for the storage",
+    )
 
 
 def _is_of_catalog(error: Exception) -> bool:

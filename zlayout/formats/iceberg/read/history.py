@@ -56,7 +56,7 @@ def run_commits(
     table = load_table(catalog, name)
     made = [s for s in _of_run(table, run_id) if s.snapshot_id not in earlier]
     made.sort(key=lambda s: s.sequence_number or 0)
-    with readable_metadata(name):
+    with readable_metadata(table, name):
         return tuple(
             RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in made
         )
@@ -113,5 +113,5 @@ def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return frozenset()
-    with readable_metadata(name):
+    with readable_metadata(table, name):
         return frozenset(read_live(snapshot.manifests(table.io), table.io, ()).snapshot)

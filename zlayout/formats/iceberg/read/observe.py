@@ -70,7 +70,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
     schema = _schema(metadata, snapshot)
     config = MetricsConfig(metadata.properties, schema, table.sort_order())
     leaves = _columns(schema, config, distinct_counts(metadata, snapshot))
-    with readable_metadata(name):
+    with readable_metadata(table, name):
         manifests = snapshot.manifests(table.io) if snapshot else []
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}

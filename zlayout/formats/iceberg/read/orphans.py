@@ -25,7 +25,7 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
     # The table's location may begin with file:/ and the files' paths with file:///, so only the path is compared.
     root = folder.strip("/") + "/"
-    with readable_metadata(name):
+    with readable_metadata(table, name):
         paths = (PyArrowFileIO.parse_location(path)[2].strip("/") for path in _named(table))
         named = frozenset(path.removeprefix(root) for path in paths if path.startswith(root))
         literal = string_literal(quote_path(name.identifier))

@@ -19,6 +19,10 @@ FAILURES = Failures(
     conflicts=frozenset({f"{_EXCEPTIONS}.ValidationException", f"{_EXCEPTIONS}.CommitFailedException"}),
     history="the summaries of the table's snapshots (zlayout.run)",
     unknown=frozenset({f"{_EXCEPTIONS}.CommitStateUnknownException"}),
+    hints={
+        "token has expired": "the credentials ended during the rewrite: let the catalog name where to renew them, or "
+        "set a smaller files.max_group_size"
+    },
 )
 
 
