@@ -25,7 +25,7 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
 
 
-def checks(root: Path, catalog: str, timeout: float = 3.0) -> list[Check]:  # noqa: F811
+def checks(root: Path, catalog: str, timeout: float = 30.0) -> list[Check]:  # noqa: F811
     """The checks of one more catalog with one layout."""
     settings = root / "zlayout.yaml"
     settings.write_text(settings.read_text().rstrip() + f"\n  other: {catalog}\n")
