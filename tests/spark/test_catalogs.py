@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 from contract import Contract, make_rows
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from spark.arenas import DeltaArena, S3DeltaArena, SparkArena, delete_before_first_commit
 from spark.catalogs import PAIRS
 from spark.named import NAMED, NamedDeltaArena
+from sqlalchemy.orm import Session
+
+from zlayout.errors import EngineError
+from zlayout.formats.iceberg.write.jvm import IcebergJvm
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Project, TableName
 
 DELTA = {"delta": DeltaArena, "delta-s3": S3DeltaArena} | NAMED
 LONG = ("delta-glue",)  # nobody has it: Glue with tables on local disk
@@ -58,3 +65,18 @@ def test_plan_apply_empty_plan_conflict_and_orphans(
 @pytest.mark.parametrize("arena", ARENAS, indirect=True)
 class TestContract(Contract):
     """Every test of the contract."""
+
+
+def test_a_store_that_the_definition_does_not_name_is_explained(project: Project, runtime: SparkRuntime) -> None:
+    """A catalog can lead to a table in any store. Spark has the jars only of those that the project declares."""
+    properties = {key: str(project.catalogs["ice"].options[key]) for key in ("uri", "warehouse")}
+    place = "undeclared://bucket/table/metadata/1.metadata.json"
+    names = {"catalog_name": "ice", "table_namespace": "db", "table_name": "elsewhere"}
+    with Session(SqlCatalog("ice", **properties).engine) as session:
+        session.add(IcebergTables(**names, metadata_location=place, previous_metadata_location=place))
+        session.commit()
+    with pytest.raises(EngineError) as failed:
+        IcebergJvm(runtime.session).load(TableName("ice", ("db",), "elsewhere"))
+    (problem,) = failed.value.diagnostics
+    assert problem.code == "ZL314"
+    assert "declare the store of the table in warehouse or storage" in problem.hint

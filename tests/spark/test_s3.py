@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract import Contract, make_rows
+from contract import OPTIONS, Contract, make_rows
 from deltalake import write_deltalake
 from spark.arenas import S3DeltaArena, S3IcebergArena
+from support.runs import apply_planned
 
+from zlayout.app.plan import plan_table
+from zlayout.app.results import Applied
 from zlayout.errors import Refused
+from zlayout.formats.delta.write import log_store
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.log_store import require_exclusive_commits, use_conditional_puts
 from zlayout.formats.storage import CONDITIONAL_PUT, deltalake_options
@@ -98,6 +103,54 @@ class TestDeltaCommits:
         assert [d.code for d in refused.value.diagnostics] == ["ZL220"]
         assert "If-None-Match" in refused.value.diagnostics[0].hint
         assert _names(delta) == before
+
+
+@pytest.mark.parametrize("arena", [S3DeltaArena], ids=["delta"], indirect=True)
+class TestManyTables:
+    """Two tables of one catalog, each rewritten in three parts, one for each region."""
+
+    def tables(self, arena: S3DeltaArena) -> list[S3DeltaArena]:
+        second = replace(arena, table=replace(arena.table, name=f"{arena.table.name}_second"))
+        second.backend = arena.backend  # as in a run, where a catalog has one
+        for each in (arena, second):
+            each.create(make_rows(600), 6, partition_by=("region",))
+        return [arena, second]
+
+    def apply(self, tables: list[S3DeltaArena]) -> list[Applied]:
+        contract = Contract()
+        specs = [contract.spec(each, max_group_size=1) for each in tables]
+        planned = [plan_table(spec, each.backend, OPTIONS) for spec, each in zip(specs, tables, strict=True)]
+        return [apply_planned(plan, each.backend) for plan, each in zip(planned, tables, strict=True)]
+
+    def test_exclusive_commits_are_checked_once_for_each_table_of_a_run(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables = self.tables(arena)
+        checked, check = [], log_store._not_exclusive
+
+        def counted(delta: DeltaJvm, *arguments: Any) -> str:
+            checked.append(delta.location)
+            return check(delta, *arguments)
+
+        monkeypatch.setattr(log_store, "_not_exclusive", counted)
+        done = self.apply(tables)
+        assert [applied.error for applied in done] == [None, None]
+        assert [len(applied.commits) for applied in done] == [3, 3]
+        assert checked == [each.path for each in tables]
+
+    def test_each_refused_table_has_one_error_and_no_commit(
+        self, arena: S3DeltaArena, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables = self.tables(arena)
+        monkeypatch.setattr(log_store, "_not_exclusive", lambda *_: "the object store ignores the condition")
+        done = self.apply(tables)
+        assert all(isinstance(applied.error, Refused) for applied in done)
+        problems = [diagnostic for applied in done if applied.error for diagnostic in applied.error.diagnostics]
+        assert [problem.code for problem in problems] == ["ZL220", "ZL220"]
+        assert [str(each.table) in problem.message for each, problem in zip(tables, problems, strict=True)] == [
+            True
+        ] * 2
+        assert [(applied.commits, applied.failures) for applied in done] == [([], []), ([], [])]
 
 
 def _names(delta: DeltaJvm) -> list[str]:

@@ -21,7 +21,9 @@ FAILURES = Failures(
     unknown=frozenset({f"{_EXCEPTIONS}.CommitStateUnknownException"}),
     hints={
         "token has expired": "the credentials ended during the rewrite: let the catalog name where to renew them, or "
-        "set a smaller files.max_group_size"
+        "set a smaller files.max_group_size",
+        "No FileSystem for scheme": "declare the store of the table in warehouse or storage of its catalog, so that "
+        "Spark gets the jars; with spark-submit, name the jars",
     },
 )
 
