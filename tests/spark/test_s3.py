@@ -107,13 +107,13 @@ class TestDeltaCommits:
 
 @pytest.mark.parametrize("arena", [S3DeltaArena], ids=["delta"], indirect=True)
 class TestManyTables:
-    """Two tables of one catalog, each rewritten in three parts, one for each region."""
+    """Two tables of one catalog, each rewritten in several parts."""
 
     def tables(self, arena: S3DeltaArena) -> list[S3DeltaArena]:
         second = replace(arena, table=replace(arena.table, name=f"{arena.table.name}_second"))
         second.backend = arena.backend  # as in a run, where a catalog has one
         for each in (arena, second):
-            each.create(make_rows(600), 6, partition_by=("region",))
+            each.create(make_rows(Contract.rows), 2)
         return [arena, second]
 
     def apply(self, tables: list[S3DeltaArena]) -> list[Applied]:
@@ -135,7 +135,7 @@ class TestManyTables:
         monkeypatch.setattr(log_store, "_not_exclusive", counted)
         done = self.apply(tables)
         assert [applied.error for applied in done] == [None, None]
-        assert [len(applied.commits) for applied in done] == [3, 3]
+        assert [len(applied.commits) for applied in done] == [2, 2]
         assert checked == [each.path for each in tables]
 
     def test_each_refused_table_has_one_error_and_no_commit(
