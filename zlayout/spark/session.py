@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
-from zlayout.formats.storage import hadoop_conf
+from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
@@ -150,6 +150,9 @@ class SparkRuntime:
         import pyspark
 
         if pyspark.SparkContext._gateway is not None:
+            return None
+        # A class is compiled for S3 (zlayout.spark.compile). Its loader has the jars only if Ivy resolved them.
+        if any(stores(catalog) for catalog in self._project.catalogs.values()):
             return None
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
         return quick_start(conf, self._project.spark.conf, home, java, os.environ, brief=self._brief)
