@@ -6,6 +6,7 @@ import os
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class _Loading:
         self.root = path.parent
         self.environ = environ
         self.errors: list[Diagnostic] = []
-        self._workloads: tuple[Path, ...] = ()  # of layouts that declare none
+        self._commit_properties: Mapping[str, str] = {}
 
     def project(self) -> Project:
         document, data = self._document()
@@ -87,14 +88,12 @@ class _Loading:
         known = catalogs if valid else None
         defaults = data.get("defaults", {}) if valid else {}
         default_locations = _below("defaults.", document.locations) if document else {}
+        self._commit_properties = data.get("commit", {}).get("properties", {}) if valid else {}
         declared = self._layouts(self._patterns(document), defaults, default_locations, known)
         layouts = tuple(one for one in declared if isinstance(one, LayoutSpec))
         rules = tuple(one for one in declared if isinstance(one, LayoutRule))
         conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
         sample = bool(defaults.get("sample", False))
-        properties = data.get("commit", {}).get("properties", {}) if valid else {}
-        layouts = tuple(replace(spec, commit_properties=properties) for spec in layouts)
-        rules = tuple(replace(rule, spec=replace(rule.spec, commit_properties=properties)) for rule in rules)
         return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample, rules)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
@@ -183,7 +182,7 @@ class _Loading:
             if problems:
                 raise SpecError(*problems)
             spec = layout_spec(document, defaults, default_locations, catalogs)
-            spec = replace(spec, workload=self._workload(document))
+            spec = replace(spec, workload=self._workload(document), commit_properties=self._commit_properties)
             return layout_rule(document, spec) if spec.rule else spec
         except SpecError as error:
             self.errors.extend(error.diagnostics)
@@ -192,14 +191,16 @@ class _Loading:
     def _workload(self, document: Document) -> tuple[Path, ...]:
         """The workload files that a layout declares, or all those of the project."""
         if "workload" not in document.data:
-            self._workloads = self._workloads or self._workload_files(
-                (pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS
-            )
             return self._workloads
         written = document.data["workload"]
         if isinstance(written, str):
             return self._workload_files([(written, document.locations["workload"])])
         return self._workload_files((p, document.locations[f"workload[{n}]"]) for n, p in enumerate(written))
+
+    @cached_property
+    def _workloads(self) -> tuple[Path, ...]:
+        """The workload of layouts that declare none. The folder is searched once for all of them."""
+        return self._workload_files((pattern, Location(shown(self.path), 1, 1)) for pattern in WORKLOAD_PATTERNS)
 
     def _workload_files(self, patterns: Iterable[tuple[str, Location]]) -> tuple[Path, ...]:
         found = sorted({path for pattern, at in patterns for path in self._files(pattern, at)})
