@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from zlayout.app.concurrent_reads import Reading, no_answer, read_all
 from zlayout.app.select import is_name, select_layouts
@@ -21,6 +22,7 @@ from zlayout.table.state import TableState
 # A catalog may list names of other formats and folders that are no tables. A rule does not apply to them.
 _OTHER_FORMATS = ("ZL110", "ZL135")
 MAX_NAMES_SHOWN = 3
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +118,7 @@ def _listed(
     """List the tables that the rules match. Return them, and the error of each pattern that cannot be listed."""
     patterns = list(dict.fromkeys(rule.pattern for rule in rules))
     widest = [p for p in patterns if not any(within(p, q) and not within(q, p) for q in patterns)]
-    runtime = SparkRuntime(project)
-    backends = {p.catalog: backend_for(project.catalogs[p.catalog], runtime) for p in widest}
-
-    def read(number: int) -> list[Listed] | ZlayoutError:
-        try:
-            return list(backends[widest[number].catalog].list_tables(widest[number]))
-        except ZlayoutError as error:
-            return error
-
-    def late(number: int) -> list[Listed] | ZlayoutError:
-        return no_answer(widest[number], reading.timeout)
-
-    found = dict(zip(widest, read_all([p.catalog for p in widest], read, late, reading), strict=True))
+    found = _read_each(project, widest, lambda backend, pattern: list(backend.list_tables(pattern)), reading)
     tables = {one.table: one for names in found.values() if isinstance(names, list) for one in names}
     broken = {pattern: error for pattern, error in found.items() if isinstance(error, ZlayoutError)}
     failed = {p: error for wide, error in broken.items() for p in patterns if within(p, wide)}
@@ -138,7 +128,8 @@ def _listed(
 def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -> Declared:
     """Return the layouts by rules of tables without a layout of their own. Tables are observed for conditions only."""
     candidates = {table: [rule for rule in project.rules if matches(rule, table)] for table in tables}
-    states = _observed(project, [t for t, rules in candidates.items() if any(rule.only for rule in rules)], reading)
+    conditional = [table for table, rules in candidates.items() if any(rule.only for rule in rules)]
+    states = _read_each(project, conditional, lambda backend, table: backend.observe(table, ()), reading)
     layouts: list[LayoutSpec] = []
     errors: dict[TableName, ZlayoutError] = {}
     for table, rules in candidates.items():
@@ -156,24 +147,24 @@ def _by_rules(project: Project, tables: Sequence[TableName], reading: Reading) -
     return Declared(tuple(layouts), errors)
 
 
-def _observed(
-    project: Project, tables: Sequence[TableName], reading: Reading
-) -> dict[TableName, TableState | ZlayoutError]:
+def _read_each(
+    project: Project, names: Sequence[TableName], read: Callable[[Backend, TableName], Result], reading: Reading
+) -> dict[TableName, Result | ZlayoutError]:
+    """Return what `read` returns for each name, or the error of the names that cannot be read in time."""
     runtime = SparkRuntime(project)
-    backends: dict[str, Backend] = {
-        name: backend_for(project.catalogs[name], runtime) for name in {table.catalog for table in tables}
-    }
+    backends = {name: backend_for(project.catalogs[name], runtime) for name in {name.catalog for name in names}}
 
-    def read(number: int) -> TableState | ZlayoutError:
+    def result(number: int) -> Result | ZlayoutError:
+        name = names[number]
         try:
-            return backends[tables[number].catalog].observe(tables[number], ())
+            return read(backends[name.catalog], name)
         except ZlayoutError as error:
             return error
 
-    def late(number: int) -> TableState | ZlayoutError:
-        return no_answer(tables[number], reading.timeout)
+    def late(number: int) -> Result | ZlayoutError:
+        return no_answer(names[number], reading.timeout)
 
-    return dict(zip(tables, read_all([table.catalog for table in tables], read, late, reading), strict=True))
+    return dict(zip(names, read_all([name.catalog for name in names], result, late, reading), strict=True))
 
 
 def _may_select(rule: LayoutRule, text: str) -> bool:

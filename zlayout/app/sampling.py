@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.base import Backend
@@ -76,8 +74,7 @@ def _not_sampled(spec: LayoutSpec, decision: Decision, reason: str, hint: str = 
         hint,
         spec.location,
     )
-    plan = decision.plan
-    return replace(decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))
+    return decision.noting(warning)
 
 
 def sampled_in_time(

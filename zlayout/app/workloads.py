@@ -166,7 +166,6 @@ def _sampled(
 
 def _unknown(planned: Planned, reason: str) -> Planned:
     """Return the plan with a warning (ZL414)."""
-    plan = planned.decision.plan
     warning = Diagnostic(
         "ZL414",
         f"what the workload opens could not be computed: {reason}",
@@ -174,8 +173,7 @@ def _unknown(planned: Planned, reason: str) -> Planned:
         "check the access to the metadata and the data files of the table; the plan itself is complete",
         planned.spec.location,
     )
-    decision = replace(planned.decision, plan=replace(plan, diagnostics=(*plan.diagnostics, warning)))
-    return replace(planned, decision=decision)
+    return replace(planned, decision=planned.decision.noting(warning))
 
 
 def _replaced(planned: Planned, forecast: WorkloadForecast) -> Planned:

@@ -57,6 +57,11 @@ class Marginal:
     up_to: Float64
     total: float
 
+    @property
+    def filled(self) -> float:
+        """The number of rows without null."""
+        return self.total - float(self.up_to[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -253,6 +258,15 @@ def _log2(values: Int64 | Float64) -> Float64:
 
 def _log(values: Float64) -> Float64:
     return np.array([log(v) for v in values.tolist()], np.float64)
+
+
+def rows_in_extents(tree: KdTree, column: int, rows: Marginal) -> Float64:
+    """float64[files]: the number of rows without nulls whose value is in the extent of each file of the tree."""
+    low, high = tree.low[:, column], tree.high[:, column]
+    some = high >= low
+    inside = np.zeros(tree.files)
+    inside[some] = rows.up_to[high[some] + 1] - rows.below[low[some] + 1]
+    return inside
 
 
 def marginal(ordinals: Int64) -> Marginal:

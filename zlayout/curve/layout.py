@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
-from zlayout.curve.kd import build_kd
+from zlayout.curve.kd import build_kd, marginal, rows_in_extents
 from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
@@ -161,12 +161,8 @@ def _linear_grid(ranked: Sequence[Ranked]) -> tuple[Curve, list[_Axis]]:
 
 
 def _touched(tree: KdTree, column: int, ordinals: Int64) -> float:
-    rows = np.bincount(ordinals[ordinals >= 0])
-    if not len(rows):
-        return 0.0
-    below = np.concatenate(([0], np.cumsum(rows)))
-    inside = below[tree.high[:, column] + 1] - below[tree.low[:, column]]
-    return float(inside.sum() / below[-1])
+    rows = marginal(ordinals)
+    return float(rows_in_extents(tree, column, rows).sum() / rows.filled) if rows.filled else 0.0
 
 
 def keep_used(tree: KdTree, distinct: Sequence[pa.Array]) -> tuple[tuple[pa.Array, ...], KdTree]:

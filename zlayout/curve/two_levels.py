@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.kd import Goal, Marginal, grow, marginal
+from zlayout.curve.kd import Goal, Marginal, grow, marginal, rows_in_extents
 from zlayout.curve.layout import FileMap, build, keep_used
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.ranges import range_boundaries
@@ -217,12 +217,8 @@ def _joined(trees: Sequence[KdTree], name: str) -> Any:
 
 def _touched(tree: KdTree, column: int, rows: Marginal) -> Float64:
     """float64[files]: the share of the rows without nulls whose value is in the extent of each file."""
-    low, high = tree.low[:, column], tree.high[:, column]
-    some = high >= low
-    inside = np.zeros(tree.files)
-    inside[some] = rows.up_to[high[some] + 1] - rows.below[low[some] + 1]
-    known = rows.total - float(rows.up_to[0])
-    return inside / known if known else inside
+    inside = rows_in_extents(tree, column, rows)
+    return inside / rows.filled if rows.filled else inside
 
 
 def _distribution(ranked: Ranked) -> Distribution:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
+from zlayout.errors import Diagnostic
 from zlayout.planner.accepted import acceptance
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Group, Work, pinned_groups
@@ -48,6 +49,11 @@ class Decision:
     def groups(self) -> tuple[Group, ...]:
         """The groups to rewrite with their pinned files."""
         return pinned_groups(self.plan.groups, self.pinned)
+
+    def noting(self, diagnostic: Diagnostic) -> Decision:
+        """Return the decision with one more diagnostic in its plan."""
+        plan = self.plan
+        return replace(self, plan=replace(plan, diagnostics=(*plan.diagnostics, diagnostic)))
 
     def work(
         self,

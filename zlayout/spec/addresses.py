@@ -17,6 +17,11 @@ _NAMED = ("rest", "unity")  # catalog types whose warehouse is often a name
 _REMOTE = ("rest", "unity", "hive", "glue")  # services that have no working directory
 _WEB_TYPES = ("rest", "unity", "glue")
 _WEB = ("http", "https")
+_PLAIN_HTTP = Diagnostic(
+    "ZL037",
+    "expected https to another machine, found http",
+    hint="use https, or set allow_http: true in the catalog, which sends credentials without encryption",
+)
 _OF_S3 = frozenset({"region", "path_style"})  # keys of storage that GCS does not have
 
 
@@ -75,8 +80,7 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
         environ: Environment variables. Their endpoint of S3 is used if the catalog has none.
     """
     if type_ in _WEB_TYPES and _is_plain(urlsplit(data.get("uri", ""))) and not data.get("allow_http"):
-        hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
-        yield f"{key}.uri", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
+        yield f"{key}.uri", _PLAIN_HTTP
     yield from _check_rest(f"{key}.properties", type_, data)
     storage = data.get("storage")
     schemes = {place.partition("://")[0] for place in _places(data) if "://" in place}
@@ -104,8 +108,7 @@ def _check_rest(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[Viola
     """Yield ZL037 for an OAuth2 server that gets the credential in plain http, ZL029 for remote signing alone."""
     for name, value in data.get("properties", {}).items() if type_ == "rest" else ():
         if name == "oauth2-server-uri" and _is_plain(urlsplit(str(value))) and not data.get("allow_http"):
-            hint = "use https, or set allow_http: true in the catalog, which sends credentials without encryption"
-            yield f"{key}.{name}", Diagnostic("ZL037", "expected https to another machine, found http", hint=hint)
+            yield f"{key}.{name}", _PLAIN_HTTP
         elif name.lower() == "header.x-iceberg-access-delegation" and "vended-credentials" not in str(value):
             message = "expected vended-credentials, because pyiceberg reads no table whose requests the catalog signs"
             yield f"{key}.{name}", Diagnostic("ZL029", message, hint="remove the property")
