@@ -26,13 +26,13 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.iceberg.write import commit as iceberg_commit
 from zlayout.formats.iceberg.write import settings as iceberg_settings
 from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.rewrite import engine
+from zlayout.rewrite import shards
 from zlayout.rewrite.gate import Gate
 
 # Kill before the call, after it returned, or inside it, so many seconds after it began or when a new file appears.
 Moment = Literal["before", "after", "new file"] | float
 _SETTINGS = ((delta_settings, "set_properties"), (iceberg_settings, "change_settings"))
-_SAMPLE = ((engine, "take_sample"),)
+_SAMPLE = ((shards, "take_sample"),)
 _PLACE = ((delta_commit, "place"), (iceberg_commit, "place"))
 _WRITE = ((delta_commit, "write_with_stats"), (Staged, "write"))
 _GATE = ((Gate, "check"),)

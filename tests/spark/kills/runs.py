@@ -44,8 +44,11 @@ def killed_run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
     process = project.run(point, victim, str(project.folder(table)), entry=entry)
     try:
         found = project.finished(process)
-        _wait_for_the_end(int((project.root / "jvm.pid").read_text()))
-        return KilledRun(table, project, *found)
+        run = KilledRun(table, project, *found)
+        pid = project.root / "jvm.pid"
+        assert pid.exists(), f"nothing was killed {point}: {run.err}"
+        _wait_for_the_end(int(pid.read_text()))
+        return run
     finally:
         end(process)
 
