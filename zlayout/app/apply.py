@@ -273,7 +273,7 @@ def _execute(
     """Carry out the decision and return the ids of the groups that failed."""
     whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
     failed: frozenset[str] = frozenset()
-    works = whole.in_parts(planned.spec.max_group_size)
+    works = whole.in_parts(planned.spec.commit_bytes)
     give_back_freed_memory()  # the JVM of Spark needs the memory
     # `failed` is read before each part: the table is not accepted if groups of an earlier part failed.
     parts = (work if not failed else replace(work, accepts="") for work in works)

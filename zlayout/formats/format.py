@@ -52,7 +52,8 @@ class Traits:
         cleanup: When replaced files are removed from storage, after the word "until".
         rollback_limits: What a rollback to an earlier version changes besides the rewrite, and what it needs.
         spark_extension: The class of the Spark session extension, '' for none.
-        spark_package: Returns the Maven coordinates of the jar that a release of Spark needs; None if it needs none.
+        spark_package: Returns the Maven coordinates of the jar that a release of Spark needs, or None if
+            there is no jar for it; None if the format needs none.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
     """
@@ -70,7 +71,7 @@ class Traits:
     cleanup: str = "old versions are removed"
     rollback_limits: str = "it also undoes later commits of other writers"
     spark_extension: str = ""
-    spark_package: Callable[[Release], str] | None = None
+    spark_package: Callable[[Release], str | None] | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     local_spark_conf: Mapping[str, str] = field(default_factory=dict)
 

@@ -85,6 +85,7 @@ def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: objec
         rows=int(files.live_rows.sum()),
         partitions=len(files.partitions),
         rule=spec.rule,
+        commit_bytes=spec.commit_bytes,
         size_histogram=tuple((b.label, b.files) for b in size_histogram(files.bytes, spec.layout.target_size)),
         **parts,  # type: ignore[arg-type]
     )

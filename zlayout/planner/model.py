@@ -126,6 +126,8 @@ class TablePlan:
     """Whether `where` matches no partition, and the layout spec does not declare that this is intended."""
     size_histogram: Histogram = ()
     """Number of files per class of size."""
+    commit_bytes: Count | None = None
+    """The most bytes of several groups that one commit replaces; null for no limit."""
     sample: SampleFacts | None = None
     """The sample that the forecast was made from; null if it was made from metadata alone."""
     files_after: FilesAfter | None = None

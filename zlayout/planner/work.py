@@ -11,6 +11,7 @@ import numpy as np
 from zlayout.errors import CommitConflict
 from zlayout.planner.actions import Action, ChangePartitioning, Reason, RewriteGroup, SetProperties
 from zlayout.planner.partition_text import partition_text
+from zlayout.planner.parts import parts_of
 from zlayout.planner.requirements import (
     Observed,
     PartitioningIs,
@@ -136,21 +137,15 @@ class Work:
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
-        """Divide the work into parts that rewrite and commit at most `most_bytes` each, or one group.
+        """Divide the work into parts, each of which is rewritten and committed before the next one begins.
 
-        What the first parts committed stays when a later one fails. The first part changes the partitioning.
+        What the first parts committed stays if a later one fails. The first part changes the partitioning.
+
+        Args:
+            most_bytes: See `zlayout.planner.parts.parts_of`.
         """
-        if most_bytes is None or len(self.rewrites) < 2:
-            return (self,)
-        parts: list[list[RewriteGroup]] = []
-        room = 0
-        for rewrite in self.rewrites:
-            if not parts or rewrite.bytes > room:
-                parts.append([])
-                room = most_bytes
-            parts[-1].append(rewrite)
-            room -= rewrite.bytes
-        if len(parts) == 1:
+        parts = parts_of(self.rewrites, most_bytes)
+        if len(parts) < 2:
             return (self,)
         first, *others = parts
         whole = replace(self, covers_table=False, accepts="")

@@ -7,6 +7,7 @@ from typing import Any
 
 from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Decay, Measure, SettingDrift, TablePlan
+from zlayout.planner.parts import parts_of
 from zlayout.planner.result import TableResult
 from zlayout.report.forecast_text import written_text
 from zlayout.report.words import REASONS, RESULT_STATUSES, cleanup, plural, printable, setting, share, size
@@ -33,12 +34,14 @@ def layout_text(table: TablePlan) -> str:
 
 
 def rewrite_text(table: TablePlan) -> str:
-    """Write how much the plan rewrites: partitions, bytes, and files before and after."""
+    """Write how much the plan rewrites: partitions, bytes, files before and after, and commits if there are several."""
     groups = table.groups
     files = sum(g.files for g in groups)
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
-    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files"
+    commits = len(parts_of(groups, table.commit_bytes))
+    in_commits = f", {commits:,} commits" if commits > 1 else ""
+    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files{in_commits}"
 
 
 def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:

@@ -27,7 +27,7 @@ def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
     found = {store for catalog in catalogs for store in stores(catalog)}
     release = versions.installed()
     of_formats = (format.traits.spark_package for format in FORMATS.values())
-    packages = [package(release) for package in of_formats if package]
+    packages = [jar for package in of_formats if package and (jar := package(release))]
     packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]
     packages += [package for store in sorted(found) for package in _OF_STORE[store](release)]
     conf = {"spark.jars.packages": ",".join(packages)}

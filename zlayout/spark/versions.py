@@ -21,14 +21,14 @@ class Release:
     Attributes:
         spark: The minor version, such as 4.1.
         delta: The version of Delta.
-        iceberg: The version of Iceberg.
+        iceberg: The version of Iceberg, None if no Iceberg has a runtime for this Spark.
         hadoop: The version of Hadoop in Spark's distribution.
         scala: The minor version of Scala.
     """
 
     spark: str
     delta: str
-    iceberg: str
+    iceberg: str | None
     hadoop: str
     scala: str = "2.13"
 
@@ -38,7 +38,9 @@ class Release:
         return f"io.delta:delta-spark_{of_spark}{self.scala}:{self.delta}"
 
     @property
-    def iceberg_package(self) -> str:
+    def iceberg_package(self) -> str | None:
+        if self.iceberg is None:
+            return None
         return f"org.apache.iceberg:iceberg-spark-runtime-{self.spark}_{self.scala}:{self.iceberg}"
 
     @property
@@ -58,8 +60,9 @@ RELEASES = (
     Release("3.5", "3.3.2", "1.11.0", "3.3.4", "2.12"),
     Release("4.0", "4.4.0", "1.11.0", "3.4.1"),
     Release("4.1", "4.4.0", "1.12.0", "3.4.2"),
+    Release("4.2", "4.4.0", None, "3.5.0"),
 )
-NEWEST = RELEASES[-1]
+NEWEST = next(release for release in reversed(RELEASES) if release.iceberg)  # that both formats work with
 
 # The JDBC driver of each database that can hold an Iceberg catalog of type sql, by the dialect of its URI.
 JDBC_PACKAGES = {
@@ -83,7 +86,7 @@ GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 
 @cache
 def installed() -> Release:
-    """Return the release for the pyspark that is installed: the newest one if there is none, or if it is unknown."""
+    """Return the release for the pyspark that is installed: `NEWEST` if there is none, or if it is unknown."""
     try:
         return release_of(metadata.version("pyspark")) or NEWEST
     except metadata.PackageNotFoundError:

@@ -137,6 +137,10 @@ class Layout:
         return replace(self, target_size=size).layout_id == layout_id
 
 
+# At the default target size, a commit of so many bytes has 2,048 new files, which the driver holds as objects.
+COMMIT_BYTES = 256 * 2**30
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """The limits of the decay measures: shares from 0 to 1, and for `touched` the touched ratio (at least 1)."""
@@ -178,6 +182,14 @@ class LayoutSpec:
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.layout.columns)
+
+    @property
+    def commit_bytes(self) -> int | None:
+        """The maximum number of bytes of several groups that one commit replaces; None for no limit.
+
+        Engine native has no default, because the format's own rewrite of a whole table is one statement.
+        """
+        return self.max_group_size or (COMMIT_BYTES if self.layout.engine == "zlayout" else None)
 
     def location_of(self, key: str) -> Location:
         """The location of a dotted key, or of its nearest parent that the file contains."""

@@ -52,7 +52,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
     class Planned:
         class spec:
             table = "lake.db.t"
-            max_group_size = None
+            commit_bytes = None
 
         state = None
         decision = Decision()

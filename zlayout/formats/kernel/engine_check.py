@@ -30,7 +30,7 @@ class Internals:
 
     Attributes:
         name: The format's name in messages.
-        package: Returns the Maven coordinates of the jar for a release of Spark.
+        package: Returns the Maven coordinates of the jar for a release of Spark, None if there is no jar for it.
         tested: Minor versions of the format that engine zlayout was tested with.
         marker: A class that exists if and only if the jar is on the classpath.
         version: A function that returns the version of the jar, given the JVM.
@@ -40,7 +40,7 @@ class Internals:
     """
 
     name: str
-    package: Callable[[Release], str]
+    package: Callable[[Release], str | None]
     tested: frozenset[str]
     marker: str
     version: Callable[[Any], Any]
@@ -137,7 +137,11 @@ def untested(doing: str, reason: str) -> ZlayoutError:
 
 
 def _no_jar(internals: Internals) -> ZlayoutError:
-    package = internals.package(versions.installed())
+    release = versions.installed()
+    package = internals.package(release)
+    if package is None:
+        message = f"{internals.name} has no jar for Spark {release.spark}"
+        return EngineError.of("ZL306", message, hint=_versions_hint())
     return EngineError.of(
         "ZL306",
         f"{internals.name} is not on Spark's classpath",
