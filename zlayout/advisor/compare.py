@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log
+from typing import Any
 
 from zlayout.advisor.coverage import whole_workload
 from zlayout.advisor.model import Choice, Costs, Study, TableQuery
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable
+from zlayout.spec.model import Layout
 from zlayout.spec.yaml import dump
 
 # A query counts as faster or slower if the bytes that it reads change by more than this factor.
@@ -110,13 +112,22 @@ def _names(choice: Choice) -> str:
 
 def zorder_block(choice: Choice) -> str:
     """The layout as YAML for a layout spec. It states the engine, because the spec may declare native."""
-    layout = choice.layout
+    return _block(choice.layout, engine=True, default_flow_style=None, width=110)
+
+
+def zorder_line(layout: Layout) -> str:
+    """The columns and the curve of the layout as YAML for a layout spec, on one line."""
+    return _block(layout, engine=False, default_flow_style=True, width=10**6).strip()[1:-1]
+
+
+def _block(layout: Layout, *, engine: bool, **style: Any) -> str:
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
-    body = {"zorder": {"columns": columns, "curve": layout.curve}, "engine": layout.engine}
-    text = dump(body, default_flow_style=None, width=110)
+    body: dict[str, Any] = {"zorder": {"columns": columns, "curve": layout.curve}}
+    body |= {"engine": layout.engine} if engine else {}
+    text = dump(body, **style)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
         # write unprintable characters as escapes
-        text = dump(body, allow_unicode=False, default_flow_style=None, width=110)
+        text = dump(body, allow_unicode=False, **style)
     return text
 
 

@@ -1,11 +1,11 @@
-"""Check tables for drift: compare them with their layouts without changing anything."""
+"""Check tables for drift: compare them with their layouts, and these with what is asked, without changing anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.plan import ProjectPlan, plan
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.spec.model import Project
@@ -13,7 +13,7 @@ from zlayout.spec.model import Project
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """The tables that are not as declared.
+    """The tables that are not as declared, and those whose layout no longer fits what is asked.
 
     Attributes:
         plan: The plan of all selected tables as plain data, for reports. `apply` does not accept it.
@@ -27,6 +27,11 @@ class DriftReport:
         return self.plan.not_as_declared
 
     @property
+    def unfit(self) -> tuple[TablePlan, ...]:
+        """Tables for which another layout beats the declared one by more than `tolerance.workload`."""
+        return self.plan.unfit
+
+    @property
     def failed(self) -> tuple[TablePlan, ...]:
         """Tables that could not be planned."""
         return self.plan.with_status(Status.ERROR)
@@ -37,31 +42,35 @@ def drift(
     select: str | Iterable[str] = (),
     exclude: str | Iterable[str] = (),
     *,
+    sample: bool | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
 ) -> DriftReport:
-    """Find tables that are not laid out as declared. Reads metadata only.
+    """Find tables that are not laid out as declared, or whose layout no longer fits what is asked.
+
+    Reads metadata, and with `sample` key columns.
 
     Args:
         project: The project, from `load_project`.
         select: Tables to check, as in `plan`. Empty: all.
         exclude: Tables to leave out.
+        sample: Whether to read key columns of some row groups, as in `plan`. Without, it is not known whether another
+            layout fits what is asked better. Default: `defaults.sample` of the project.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    return DriftReport(compare(project, select, exclude, parallelism, timeout).document)
+    return DriftReport(compare(project, select, exclude, Reading(parallelism, timeout), sample).document)
 
 
 def compare(
     project: Project,
     select: Iterable[str],
     exclude: Iterable[str],
-    parallelism: int = PARALLELISM,
-    timeout: float = TIMEOUT,
-    on_progress: Callable[[int, int], None] | None = None,
+    reading: Reading,
+    sample: bool | None = None,
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
@@ -70,7 +79,8 @@ def compare(
         select,
         exclude,
         allow_full_rewrite=True,
-        parallelism=parallelism,
-        timeout=timeout,
-        on_progress=on_progress,
+        sample=sample,
+        parallelism=reading.parallelism,
+        timeout=reading.timeout,
+        on_progress=reading.on_progress,
     )

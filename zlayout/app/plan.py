@@ -114,12 +114,15 @@ def plan_specs(
     declared: Declared,
     options: PlanOptions,
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    *,
+    workloads: bool = True,
 ) -> ProjectPlan:
-    """Plan the given layouts of a project."""
+    """Plan the given layouts of a project. workloads: whether to add what the queries of the workloads open."""
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
     planned = plan_tables([s for s in declared.layouts if s.table not in declared.errors], backends, options, reading)
-    planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
+    if workloads:
+        planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
     failed = (
         Planned(spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])))
         for spec in declared.layouts

@@ -103,7 +103,7 @@ def review(
     known = _known_layouts(project, changing, exclude, reading)
     selected = select_layouts(known.layouts, (), exclude)
     specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
-    plan = plan_specs(project, replace(known, layouts=specs), options, reading)
+    plan = plan_specs(project, replace(known, layouts=specs), options, reading, workloads=False)
     backends = backends_of(project, SparkRuntime(project), specs)
     checked = tuple(
         _checked(changing[str(p.spec.table)], p, backends[p.spec.table.catalog], options, stale) for p in plan.planned
@@ -126,7 +126,9 @@ def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterab
 def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, stale: Staleness) -> Planned:
     """As `check_saved`, but return a table with the status REFUSED or ERROR instead of raising an error."""
     try:
-        return check_saved(saved, planned, backend, options, stale)
+        checked = check_saved(saved, planned, backend, options, stale)
+        reviewed = replace(checked.decision.plan, workload=saved.workload)
+        return replace(checked, decision=replace(checked.decision, plan=reviewed))
     except (Refused, TableError) as error:
         status = Status.REFUSED if isinstance(error, Refused) else Status.ERROR
         stopped = replace(planned.decision.plan, status=status, diagnostics=error.diagnostics)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from zlayout.advisor import asked
+from zlayout.advisor.better import better_layout
 from zlayout.advisor.costs import costs
 from zlayout.advisor.model import QueryPredicates, TableQuery, Use
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
@@ -19,10 +20,11 @@ from zlayout.app.planned import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
-from zlayout.planner.forecasts import WorkloadForecast
-from zlayout.planner.model import Status
+from zlayout.planner.forecasts import BetterLayout, WorkloadForecast
+from zlayout.planner.model import UNFIT, Status
 from zlayout.planner.sampled import files_to_sample
 from zlayout.planner.settings import partitioning
+from zlayout.report.words import share, size
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
@@ -161,7 +163,8 @@ def _sampled(
             forecast = replace(forecast, predicted=after[0], low=after[1], high=after[2])
     highest = forecast.predicted or forecast.now
     keys = asked.key_sample(found.state, whole)
-    return replace(forecast, floor=asked.floor(spec, found.state, found.queries, keys, highest))
+    better = better_layout(spec, found.state, found.queries, whole, backend.capabilities)
+    return replace(forecast, floor=asked.floor(spec, found.state, found.queries, keys, highest), better=better)
 
 
 def _unknown(planned: Planned, reason: str) -> Planned:
@@ -177,5 +180,19 @@ def _unknown(planned: Planned, reason: str) -> Planned:
 
 
 def _replaced(planned: Planned, forecast: WorkloadForecast) -> Planned:
-    plan = replace(planned.decision.plan, workload=forecast)
-    return replace(planned, decision=replace(planned.decision, plan=plan))
+    decision = replace(planned.decision, plan=replace(planned.decision.plan, workload=forecast))
+    if forecast.better is not None:
+        decision = decision.noting(_no_longer_fits(planned.spec, forecast.better))
+    return replace(planned, decision=decision)
+
+
+def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
+    """Return the warning (ZL446) that the queries would read less by another layout, with the change of the YAML."""
+    other, declared = better.cost.bytes, better.declared.bytes
+    message = (
+        f"the layout no longer fits what is asked: with {', '.join(better.columns)} ({better.curve}), a query of the "
+        f"workload would read {share(1 - other / declared)} less, {size(other)} instead of {size(declared)}; "
+        f"tolerance.workload is {share(spec.tolerance.workload)}"
+    )
+    by = "" if spec.rule else f", or run `zlayout advise {spec.table} --write`"
+    return Diagnostic(UNFIT, message, "warning", f"declare `{better.yaml}`{by}", spec.location_of("zorder"))

@@ -220,6 +220,7 @@ def apply(
 def drift(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
+    sample: SampleOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = PARALLELISM,
@@ -229,12 +230,12 @@ def drift(
     verbose: VerboseOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Check tables in CI: exit with 2 if a table is not as declared, with 1 on errors. Reads metadata only."""
+    """Check tables in CI: exit with 2 if a table is not as declared or its layout no longer fits, with 1 on errors."""
     from zlayout.cli.plan import PlanRequest, drift_command
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout))
+    request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout), sample=sample)
     return drift_command(request, Console(color, verbose=verbose, summary=summary), reports)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zlayout.app.concurrent_reads import Reading
@@ -109,13 +109,16 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
-    """Print the tables that are not as declared. Return 2 if there are some, 1 if a table cannot be planned, else 0."""
-    reading = request.reading
+    """Print the tables that are not as declared, or whose layout no longer fits what is asked.
+
+    Return 2 if there are some, 1 if a table cannot be planned, else 0.
+    """
     with ReadingShown(console) as shown:
         project = load_project(request.project)
-        planned = compare(project, request.select, request.exclude, reading.parallelism, reading.timeout, shown)
+        reading = replace(request.reading, on_progress=shown)
+        planned = compare(project, request.select, request.exclude, reading, request.sample)
     found, report = DriftReport(planned.document), drawn(planned, reports)
-    code = 1 if found.failed else CHANGES if found.drifted else 0
+    code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
     if not reports.take_stdout:
         options, closing = console.text_options(), text.drift_line(report.plan)
         console.result(text.render(report, options, heading=heading(planned), closing=closing))

@@ -97,6 +97,22 @@ class QueryCost:
 
 
 @dataclass(frozen=True, slots=True)
+class BetterLayout:
+    """A layout by which the queries of the workload read less than by the declared one, by more than the tolerance."""
+
+    columns: tuple[str, ...]
+    """The z-order columns."""
+    curve: str
+    """The curve."""
+    yaml: str
+    """The keys for the layout spec, on one line."""
+    declared: QueryCost
+    """What a query opens after a rewrite of the whole table by the declared layout, simulated on the sample."""
+    cost: QueryCost
+    """What it opens after a rewrite by this layout, simulated on the same sample."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadForecast:
     """What the queries of a workload open of the table, now and after apply."""
 
@@ -116,6 +132,8 @@ class WorkloadForecast:
     """The upper end of the error range of `predicted`; null without a prediction."""
     floor: QueryCost | None = None
     """The cost if the table were laid out for each query alone, from a sample; null without a sample."""
+    better: BetterLayout | None = None
+    """The layout because of which the declared one no longer fits what is asked; null if none is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from zlayout.planner.requirements import LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
 READS_MORE = "ZL440"
+# The code of the warning that the declared layout no longer fits what is asked.
+UNFIT = "ZL446"
 FORMAT_VERSION: Literal[2] = 2
 
 
@@ -183,6 +185,11 @@ class TablePlan:
         return any(diagnostic.code == READS_MORE for diagnostic in self.diagnostics)
 
     @property
+    def fits(self) -> bool:
+        """Whether no other layout is known by which the queries of the workload read less than the tolerance allows."""
+        return self.workload is None or self.workload.better is None
+
+    @property
     def rewrite_bytes(self) -> int:
         """The size of the files to rewrite."""
         return sum(group.bytes for group in self.groups)
@@ -209,6 +216,11 @@ class Plan:
     def not_as_declared(self) -> tuple[TablePlan, ...]:
         """The tables with drift, or with decay above the tolerance, or whose `where` matches no partition."""
         return tuple(t for t in self.tables if not t.as_declared and t.status is not Status.ERROR)
+
+    @property
+    def unfit(self) -> tuple[TablePlan, ...]:
+        """The tables whose declared layout no longer fits what is asked."""
+        return tuple(t for t in self.tables if not t.fits)
 
     @property
     def has_changes(self) -> bool:

@@ -135,7 +135,9 @@ def drift_line(plan: Plan) -> str:
     """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
     counts = summary(plan.tables)
     broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
-    other = len(plan.not_as_declared)
+    other, unfit = len(plan.not_as_declared), len(plan.unfit)
+    if unfit:
+        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} what is asked."
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""

@@ -12,7 +12,13 @@ WORKLOAD_PATTERNS = ("workloads/**/*.sql", "workloads/**/*.csv")
 DEFAULTS: Mapping[str, Any] = {
     "zorder": {"range_ids": 1000, "noise": False},
     "files": {"target_size": "128MiB", "sort_within": True},
-    "tolerance": {"unclustered": "10%", "touched": "1.5x", "small_files": "20%", "deleted_rows": "10%"},
+    "tolerance": {
+        "unclustered": "10%",
+        "touched": "1.5x",
+        "small_files": "20%",
+        "deleted_rows": "10%",
+        "workload": "20%",
+    },
     "engine": "zlayout",
 }
 DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}

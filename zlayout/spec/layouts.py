@@ -164,6 +164,7 @@ def _tolerance(data: Mapping[str, Any]) -> Tolerance:
         touched=factor(data["touched"]),
         small_files=share(data["small_files"]),
         deleted_rows=share(data["deleted_rows"]),
+        workload=share(data["workload"]),
     )
 
 

@@ -1,0 +1,98 @@
+"""Decide whether the declared layout no longer fits what is asked: whether another layout reads much less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.advisor.asked import key_sample
+from zlayout.advisor.bound_lengths import bound_lengths
+from zlayout.advisor.compare import zorder_line
+from zlayout.advisor.declared import declared_layout, searched
+from zlayout.advisor.model import Choice, KeySample, TableQuery
+from zlayout.advisor.study import Question, rewrite_target, study
+from zlayout.planner.forecasts import BetterLayout, QueryCost
+from zlayout.planner.work import Capabilities
+from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.state import TableState
+
+# With fewer rows for each new file, the bounds of simulated files are much narrower than those of written ones.
+MIN_ROWS_PER_FILE = 50
+SEARCH_SECONDS = 5.0
+
+
+def better_layout(
+    spec: LayoutSpec,
+    state: TableState,
+    queries: Sequence[TableQuery],
+    sample: RowGroupSample,
+    capabilities: Capabilities,
+) -> BetterLayout | None:
+    """Search for a layout by which the queries read less than by the declared one, by more than `tolerance.workload`.
+
+    Both layouts are simulated on the same rows. If these are not all rows of the table, the other layout must be better
+    by more than the tolerance on each half of the row groups too.
+
+    Args:
+        spec: The declared layout.
+        state: The observed table, with the bounds of the columns of the queries.
+        queries: The queries on the table.
+        sample: Rows of the whole table.
+        capabilities: Those of the backend of the table.
+
+    Returns:
+        The other layout; None if there is none, if the sample is too small to decide, or if the declared layout cannot
+        be simulated.
+    """
+    declared, _ = declared_layout(spec, state, capabilities)
+    target = rewrite_target(state, spec.layout.target_size)
+    keys = key_sample(state, sample)
+    if declared is None or len(keys) < MIN_ROWS_PER_FILE * int(target.files.sum()):
+        return None
+    lengths = bound_lengths(spec, state, tuple(keys.keys))
+
+    def measured(rows: KeySample, question: Question) -> tuple[Choice | None, Choice | None]:
+        """Return the declared layout, and the other one if it is better by more than the tolerance."""
+        found = study(state, tuple(queries), rows, target, lengths, question)
+        other = found.choices[-1] if found.choices else None
+        return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
+
+    now, other = measured(keys, Question((), declared, searched(spec), search=True, seconds=SEARCH_SECONDS))
+    if now is None or other is None:
+        return None
+    for half in _halves(state, sample):
+        if half is None or measured(half, Question((other.layout,), declared, declared, search=False))[1] is None:
+            return None
+    columns = tuple(column.name for column in other.layout.columns)
+    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), _cost(now), _cost(other))
+
+
+def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> bool:
+    if other is None or declared is None or _settings(other.layout) == _settings(declared.layout):
+        return False
+    return other.costs.mean_bytes < (1 - tolerance) * declared.costs.mean_bytes
+
+
+def _settings(layout: Layout) -> Layout:
+    """Return the layout without the engine. The simulated result is that of engine zlayout in any case."""
+    return replace(layout, engine="zlayout")
+
+
+def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | None]:
+    """Yield the rows of every other row group, twice; nothing if the sample is complete, None if there is no half."""
+    if sample.complete:
+        return
+    number = np.unique(sample.row_group, return_inverse=True)[1]
+    for half in (0, 1):
+        rows = np.flatnonzero(number % 2 == half)
+        keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
+        part = replace(sample, keys=keys, file=sample.file[rows], row_group=sample.row_group[rows])
+        yield key_sample(state, part) if len(rows) else None
+
+
+def _cost(choice: Choice) -> QueryCost:
+    return QueryCost(choice.costs.mean_files, round(choice.costs.mean_bytes))
