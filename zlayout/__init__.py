@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zlayout.app.drift import DriftReport, drift
     from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
     from zlayout.app.import_ import ImportedLayout, import_layout
+    from zlayout.app.import_workload import ImportedWorkload, import_workload
     from zlayout.app.inspect import Inspection, inspect
     from zlayout.app.plan import ProjectPlan, plan
     from zlayout.app.plan_file import read_plan, write_plan
@@ -53,6 +54,7 @@ _NAMES = {
     "zlayout.app.events": "ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.app.drift": "DriftReport drift",
     "zlayout.app.import_": "ImportedLayout import_layout",
+    "zlayout.app.import_workload": "ImportedWorkload import_workload",
     "zlayout.app.inspect": "Inspection inspect",
     "zlayout.app.plan": "ProjectPlan plan",
     "zlayout.app.plan_file": "read_plan write_plan",
@@ -80,6 +82,7 @@ __all__ = [
     "EngineError",
     "GroupFailed",
     "ImportedLayout",
+    "ImportedWorkload",
     "Inspection",
     "Layout",
     "LayoutSpec",
@@ -110,6 +113,7 @@ __all__ = [
     "count_files",
     "drift",
     "import_layout",
+    "import_workload",
     "inspect",
     "is_relevant",
     "load_project",

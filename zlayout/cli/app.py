@@ -39,6 +39,7 @@ from zlayout.cli.options import (
     VerifyOption,
 )
 from zlayout.cli.study_commands import advise, simulate
+from zlayout.cli.workload import workload
 
 app = typer.Typer(
     name="zlayout",
@@ -278,6 +279,7 @@ def inspect(
 
 app.command()(simulate)
 app.command()(advise)
+app.add_typer(workload)
 
 
 @app.command()

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     TWO_COLUMNS = "compares columns (a join)"
     EXPRESSION = "a function or arithmetic on a column"
     NOT_CONSTANT = "a comparison with an expression that is not constant"
+    LEFT_OUT = "a value that the workload leaves out (`?`)"
     NO_PREFIX = "a pattern that begins with a wildcard"
     NEGATED = "a negation that min and max cannot decide"
     NOT_SUPPORTED = "a condition that min and max cannot decide"
@@ -174,7 +175,7 @@ class _WorkloadRules:
             return UnusableError(Reason.TWO_COLUMNS)
         if sides and has_column[0] and not isinstance(sides[0].unnest(), exp.Column):
             return UnusableError(Reason.EXPRESSION)
-        return UnusableError(Reason.NOT_CONSTANT)
+        return UnusableError(Reason.LEFT_OUT if whole.find(exp.Placeholder) else Reason.NOT_CONSTANT)
 
 
 def _like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:

@@ -12,7 +12,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -52,8 +52,14 @@ def is_event_log(path: Path) -> bool:
         return False
 
 
-def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
+def read_event_log(
+    path: Path, on_broken: Callable[[int], None] = lambda _line: None
+) -> tuple[list[Scan], list[Unused], int]:
     """Read an event log. An incomplete log is read up to its end.
+
+    Args:
+        path: A file, or the folder of a rolling log.
+        on_broken: Called with the number of each line with an execution that is not a JSON object.
 
     Returns:
         The scans, the unused conditions, and the number of distinct queries.
@@ -62,7 +68,7 @@ def read_event_log(path: Path) -> tuple[list[Scan], list[Unused], int]:
         SpecError: ZL002 if the log cannot be read.
     """
     runs: dict[tuple[Found, ...], list[tuple[str, dict[str, Any]]]] = {}
-    for number, event in _events(path):
+    for number, event in _events(path, on_broken):
         nodes = _nodes(event.get("sparkPlanInfo"))
         scans = [found for node, above in nodes if (found := _scan(node, above)) is not None]
         if scans:
@@ -110,7 +116,7 @@ def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
             yield unpacked
 
 
-def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _events(path: Path, on_broken: Callable[[int], None]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, event) for the start of each execution."""
     number = 0
     try:
@@ -118,14 +124,16 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             with _open(part) as stream:
                 while line := stream.readline(MAX_LINE_BYTES):
                     number += 1
-                    if START.encode() not in line[:200] or not line.endswith(b"\n"):
+                    if START.encode() not in line[:200]:
                         continue
                     try:
-                        event = json.loads(line)
+                        event = json.loads(line) if line.endswith(b"\n") else None
                     except (ValueError, RecursionError):
-                        continue
+                        event = None
                     if isinstance(event, dict):
                         yield number, event
+                    else:
+                        on_broken(number)
     except EOFError:
         return
     except (OSError, ValueError, zlib.error) as error:

@@ -48,6 +48,8 @@ def source(node: exp.Expr, ctes: Ctes, known: Mapping[str, Sequence[str]]) -> So
     alias = node.alias.lower()
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name.lower() for part in node.parts)
+        if len(parts) == 2 and parts[0] == "delta" and "/" in parts[1]:  # delta.`s3://bucket/table`
+            return Source(((alias,),) if alias else (parts,), node.name, None)
         cte = ctes.get(parts[0]) if len(parts) == 1 else None
         if cte:
             own = own_columns(node) or cte.columns

@@ -110,7 +110,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
     try:
         with silent():
             spark = Dialect.get_or_raise("spark")
-            if _too_deep(spark.tokenize(query.text)):
+            if too_deep(spark.tokenize(query.text)):
                 return unusable(f"nested deeper than {MAX_DEPTH} levels")
             trees = spark.parse(query.text)
             tree = trees[0] if len(trees) == 1 else None
@@ -132,7 +132,7 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
     return Read(tuple(reader.scans), tuple(reader.unused.values()), tuple(reader.inverted), uses_time=uses_time)
 
 
-def _too_deep(tokens: Sequence[object]) -> bool:
+def too_deep(tokens: Sequence[object]) -> bool:
     """Whether the tokens are nested too deeply for the parser, which recurses."""
     depth = prefixes = 0
     for token in tokens:

@@ -21,6 +21,7 @@ FUNCTIONS = {
     "count_files",
     "drift",
     "import_layout",
+    "import_workload",
     "inspect",
     "is_relevant",
     "load_project",

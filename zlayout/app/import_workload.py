@@ -1,0 +1,69 @@
+"""Import query histories of engines as a workload of the project. Reads no table and starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from zlayout.app.files import write_atomically
+from zlayout.errors import SpecError
+from zlayout.spec.model import Project
+from zlayout.workload.history.model import Problem
+from zlayout.workload.history.read import read_history
+from zlayout.workload.history.shapes import BINS, Values, merge, to_file
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedWorkload:
+    """An imported workload.
+
+    Attributes:
+        text: The workload file: SQL statements with weights.
+        statements: The number of its statements.
+        executions: The number of executions that they stand for.
+        problems: The records that could not be read, with their locations.
+        left_out: The number of records by the reason for which they are no part of the workload.
+    """
+
+    text: str
+    statements: int
+    executions: float
+    problems: tuple[Problem, ...]
+    left_out: Mapping[str, int]
+
+    def write(self, path: Path, *, replace: bool = False) -> Path:
+        """Write the file atomically. Raises SpecError ZL079 if it exists, unless `replace`, or cannot be written."""
+        if path.exists() and not replace:
+            raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, self.text)
+        except OSError as error:
+            raise SpecError.of("ZL079", f"cannot write {path}: {error.strerror}", hint="use another --out") from error
+        return path
+
+
+def import_workload(
+    project: Project, paths: Iterable[str | Path], values: str | Values = Values.BIN, bins: int = BINS
+) -> ImportedWorkload:
+    """Merge query histories by query shape.
+
+    Args:
+        project: The project, whose catalogs table names keep.
+        paths: Spark event logs; query histories of Trino, Databricks, Snowflake, Athena and BigQuery as CSV or JSON;
+            scan reports of Iceberg and Delta; workload files.
+        values: "keep" all constants, "bin" them (a shape keeps at most `bins` statements), or "omit" them.
+        bins: See `values`.
+
+    Raises:
+        SpecError: ZL002, ZL003, ZL070, ZL078, a file cannot be read or is no known history; ZL079, it has no query.
+    """
+    history = read_history(map(Path, paths))
+    merged = merge(history, frozenset(project.catalogs), Values(values), bins)
+    if not merged:
+        first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
+        raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
+    return ImportedWorkload(
+        to_file(merged), len(merged), sum(m.count for m in merged), tuple(history.problems), history.left_out
+    )

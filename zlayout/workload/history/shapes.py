@@ -1,0 +1,166 @@
+"""Merge executed statements by query shape: equal statements, apart from their constants.
+
+Constants are kept, binned or left out. Binned, a shape keeps a few of its statements, which represent equal shares of
+its executions: those at the quantiles of the constants. Left out, each constant becomes a parameter (`?`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from zlayout.predicate.sql_tree import PARSER_DEFECTS
+from zlayout.workload.history.model import Executed, History, Problem
+from zlayout.workload.statements import MAX_STATEMENT, silent, too_deep
+
+BINS = 10
+Constants = tuple[tuple[float, str], ...]
+
+
+class Values(StrEnum):
+    """What happens to the constants of statements."""
+
+    KEEP = "keep"
+    BIN = "bin"
+    OMIT = "omit"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A statement of a workload in Spark SQL, and how often it was executed."""
+
+    text: str
+    count: float
+
+
+@dataclass(slots=True)
+class _Shape:
+    """The statements of one shape: the number of executions by constants and text."""
+
+    found: dict[tuple[Constants, str], float] = field(default_factory=dict)
+
+    def add(self, constants: Constants, text: str, count: float) -> None:
+        self.found[constants, text] = self.found.get((constants, text), 0.0) + count
+
+
+def merge(history: History, catalogs: frozenset[str], values: Values, bins: int = BINS) -> tuple[Merged, ...]:
+    """Merge the statements of a history; those that cannot be parsed become its problems.
+
+    Args:
+        history: The records.
+        catalogs: The names of catalogs that tables keep. Other engines name catalogs differently: without the name of
+            the catalog, a table is found by schema and name.
+        values: What happens to constants.
+        bins: With `Values.BIN`, the largest number of statements of one shape.
+
+    Returns:
+        The statements, the most frequent first.
+    """
+    shapes: dict[str, _Shape] = {}
+    for one in history.executed:
+        try:
+            tree = _query(one, history)
+        except ValueError as error:
+            history.problems.append(Problem(one.location, str(error)))
+            continue
+        if tree is not None:
+            with silent():
+                _qualify(tree, one, catalogs)
+                text = _sql(tree)
+                constants = _omit_constants(tree)
+                shapes.setdefault(_sql(tree), _Shape()).add(constants, text, one.count)
+    merged = (m for shape, of in shapes.items() for m in _statements(shape, of.found, values, bins))
+    return tuple(sorted(merged, key=lambda m: (-m.count, m.text)))
+
+
+def _statements(
+    shape: str, found: Mapping[tuple[Constants, str], float], values: Values, bins: int
+) -> Iterator[Merged]:
+    if values is Values.OMIT:
+        yield Merged(shape, sum(found.values()))
+    elif values is Values.KEEP or len(found) <= bins:
+        yield from (Merged(text, count) for (_, text), count in found.items())
+    else:
+        yield from _binned(sorted((constants, text, count) for (constants, text), count in found.items()), bins)
+
+
+def _binned(found: Sequence[tuple[Constants, str, float]], bins: int) -> Iterator[Merged]:
+    """Yield the statements in the middle of `bins` equal shares of the executions, in the order of the constants."""
+    total = sum(count for _, _, count in found)
+    chosen: dict[str, float] = {}
+    end, at = 0.0, 0
+    for _, text, count in found:
+        end += count
+        while at < bins and (at + 0.5) * total / bins <= end:
+            chosen[text] = chosen.get(text, 0.0) + total / bins
+            at += 1
+    yield from (Merged(text, count) for text, count in chosen.items())
+
+
+def _query(one: Executed, history: History) -> exp.Query | None:
+    """Return the query of a statement; None if it is not one. Raises ValueError if it cannot be parsed."""
+    if len(one.text) > MAX_STATEMENT:
+        raise ValueError(f"a statement of more than {MAX_STATEMENT:,} characters")
+    try:
+        with silent():
+            dialect = Dialect.get_or_raise(one.dialect)
+            if too_deep(dialect.tokenize(one.text)):
+                raise ValueError("a statement that is nested too deeply")
+            trees = [tree for tree in dialect.parse(one.text) if tree is not None]
+    except (SqlglotError, RecursionError, *PARSER_DEFECTS):
+        raise ValueError(f"a statement that cannot be parsed as {one.dialect} SQL") from None
+    tree: exp.Expr | None = trees[0] if len(trees) == 1 else None
+    if isinstance(tree, exp.Insert | exp.Create) and isinstance(tree.expression, exp.Query):
+        tree = tree.expression
+    if isinstance(tree, exp.Query) and any(tree.find_all(exp.Table)):
+        return tree
+    history.leave_out("statements that read no table by a query")
+    return None
+
+
+def _qualify(tree: exp.Query, one: Executed, catalogs: frozenset[str]) -> None:
+    """Add the schema of the session to table names, and remove names of catalogs that the project does not have."""
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or (not table.db and table.name.lower() in ctes):
+            continue
+        if not table.db and one.schema:
+            table.set("db", exp.to_identifier(one.schema))
+            if one.catalog in catalogs:
+                table.set("catalog", exp.to_identifier(one.catalog))
+        elif table.catalog and table.catalog not in catalogs:
+            table.set("catalog", None)
+
+
+def _omit_constants(tree: exp.Query) -> Constants:
+    """Replace each constant by a parameter, and return the constants in their order."""
+    found: list[tuple[float, str]] = []
+    for node in list(tree.find_all(exp.Literal, exp.Boolean)):
+        if isinstance(node, exp.Literal) and not node.is_string:
+            try:
+                found.append((float(node.this), ""))
+            except ValueError:
+                found.append((0.0, str(node.this)))
+        else:
+            found.append((0.0, str(node.this)))
+        node.replace(exp.Placeholder())
+    for values in list(tree.find_all(exp.In)):
+        parameters = values.expressions
+        if len(parameters) > 1 and all(isinstance(p, exp.Placeholder) for p in parameters):
+            values.set("expressions", parameters[:1])  # lists of any length have one shape
+    return tuple(found)
+
+
+def _sql(tree: exp.Query) -> str:
+    text = tree.sql(dialect="spark", comments=False)
+    return " ".join(text.split("\n"))
+
+
+def to_file(merged: Iterable[Merged]) -> str:
+    """Return the text of a SQL workload file: one statement per line, after a comment with its weight."""
+    return "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)

@@ -1,0 +1,140 @@
+"""The query histories of engines: in which fields of a record they store text, state and session.
+
+A record is a row of a CSV file or a JSON object, whose keys are joined by dots and in lower case. Sources: the event
+listener of Trino and its table system.runtime.queries, Databricks system.query.history, Snowflake QUERY_HISTORY, Athena
+batch-get-query-execution, BigQuery INFORMATION_SCHEMA.JOBS and the resource of its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zlayout.errors import Location
+from zlayout.workload.history.model import Executed, History
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The fields of one history.
+
+    Attributes:
+        title: The name in messages.
+        dialect: The dialect of the texts.
+        text: The field with the SQL text.
+        requires: Another field that every record has, by which histories with the same text field are distinguished.
+        state: The field with the state of the query; empty if there is none.
+        done: The states of a query that ended without an error, in lower case.
+        failed: A field that only failed queries have.
+        catalog, schema: The fields with the session's catalog and schema.
+        count: The field with the number of executions.
+    """
+
+    title: str
+    dialect: str
+    text: str
+    requires: str = ""
+    state: str = ""
+    done: tuple[str, ...] = ("finished",)
+    failed: str = ""
+    catalog: str = ""
+    schema: str = ""
+    count: str = ""
+
+
+SOURCES = (
+    Source(
+        "Trino event listener",
+        "trino",
+        "metadata.query",
+        state="metadata.querystate",
+        catalog="context.catalog",
+        schema="context.schema",
+    ),
+    Source(
+        "Athena",
+        "athena",
+        "query",
+        requires="queryexecutionid",
+        state="status.state",
+        done=("succeeded",),
+        catalog="queryexecutioncontext.catalog",
+        schema="queryexecutioncontext.database",
+    ),
+    Source(
+        "BigQuery jobs",
+        "bigquery",
+        "configuration.query.query",
+        state="status.state",
+        done=("done",),
+        failed="status.errorresult.reason",
+        catalog="configuration.query.defaultdataset.projectid",
+        schema="configuration.query.defaultdataset.datasetid",
+    ),
+    Source(
+        "BigQuery INFORMATION_SCHEMA.JOBS",
+        "bigquery",
+        "query",
+        requires="job_id",
+        state="state",
+        done=("done",),
+        failed="error_result.reason",
+    ),
+    Source("Databricks system.query.history", "databricks", "statement_text", state="execution_status"),
+    Source(
+        "Snowflake QUERY_HISTORY",
+        "snowflake",
+        "query_text",
+        state="execution_status",
+        done=("success",),
+        catalog="database_name",
+        schema="schema_name",
+    ),
+    Source("Trino system.runtime.queries", "trino", "query", requires="query_id", state="state"),
+    Source(
+        "Trino MySQL event listener",
+        "trino",
+        "query",
+        requires="query_state",
+        state="query_state",
+        catalog="catalog",
+        schema="schema",
+    ),
+    Source("CSV with query and count", "spark", "query", requires="count", count="count"),
+)
+
+
+def source_of(fields: Mapping[str, object]) -> Source | None:
+    """Return the history that has records with these fields; None if it is unknown."""
+    return next((s for s in SOURCES if s.text in fields and (not s.requires or s.requires in fields)), None)
+
+
+def add(record: Mapping[str, object], source: Source, location: Location, history: History) -> None:
+    """Add one record to a history. Raises ValueError if it cannot be read."""
+    state = str(record.get(source.state) or "").lower() if source.state else ""
+    if source.failed and record.get(source.failed):
+        return history.leave_out("failed or cancelled queries")
+    if state in ("queued", "planning", "starting", "running", "finishing", "pending", "resuming_warehouse"):
+        return history.leave_out("queries that had not ended")
+    if source.state and state not in source.done:
+        if not state:
+            raise ValueError(f"expected a state in {source.state} ({source.title}), found none")
+        return history.leave_out("failed or cancelled queries")
+    text = record.get(source.text)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"expected a SQL text in {source.text} ({source.title}), found none")
+    count = float(str(record.get(source.count) or "1")) if source.count else 1.0
+    if not 0 < count <= 1e12:
+        raise ValueError(f"expected a count above 0, found {count:g}")
+    catalog, schema = (str(record.get(key) or "") if key else "" for key in (source.catalog, source.schema))
+    history.executed.append(Executed(text.strip().rstrip(";"), source.dialect, location, count, catalog, schema))
+    return None
+
+
+def flattened(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Return the values of nested objects by their keys, joined by dots and in lower case."""
+    found: dict[str, object] = {}
+    for key, part in value.items():
+        name = f"{prefix}{key}".lower()
+        found |= flattened(part, f"{name}.") if isinstance(part, Mapping) else {name: part}
+    return found
