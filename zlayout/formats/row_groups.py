@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.formats.row_group_bounds import row_groups_of
+from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.state import Column, FileTable, Int64
 
 MAX_STRATA = 64
@@ -88,8 +89,8 @@ def sample_row_groups(
             size = used // len(found)
         else:
             complete = next(turns, None) is None
-    available = sum(reader.row_groups(file) for file in {read.file for read in found})
-    return _joined(found, columns, used, seed, available, complete=complete)
+    footers = reader.footers(sorted({read.file for read in found}))
+    return _joined(found, columns, used, seed, footers, complete=complete)
 
 
 def _strata(files: FileTable, chosen: Int64) -> list[Int64]:
@@ -130,6 +131,15 @@ class _Reader:
     def row_groups(self, file: int) -> int:
         return int(self._parquet(file).metadata.num_row_groups)
 
+    def footers(self, files: Sequence[int]) -> RowGroups:
+        """Return all row groups of files, of which each one was opened before."""
+        opened = {file: self._parquet(file) for file in files}
+        paths = {file: self._paths(parquet) for file, parquet in opened.items()}
+        return row_groups_of({f: p.metadata for f, p in opened.items()}, paths, self._columns)
+
+    def _paths(self, parquet: pq.ParquetFile) -> dict[str, tuple[str, ...] | None]:
+        return {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}
+
     def _parquet(self, file: int) -> pq.ParquetFile:
         if file not in self._open:
             self._open[file] = pq.ParquetFile(self._source.open(self._files.path[file].as_py()))
@@ -139,7 +149,7 @@ class _Reader:
         # a file object of its own, because threads must not share the position of one
         opened = self._source.open(self._files.path[file].as_py())
         parquet = pq.ParquetFile(opened, metadata=self._parquet(file).metadata)
-        paths = {c.name: self._source.leaf(c.name, parquet.schema_arrow) for c in self._columns}
+        paths = self._paths(parquet)
         wanted = [".".join(path) for path in paths.values() if path is not None]
         metadata = parquet.metadata.row_group(group)
         rows = int(metadata.num_rows)
@@ -174,7 +184,7 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(
-    found: Sequence[_Read], columns: Sequence[Column], used: int, seed: int, available: int, *, complete: bool
+    found: Sequence[_Read], columns: Sequence[Column], used: int, seed: int, footers: RowGroups, *, complete: bool
 ) -> RowGroupSample:
     keys = {
         column.name: pa.concat_arrays([pa.array([], column.type), *(read.keys[n] for read in found)])
@@ -190,7 +200,7 @@ def _joined(
         bytes_read=used,
         seed=seed,
         complete=complete,
-        row_groups_in_files=available,
+        footers=footers,
     )
 
 

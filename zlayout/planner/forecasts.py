@@ -75,6 +75,8 @@ class BytesRead:
     """The lowest possible value after apply; null if it is unknown or nothing is rewritten."""
     high: Count | None = None
     """The highest possible value after apply; null if it is unknown or nothing is rewritten."""
+    in_row_groups: Count | None = None
+    """The part of `now` in row groups that cannot be skipped, from the footers of sampled files; null if unknown."""
 
     @property
     def least(self) -> int | None:

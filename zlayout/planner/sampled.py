@@ -21,6 +21,7 @@ from zlayout.planner.log_growth import length_in
 from zlayout.planner.model import READS_MORE, TablePlan
 from zlayout.planner.notes import small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Index
+from zlayout.planner.row_group_reads import bytes_in_row_groups
 from zlayout.planner.simulated import Column
 from zlayout.planner.simulation import Outcome, Rewrite, errors_of, simulate, weights_of
 from zlayout.planner.size_notes import reads_more
@@ -89,12 +90,13 @@ def with_sample(
         sample.files,
         sample.bytes_read,
         sample.seed,
-        sample.row_groups_in_files,
+        len(sample.footers),
     )
     after = _files_after(plan, spec, whole)
     notes = small_partition_files(spec, after, whole.partitions) if _too_fine(after, plan) else ()
     diagnostics = tuple(d for d in plan.diagnostics if d.code != READS_MORE)  # from metadata alone
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
+    columns = tuple(_with_row_groups(c, state, rewrite, sample) for c in columns)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
     return replace(decision, plan=forecast)
 
@@ -152,9 +154,21 @@ def _bytes_read(read: BytesRead, predicted: float, error: float, sample: RowGrou
         2 * error if np.isfinite(error) else np.inf, (MIN_ERROR if sample.complete else MIN_ERROR_OF_PART) * found
     )
     high = min(found + half, most)
-    return BytesRead(
-        read.now, round(found), round(max(found - half, least)), round(high) if np.isfinite(high) else None
+    return replace(
+        read,
+        predicted=round(found),
+        low=round(max(found - half, least)),
+        high=round(high) if np.isfinite(high) else None,
     )
+
+
+def _with_row_groups(
+    column: ColumnForecast, state: TableState, rewrite: Rewrite, sample: RowGroupSample
+) -> ColumnForecast:
+    """Return the forecast of one column with the bytes in row groups that queries cannot skip at present."""
+    inside = bytes_in_row_groups(state.files, rewrite.group >= 0, sample.footers, column.column)
+    read = column.bytes_read
+    return replace(column, bytes_read=replace(read, in_row_groups=min(inside, read.now)))
 
 
 def _files_after(plan: TablePlan, spec: LayoutSpec, found: Outcome) -> FilesAfter:

@@ -37,7 +37,7 @@ def reads_more(spec: LayoutSpec, columns: Sequence[ColumnForecast]) -> Iterator[
     yield Diagnostic(
         READS_MORE,
         f"after the rewrite, a query for one value reads {'' if known else 'at least '}{then / now:,.1f} times as many "
-        f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f}",
+        f"bytes as now{mean}: {then:,.0f} instead of {now:,.0f} (whole files)",
         "warning",
         "use a smaller files.target_size, or accept it: plan --detailed-exitcode needs --allow-worse then",
         spec.location_of("files.target_size"),

@@ -24,15 +24,29 @@ def bytes_text(read: BytesRead) -> str:
     return known(read.predicted, read.low, read.high, size)
 
 
+def has_row_groups(table: TablePlan) -> bool:
+    """Return whether a file of the sample has several row groups, so that queries may skip some of them."""
+    return table.sample is not None and (table.sample.row_groups_in_files or 0) > table.sample.files
+
+
+def row_groups_text(read: BytesRead) -> tuple[str, str]:
+    """Write the bytes in row groups that a query cannot skip, now and after apply; '' if nothing is known.
+
+    How many row groups a new file has is not known before it is written: its size is the limit of what is read of it.
+    """
+    now = "" if read.in_row_groups is None else f"~{size(read.in_row_groups)}"
+    return now, "" if read.high is None else f"at most {size(read.high)}"
+
+
 def is_vague(table: TablePlan) -> bool:
     """Return whether a forecast of the plan is a range that a sample narrows."""
     return any(c.predicted is None and c.low is not None and c.low != c.high for c in table.columns)
 
 
 def sample_text(sample: SampleFacts) -> str:
-    """Write what the forecast was made from, and whether a query may skip parts of the files that it opens."""
+    """Write what the forecast was made from."""
     each = (sample.row_groups_in_files or 0) / max(sample.files, 1)
-    parts = f"; files have {number(each)} row groups each, of which queries may skip some" if each > 1 else ""
+    parts = f"; files have {number(each)} row groups each" if each > 1 else ""
     return (
         f"forecast from {plural(sample.rows, 'sampled row')}: {plural(sample.row_groups, 'row group')} of "
         f"{plural(sample.files, 'file')}, {size(sample.bytes_read)} read, seed {sample.seed}{parts}"

@@ -14,7 +14,7 @@ from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report import charts, phrases, text, words
-from zlayout.report.forecast_text import bytes_text, left_over_text
+from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
         "measured": bool(result and result.columns),
-        "columns": [_column(c, result) for c in table.columns],
+        "columns": [_column(c, table, result) for c in table.columns],
         "charts": _charts(table, result, picture),
         "strip": strip,
         "strip_svg": _safe(charts.partition_strip(strip)),
@@ -178,7 +178,7 @@ def _last_read(read: BytesRead) -> int:
     return next((v for v in (read.predicted, read.high, read.low) if v is not None), 0)
 
 
-def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any]:
+def _column(column: ColumnForecast, table: TablePlan, result: TableResult | None) -> dict[str, Any]:
     after = next((c for c in result.columns if c.column == column.column), None) if result else None
     read = column.bytes_read
     return {
@@ -186,6 +186,7 @@ def _column(column: ColumnForecast, result: TableResult | None) -> dict[str, Any
         "after": after,
         "then": _then(column),
         "last": _last(column),
+        "row_groups": row_groups_text(read)[0] if has_row_groups(table) else "",
         "read": words.size(after.bytes_read) if after else bytes_text(read),
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.least),

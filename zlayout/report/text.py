@@ -21,9 +21,11 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report.forecast_text import (
     NARROW,
     bytes_text,
+    has_row_groups,
     is_vague,
     left_over_text,
     measured_text,
+    row_groups_text,
     sample_text,
 )
 from zlayout.report.one_line import table_lines
@@ -222,7 +224,7 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
     for decay in table.decay:
         if options.verbose or (decay.exceeded and groups):
             yield "", _labelled("", "decay", decay_text(decay))
-    for line in (*_touched(table.columns, options.width), *_reads(table.columns, options.width)):
+    for line in (*_touched(table.columns, options.width), *_reads(table, options.width)):
         yield "", line
     for at, line in enumerate(workload_lines(table)):
         yield "dim" if at else "", _labelled("", "" if at else "workload", line)
@@ -268,11 +270,14 @@ def _touched(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
     yield from _by_column("touched", cells, width)
 
 
-def _reads(columns: tuple[ColumnForecast, ...], width: int) -> Iterator[str]:
-    """Yield the bytes that a query for one value reads, unless a plan file has none."""
-    if any(c.bytes_read.now for c in columns):
-        cells = [(printable(c.column), size(c.bytes_read.now), bytes_text(c.bytes_read), "") for c in columns]
+def _reads(table: TablePlan, width: int) -> Iterator[str]:
+    """Yield the bytes that a query for one value reads, unless a plan file has none: of files, and of row groups."""
+    if any(c.bytes_read.now for c in table.columns):
+        cells = [(printable(c.column), size(c.bytes_read.now), bytes_text(c.bytes_read), "") for c in table.columns]
         yield from _by_column("bytes read", cells, width)
+    if has_row_groups(table):
+        cells = [(printable(c.column), *row_groups_text(c.bytes_read), "") for c in table.columns]
+        yield from _by_column("in row groups", cells, width)
 
 
 def _by_column(label: str, cells: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ from zlayout.planner import accepted
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
-from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, LayoutRecord, PartitionField, TableState
 
@@ -81,19 +81,21 @@ class MemoryBackend:
                 break
             read.append((file, stored.files[state.files.path[file].as_py()].rows.select(list(columns))))
         lengths = [len(rows) for _, rows in read]
+        index = np.array([file for file, _ in read], np.int64)
+        part = state.files.take(index)
         return RowGroupSample(
             keys={
                 c: pa.concat_arrays([pa.array([], kinds[c]), *(rows[c].combine_chunks() for _, rows in read)])
                 for c in columns
             },
-            file=np.repeat(np.array([file for file, _ in read], np.int64), lengths),
+            file=np.repeat(index, lengths),
             row_group=np.repeat(np.arange(len(read)), lengths),
             row_groups=len(read),
             files=len(read),
             bytes_read=sum(rows.nbytes for _, rows in read),
             seed=seed,
             complete=len(read) == len(chosen),
-            row_groups_in_files=len(read),
+            footers=RowGroups(index, part.rows, part.bytes, part.bounds),
         )
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:  # noqa: ARG002

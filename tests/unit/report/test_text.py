@@ -89,9 +89,9 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     ]
 
 
-def test_files_of_several_row_groups_are_stated_because_queries_may_skip_some() -> None:
+def test_the_number_of_row_groups_is_stated_if_files_have_several() -> None:
     facts = SampleFacts(1000, 12, 8, 2**20, 7, 28)
-    assert sample_text(facts).endswith("seed 7; files have 3.5 row groups each, of which queries may skip some")
+    assert sample_text(facts).endswith("seed 7; files have 3.5 row groups each")
     assert sample_text(replace(facts, row_groups_in_files=8)).endswith("seed 7")
     assert sample_text(replace(facts, row_groups_in_files=None)).endswith("seed 7")
 
