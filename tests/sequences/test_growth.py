@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,8 +27,8 @@ def make_rows(count: int, seed: int, first_day: int | None, days: int = 1, sprea
     return pa.table({"a": a, "b": b if spread is None else a + b})
 
 
-def grow(tolerance: float, dates: bool, spread: int | None = None) -> tuple[float, float]:
-    """Bytes written over bytes appended, and the worst touched after an apply beside that of a full rewrite."""
+def grow(tolerance: float, dates: bool, spread: int | None = None) -> tuple[float, list[float]]:
+    """Bytes written over bytes appended, and touched after each apply beside that of a full rewrite."""
     layout = make_layout("a", "b", target_size=BYTES_PER_ROW * ROWS // FILES)
     spec = make_spec(layout, "mem.db.t", tolerance=Tolerance(touched=tolerance))
     first = make_rows(ROWS, 0, 0 if dates else None, 50, spread)
@@ -34,7 +36,7 @@ def grow(tolerance: float, dates: bool, spread: int | None = None) -> tuple[floa
     table.append(first, FILES)
     backend = MemoryBackend(MemoryCatalog({"db.t": table}))
     appended = written = 0
-    worst = 0.0
+    ratios = []
     for number in range(APPENDS + 1):
         if number:
             rows = make_rows(ROWS // FILES, number, 49 + number if dates else None, spread=spread)
@@ -42,9 +44,9 @@ def grow(tolerance: float, dates: bool, spread: int | None = None) -> tuple[floa
             table.append(rows)
         _, applied = plan_and_apply(spec, backend)
         assert applied.after.status == "unchanged", number
-        worst = max(worst, touched_ratio(table, backend, spec))
+        ratios.append(touched_ratio(table, backend, spec))
         written += sum(c.bytes_added for c in applied.commits) if number else 0
-    return written / appended, worst
+    return written / appended, ratios
 
 
 def touched_ratio(table: MemoryTable, backend: MemoryBackend, spec: LayoutSpec) -> float:
@@ -68,13 +70,22 @@ def touched_ratio(table: MemoryTable, backend: MemoryBackend, spec: LayoutSpec) 
     ids=["1.5", "2", "1.5 dates"],
 )
 def test_each_byte_is_written_few_times(tolerance: float, dates: bool, most: float) -> None:
-    written, worst = grow(tolerance, dates)
+    written, ratios = grow(tolerance, dates)
     assert written <= most  # a full rewrite after each append writes 75 times the bytes
-    assert worst <= tolerance
+    assert max(ratios) <= tolerance
 
 
 def test_correlated_keys_stay_within_the_tolerance() -> None:
     # Without baselines, touched rises to 4.0 times that of a full rewrite: theory does not know of the correlation.
-    written, worst = grow(1.5, dates=False, spread=10**8)
+    written, ratios = grow(1.5, dates=False, spread=10**8)
     assert written <= 20
-    assert worst <= 1.5
+    assert max(ratios) <= 1.5
+
+
+@pytest.mark.long
+def test_the_tolerance_is_exceeded_by_the_error_of_the_expectation_for_one_apply_at_most() -> None:
+    # Decay is at most 2 after each apply, 1.9995 once. A full rewrite reaches a few percent less than the plan expects.
+    written, ratios = grow(2.0, dates=False, spread=10**8)
+    assert written <= 8
+    assert max(ratios) <= 2.0 * 1.05
+    assert not any(before > 2.0 and after > 2.0 for before, after in pairwise(ratios))
