@@ -21,7 +21,7 @@ from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.key_sample import NotParquetError, RowGroupSample
 
-ROWS = 60_000
+ROWS = 30_000
 NAME = TableName("lake", ("db",), "t")
 RNG = np.random.default_rng(7)
 WIDE = RNG.integers(0, 10**6, ROWS)
@@ -200,15 +200,15 @@ def test_a_new_partition_whose_rows_may_all_be_deleted_has_no_floor() -> None:
 
 
 def test_partitions_smaller_than_half_of_the_target_are_a_warning() -> None:
-    table = Table({"a": WIDE, "region": RNG.integers(0, 200, ROWS)}, ("a",))
+    table = Table({"a": WIDE, "region": RNG.integers(0, 120, ROWS)}, ("a",))
     table.spec = replace(table.spec, partition_by=_fields("region"))
     planned = table.plan()
     forecast = table.sampled(planned).plan
     assert [d.code for d in forecast.diagnostics if d.severity == "warning"] == ["ZL412"]
-    assert "about 200 partitions" in forecast.diagnostics[-1].message
+    assert "about 120 partitions" in forecast.diagnostics[-1].message
     assert forecast.files_after is not None
     table.apply(planned)
-    assert forecast.files_after.predicted == table.plan().decision.plan.files == 200
+    assert forecast.files_after.predicted == table.plan().decision.plan.files == 120
 
 
 def _fields(*names: str) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -96,9 +97,20 @@ def specs(draw: DrawFn) -> LayoutSpec:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data())
 def test_any_state_is_planned_saved_drawn_and_reported(data: st.DataObject) -> None:
+    plan_save_draw_and_report(data)
+
+
+@pytest.mark.long
+@settings(max_examples=1000)
+@given(st.data())
+def test_many_states_are_planned_saved_drawn_and_reported(data: st.DataObject) -> None:
+    plan_save_draw_and_report(data)
+
+
+def plan_save_draw_and_report(data: st.DataObject) -> None:
     spec = data.draw(specs())
     observed = data.draw(states(spec))
     budget = data.draw(st.sampled_from([None, None, 1, 5 * TARGET, 2**50]))
