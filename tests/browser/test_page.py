@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from unit.report.sample_fleet import sample_fleet
 from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
 from unit.report.test_html import DRAWN, PICTURE, drawn
 
@@ -48,9 +49,9 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     trouble: list[str] = []
     pages = []
 
-    def opened(plan: RunReport = PLAN, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
+    def opened(plan: RunReport | str = PLAN, width: int = 1200, scheme: str = "light", scripts: bool = True) -> Page:
         file = tmp_path / "report.html"
-        file.write_text(render(plan), encoding="utf-8")
+        file.write_text(plan if isinstance(plan, str) else render(plan), encoding="utf-8")
         page = browser.new_page(
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
         )
@@ -179,3 +180,71 @@ def test_pictures_are_drawn_at_five_thousand_files(show: Callable[..., Page]) ->
     assert box is not None
     assert box["width"] > 200
     assert box["height"] > 200
+
+
+FLEET = sample_fleet()
+
+
+@pytest.fixture(scope="module")
+def fleet_page() -> str:
+    return render(FLEET)
+
+
+def visible_names(page: Page) -> list[str]:
+    return page.locator("#overview tbody tr:visible th").all_inner_texts()
+
+
+def test_the_page_of_a_fleet_opens_the_details_of_one_table_on_demand(
+    show: Callable[..., Page], fleet_page: str
+) -> None:
+    page = show(fleet_page)
+    assert page.locator("section.table").count() == 0
+    first = page.locator(".worst a").nth(7)
+    name = first.inner_text()
+    first.click()
+    expect(page.locator("section.table h2")).to_contain_text(name)
+    assert page.evaluate("document.activeElement.id") == page.locator("section.table").get_attribute("id")
+    last = FLEET.plan.tables[-1].table
+    page.get_by_role("searchbox", name="Search").fill(last[-5:].upper())
+    page.get_by_role("link", name=last, exact=True).click()
+    expect(page.locator("section.table h2")).to_contain_text(last)
+    assert page.locator("section.table").count() == 1
+
+
+def test_a_tile_of_the_map_opens_its_table(show: Callable[..., Page], fleet_page: str) -> None:
+    page = show(fleet_page)
+    tile = page.locator(".treemap path").nth(25)
+    name = tile.locator("title").text_content()
+    assert name is not None
+    tile.dispatch_event("click")
+    expect(page.locator("section.table h2")).to_contain_text(name.split(":", maxsplit=1)[0])
+
+
+def test_a_fleet_is_searched_filtered_and_sorted(show: Callable[..., Page], fleet_page: str) -> None:
+    page = show(fleet_page)
+    output = page.locator("#shown")
+    expect(output).to_have_text("1,000 of 1,000 tables, 100 shown")
+    assert len(visible_names(page)) == 100
+    page.get_by_label("State").select_option("refused")
+    expect(output).to_have_text("10 of 1,000 tables")
+    assert len(visible_names(page)) == 10
+    assert page.locator(".treemap path.out").count() == 990
+    page.get_by_label("State").select_option("")
+    page.get_by_role("button", name="Rewrites").click()
+    largest = max(FLEET.plan.tables, key=lambda t: t.rewrite_bytes)
+    assert visible_names(page)[0] == largest.table
+    page.get_by_role("button", name="Show the others").click()
+    assert len(visible_names(page)) == 1000
+
+
+def test_axe_finds_nothing_on_the_page_of_a_fleet(show: Callable[..., Page], fleet_page: str) -> None:
+    page = show(fleet_page, width=400, scheme="dark")
+    page.locator(".worst a").last.click()
+    expect(page.locator("section.table")).to_have_count(1)
+    results = Axe().run(page)
+    assert [(v["id"], v["nodes"][0]["html"]) for v in results.response["violations"]] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_without_scripts_every_table_of_a_fleet_has_its_row(show: Callable[..., Page], fleet_page: str) -> None:
+    assert len(visible_names(show(fleet_page, scripts=False))) == 1000

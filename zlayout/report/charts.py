@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
@@ -196,3 +197,51 @@ def _fitting(name: str) -> str:
 
 def _rounded(path: str) -> str:
     return re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), path)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One rectangle of a treemap: its relative area, its colour, and the text that a pointer on it shows."""
+
+    area: float
+    color: str
+    title: str
+
+
+def treemap(tiles: Sequence[Tile], width: int = 1000, height: int = 260) -> str:
+    """Draw tiles as rectangles of their areas, the largest first; the order of elements is that of `tiles`."""
+    import vl_convert
+
+    rows = [{"id": 0}, *({"id": n, "parent": 0, "area": tile.area} for n, tile in enumerate(tiles, 1))]
+    layout = {"type": "treemap", "field": "area", "size": [width, height], "paddingInner": 1, "round": True}
+    order = {"sort": {"field": "value", "order": "descending"}}
+    ends = {end: {"field": field} for end, field in (("x", "x0"), ("y", "y0"), ("x2", "x1"), ("y2", "y1"))}
+    drawn = vl_convert.vega_to_svg(
+        {
+            "$schema": "https://vega.github.io/schema/vega/v5.json",
+            "width": width,
+            "height": height,
+            "padding": 0,
+            "data": [
+                {
+                    "name": "tiles",
+                    "values": rows,
+                    "transform": [
+                        {"type": "stratify", "key": "id", "parentKey": "parent"},
+                        {**layout, **order},
+                        {"type": "filter", "expr": "datum.id > 0"},
+                    ],
+                }
+            ],
+            "marks": [{"type": "rect", "from": {"data": "tiles"}, "encode": {"enter": ends}}],
+        }
+    )
+    marks = ElementTree.fromstring(drawn).find(f".//{{{SVG}}}g[@class='mark-rect role-mark']")
+    root = ElementTree.Element(
+        f"{{{SVG}}}svg", {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    )
+    for path, tile in zip(marks if marks is not None else (), tiles, strict=True):
+        element = ElementTree.SubElement(root, f"{{{SVG}}}path", {"d": path.attrib["d"], "fill": tile.color})
+        ElementTree.SubElement(element, f"{{{SVG}}}title").text = printable(tile.title)
+    ElementTree.register_namespace("", SVG)
+    return ElementTree.tostring(root, encoding="unicode")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zlayout.errors import SpecError
 from zlayout.planner.actions import ChangePartitioning, SetProperties
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
-from zlayout.planner.picture import Boxes, Picture
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report import charts, phrases, text, words
+from zlayout.report import charts, figures, phrases, text, words
+from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
 from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
-
-if TYPE_CHECKING:
-    import markupsafe
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
@@ -51,19 +48,26 @@ def render(shown: Plan | RunReport) -> str:
     report = RunReport.of(shown)
     plan = report.plan
     page = files("zlayout.report").joinpath("page")
-    style, script = (page.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    template = environment(_FILTERS).from_string(page.joinpath("page.html.jinja").read_text(encoding="utf-8"))
-    return template.render(
+    style, script, whole, details = (
+        page.joinpath(name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js", "page.html.jinja", "table.html.jinja")
+    )
+    jinja = environment(_FILTERS)
+    section = jinja.from_string(details)
+    tables = [_table(n, t, report) for n, t in enumerate(in_order(report), 1)]
+    sections = [figures.safe(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
+    return jinja.from_string(whole).render(
         plan=plan,
         title="zlayout: result of apply" if report.results else "zlayout: plan",
         headline=text.last_line(report),
         counts=_counts(report),
-        tables=[_table(n, t, report) for n, t in enumerate(plan.tables, 1)],
+        tables=tables,
+        sections=sections,
+        fleet=fleet(tables, sections),
         style=style,
         script=script,
         style_hash=source_hash(style),
         script_hash=source_hash(script),
-        max_rows=MAX_GROUPS_PER_TABLE,
     )
 
 
@@ -87,6 +91,7 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
 def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
     result, picture = report.results.get(table.table), report.pictures.get(table.table)
     groups = table.groups
+    drawn = len(report.plan.tables) <= MAX_HISTOGRAM_TABLES or picture is not None
     strip = (result.strip if result else ()) or (picture.strip if picture else ())
     return {
         "id": f"table-{index}",
@@ -106,9 +111,9 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "after": _after(table, result),
         "measured": bool(result and result.columns),
         "columns": [_column(c, table, result) for c in table.columns],
-        "charts": _charts(table, result, picture),
+        "charts": figures.charts_of(table, result, picture) if drawn else [],
         "strip": strip,
-        "strip_svg": _safe(charts.partition_strip(strip)),
+        "strip_svg": figures.safe(charts.partition_strip(strip)),
     }
 
 
@@ -191,89 +196,3 @@ def _column(column: ColumnForecast, table: TablePlan, result: TableResult | None
         "most_read": after.bytes_read if after else _last_read(read),
         "worse": read.grows_to(after.bytes_read if after else read.least),
     }
-
-
-def _charts(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
-    """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text."""
-    figures = [*_maps(result, picture), *_histograms(table, result, picture)]
-    return [{**figure, "svg": _safe(figure["svg"])} for figure in figures if figure["svg"]]
-
-
-def _safe(svg: str) -> markupsafe.Markup:
-    """Mark SVG as markup that the template must not escape. It was serialised by `charts` from parsed XML."""
-    import markupsafe
-
-    return markupsafe.Markup(svg)
-
-
-def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
-    if picture is None:
-        return []
-    measured = result.boxes if result else None
-    after = measured or picture.after
-    where = f" of {picture.partition}" if picture.partition else ""
-    shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
-    if after:
-        title = "Files after, measured" if measured else "Files after, predicted"
-        shown.append(_map(title, picture, after, "after", where))
-    return shown
-
-
-def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> dict[str, str]:
-    over = " and ".join(picture.columns)
-    drawn = f"all {words.plural(boxes.files, 'file')}"
-    one = "one file"
-    if boxes.coarse:
-        one = f"about {boxes.files / max(boxes.count, 1):.0f} neighbouring files"
-        drawn = f"{boxes.count:,} boxes for about {boxes.files:,} files"
-    elif boxes.count < boxes.files:
-        drawn = f"a sample of {boxes.count:,} of {boxes.files:,} files"
-    return {
-        "kind": "map",
-        "title": title,
-        "svg": charts.file_map(boxes, picture.columns, color),
-        "alt": f"{title}: the range of {over} of each file as a box.",
-        "keys": "",
-        "caption": f"{drawn}{where}; a box is the range of {over} in {one}, on axes in the order of rows",
-    }
-
-
-def _histograms(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, str]]:
-    figures = []
-    predicted = picture.sizes_after if picture else ()
-    after = result.size_histogram if result else predicted
-    measured = {c.column: c.depth_histogram for c in result.columns} if result else {}
-    if table.size_histogram:
-        figures.append(
-            {
-                "kind": "bars",
-                "title": "File sizes",
-                "svg": charts.bars(table.size_histogram, after, "size, in multiples of the target"),
-                "alt": "File sizes in multiples of the target: " + _listed(table.size_histogram, after),
-                "caption": "number of files per class of size",
-                "keys": _keys(after, measured=result is not None),
-            }
-        )
-    for column in table.columns[:4]:
-        then = measured.get(column.column, ())
-        figures.append(
-            {
-                "kind": "bars",
-                "title": f"Depth of {column.column}",
-                "svg": charts.bars(column.depth_histogram, then, "files that share a value"),
-                "alt": f"Depth of {column.column}: " + _listed(column.depth_histogram, then),
-                "caption": "number of files per class of depth, the most files that share one value",
-                "keys": _keys(then, measured=True),
-            }
-        )
-    return figures
-
-
-def _keys(after: Sequence[tuple[str, int]], *, measured: bool) -> str:
-    """Return the legend of the second colour of a histogram; '' if it is not used."""
-    return ("after, measured" if measured else "after, predicted") if after else ""
-
-
-def _listed(now: Sequence[tuple[str, int]], after: Sequence[tuple[str, int]]) -> str:
-    series = [", ".join(f"{label}: {files:,}" for label, files in part if files) for part in (now, after)]
-    return f"now {series[0]}" + (f"; after {series[1]}" if series[1] else "")

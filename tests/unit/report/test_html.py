@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import sys
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from zlayout.planner.run_report import RunReport
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values
+from zlayout.report.words import printable as without_controls
 
 BOXES = Boxes((0, 1000, 0, 1000, 0, 1000, 0, 900), 9610)
 STRIP = (StripBin("day=1", 1, 4805, 4805, 9.5), StripBin("day=2 to day=9", 8, 4805, 0, 1.0))
@@ -126,3 +128,31 @@ def test_a_histogram_has_its_labels() -> None:
 def test_a_first_layout_says_how() -> None:
     first = replace(DRAWN, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in DRAWN.groups))
     assert "First layout kd by [a]." in page(Plan("0.1.0", (first,))).text_content()
+
+
+def test_the_page_of_a_thousand_tables_is_small_and_complete() -> None:
+    from unit.report.sample_fleet import sample_fleet
+
+    shown = sample_fleet()
+    text = render(shown)
+    assert len(text) <= 3_000_000
+    tree = parser.document_fromstring(text)
+    rows = [a.text_content() for a in tree.xpath("//table[@id='overview']/tbody//a")]
+    assert sorted(rows) == sorted(without_controls(t.table) for t in shown.plan.tables)
+    packed = tree.xpath("//script[@type='text/plain']/text()")
+    details = "".join(zlib.decompress(base64.b64decode(chunk)).decode() for chunk in packed)
+    sections = parser.fromstring(f"<div>{details}</div>").xpath("./section/h2")
+    assert [h.text.strip() for h in sections] == rows
+    assert len(tree.xpath("//figure[@class='treemap']//*[local-name()='path']")) == len(rows)
+    assert "<script>alert" not in text + details
+    worst = [li.text_content() for li in tree.xpath("//ol[@class='worst']/li")]
+    assert len(worst) == 10
+    assert sum("ZL110" in item for item in worst) == 5
+
+
+def test_the_page_of_twenty_tables_has_their_details_as_they_are() -> None:
+    from unit.report.sample_fleet import sample_fleet
+
+    tree = page(sample_fleet(20))
+    assert len(tree.xpath("//section[@class='table']")) == 20
+    assert not tree.xpath("//script[@type='text/plain'] | //figure[@class='treemap'] | //form")

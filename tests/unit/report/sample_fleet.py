@@ -1,0 +1,43 @@
+"""A plan of a thousand tables in all states and sizes, with a picture of each of the ten largest rewrites."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from unit.report.sample_plans import BROKEN, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
+from unit.report.test_html import PICTURE
+
+from zlayout.planner.model import Plan, TablePlan
+from zlayout.planner.run_report import RunReport
+
+TABLES = 1000
+PICTURES = 10
+
+
+def sample_fleet(tables: int = TABLES) -> RunReport:
+    """Make the plan. Every tenth table is to be rewritten; a few are refused, cannot be read, or have hostile names."""
+    chance = random.Random(1)
+    made = [_table(number, chance) for number in range(tables)]
+    largest = sorted(made, key=lambda t: -t.rewrite_bytes)[:PICTURES]
+    return RunReport(Plan("0.1.0", tuple(made)), pictures={t.table: PICTURE for t in largest if t.groups})
+
+
+def _table(number: int, chance: random.Random) -> TablePlan:
+    kind = {3: REFUSED, 5: BROKEN, 7: HOSTILE}.get(number % 100, ORDERS if number % 10 == 0 else UNCHANGED)
+    kind = EVENTS if number % 40 == 1 else kind
+    factor = chance.paretovariate(1.2) / 10
+    name = f"lake.sales.t{number:04}" if kind is not HOSTILE else f"{HOSTILE.table}{number:04}"
+    actions = tuple(
+        replace(g, bytes=int(g.bytes * factor), rows=int(g.rows * factor)) if g in kind.groups else g
+        for g in kind.actions
+    )
+    columns = tuple(replace(c, touched=round(c.touched * factor, 2) + 1) for c in kind.columns)
+    return replace(
+        kind,
+        table=name,
+        bytes=int((kind.bytes or 10**9) * factor) if kind is not BROKEN else 0,
+        actions=actions,
+        columns=columns,
+        size_histogram=(("<= 1/16", number), ("<= 1", 4)),
+    )

@@ -1,0 +1,123 @@
+"""What the HTML page of many tables has beside the tables: the worst ones, a map of all, and compressed details.
+
+The details of a table are the markup that the page of few tables shows. They are compressed in chunks of several
+tables, because neighbouring tables share most of their markup; the script of the page expands a chunk on demand.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zlayout.planner.model import TablePlan, summary
+from zlayout.planner.run_report import RunReport
+from zlayout.report import words
+from zlayout.report.charts import Tile, heat, treemap
+from zlayout.report.one_line import worst_first
+
+# The largest number of tables whose details are in the page as they are. A page of more tables begins with an overview.
+MAX_OPEN_TABLES = 20
+# The largest number of tables for which histograms are drawn without a picture of the table. Drawing one takes 20 ms.
+MAX_HISTOGRAM_TABLES = 50
+# The number of tables that are listed as worst. At most half of them cannot be planned, so that the others are seen.
+WORST = 10
+# The number of rows that a script shows until the user asks for the others. Laying out a thousand takes seconds.
+MAX_ROWS = 100
+TABLES_PER_CHUNK = 25
+# The share of the map that a table has at least, so that a small table can be seen.
+MIN_TILE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The parts of the page that only many tables have.
+
+    Attributes:
+        worst: The entries (see `html`) of the tables that need attention most.
+        treemap: The map of all tables as SVG.
+        saving: What a query reads now and after the plan, summed over tables; '' if it is not known.
+        chunks: Details of tables as base64 of deflated markup, TABLES_PER_CHUNK tables each.
+        per_chunk: TABLES_PER_CHUNK.
+        rows: MAX_ROWS.
+    """
+
+    worst: Sequence[Mapping[str, Any]]
+    treemap: str
+    saving: str
+    chunks: Sequence[str]
+    per_chunk: int = TABLES_PER_CHUNK
+    rows: int = MAX_ROWS
+
+
+def in_order(report: RunReport) -> list[TablePlan]:
+    """Return the tables in the order of the page: by name if they are few, else those first that need attention."""
+    tables = report.plan.tables
+    if len(tables) <= MAX_OPEN_TABLES:
+        return list(tables)
+    return sorted(worst_first(tables), key=lambda table: not report.is_open(table))
+
+
+def fleet(entries: Sequence[Mapping[str, Any]], sections: Sequence[str]) -> Fleet | None:
+    """Make the parts of the page of many tables; None for few tables.
+
+    Args:
+        entries: The tables as the template reads them, in the order of the page.
+        sections: The details of each table as markup.
+    """
+    if len(entries) <= MAX_OPEN_TABLES:
+        return None
+    return Fleet(
+        worst=_worst(entries),
+        treemap=treemap(_tiles(entries)),
+        saving=_saving(entries),
+        chunks=[
+            pack("\n".join(sections[first : first + TABLES_PER_CHUNK]))
+            for first in range(0, len(sections), TABLES_PER_CHUNK)
+        ],
+    )
+
+
+def _worst(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found = [entry for entry in entries if entry["kind"] != "unchanged"]
+    stuck = [entry for entry in found if entry["kind"] in ("error", "refused")]
+    others = [entry for entry in found if entry["kind"] not in ("error", "refused")]
+    return [*stuck[: max(WORST // 2, WORST - len(others))], *others][:WORST]
+
+
+def pack(markup: str) -> str:
+    """Compress markup to base64 of zlib's format, which browsers call `deflate`."""
+    return base64.b64encode(zlib.compress(markup.encode(), level=9)).decode()
+
+
+def _tiles(entries: Sequence[Mapping[str, Any]]) -> list[Tile]:
+    smallest = max(MIN_TILE * sum(entry["plan"].bytes for entry in entries) / len(entries), 1.0)
+    return [Tile(max(entry["plan"].bytes, smallest), _color(entry), _title(entry)) for entry in entries]
+
+
+def _color(entry: Mapping[str, Any]) -> str:
+    """Return the colour of a table: its state if it needs nothing or cannot be planned, else touched now / after."""
+    if entry["kind"] in ("error", "refused"):
+        return "var(--bad)"
+    if entry["kind"] == "unchanged":
+        return "var(--heat-0)"
+    ratios = [c["now"].touched / c["last"] for c in entry["columns"] if c["last"]]
+    return f"var(--heat-{max(heat(max(ratios, default=1.0)), 1)})"
+
+
+def _title(entry: Mapping[str, Any]) -> str:
+    plan: TablePlan = entry["plan"]
+    return f"{plan.table}: {entry['state']}, {words.size(plan.bytes)}"
+
+
+def _saving(entries: Sequence[Mapping[str, Any]]) -> str:
+    known = [e for e in entries if e["plan"].groups and e["most_read"] and e["after"]["most_read"]]
+    if not known or summary(e["plan"] for e in entries).rewrite != len(known) or any(e["result"] for e in entries):
+        return ""
+    now, after = (sum(e["most_read"] for e in known), sum(e["after"]["most_read"] for e in known))
+    return (
+        f"A query for one value of the worst column reads {words.size(now)} now and {words.size(after)} after "
+        f"(forecast; the upper end where it is a range), over {words.plural(len(known), 'table')}."
+    )
