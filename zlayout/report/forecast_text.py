@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zlayout.planner.forecasts import BytesRead, SampleFacts
-from zlayout.planner.model import DeferredGroups, TablePlan
+from zlayout.planner.model import DeferredGroups, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.report.words import known, number, plural, printable, size
 
@@ -13,10 +13,10 @@ NARROW = "run with --sample to narrow the forecast"
 def written_text(table: TablePlan) -> str:
     """Write the number of files that replace the rewritten ones: a prediction, or a range."""
     after, kept = table.files_after, table.files - sum(g.files for g in table.groups)
-    if after is None or (after.predicted is None and after.high is None):
+    if after is None:
         return f"~{sum(g.target_files for g in table.groups):,}"
     predicted, low, high = (None if n is None else n - kept for n in (after.predicted, after.low, after.high))
-    return known(predicted, low, high)
+    return known(predicted, low, high) or "?"
 
 
 def bytes_text(read: BytesRead) -> str:
@@ -39,8 +39,10 @@ def row_groups_text(read: BytesRead) -> tuple[str, str]:
 
 
 def is_vague(table: TablePlan) -> bool:
-    """Return whether a forecast of the plan is a range that a sample narrows."""
-    return any(c.predicted is None and c.low is not None and c.low != c.high for c in table.columns)
+    """Return whether a forecast of the plan is a range that a sample narrows. A refused plan is not sampled."""
+    return table.status is not Status.REFUSED and any(
+        c.predicted is None and c.low is not None and c.low != c.high for c in table.columns
+    )
 
 
 def sample_text(sample: SampleFacts) -> str:

@@ -81,6 +81,10 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
         "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB   order_date 1 TiB -> 512 MiB..1 TiB",
         "                      run with --sample to narrow the forecast",
     ]
+    open_end = replace(vague, status=Status.REFUSED, files_after=FilesAfter(None, 2, None))
+    lines = render(Plan("0.1.0", (open_end,)), TextOptions(width=100)).splitlines()
+    assert any(line.endswith("9,610 -> 2 or more files") for line in lines)
+    assert not any("--sample" in line for line in lines), "a refused plan is not sampled"
     certain = replace(vague, columns=(replace(ranges[0], high=1.0),))
     lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
     assert lines[8:10] == [
