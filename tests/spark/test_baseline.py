@@ -58,6 +58,9 @@ def test_what_a_rewrite_left_is_stored(arena: SparkArena, partitioned: bool) -> 
     run = arena.backend.last_run(arena.table, arena.backend.observe(arena.table, ()))
     assert run is not None
     assert (run.run_id, run.version) == (applied.run_id, applied.commits[-1].version)
+    assert run.cost is not None
+    assert run.cost.bytes == int(before.bytes.sum())
+    assert 0 < run.cost.seconds < 600
     touched = [m.touched for m in layout_metrics(after, KEYS)]
     assert [c.measured for c in run.columns] == pytest.approx(touched, rel=0.001)
     assert {c.column: c.predicted for c in run.columns} == pytest.approx(dict(applied.predicted), rel=0.001)

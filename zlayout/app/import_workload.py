@@ -45,7 +45,11 @@ class ImportedWorkload:
 
 
 def import_workload(
-    project: Project, paths: Iterable[str | Path], values: str | Values = Values.BIN, bins: int = BINS
+    project: Project,
+    paths: Iterable[str | Path],
+    values: str | Values = Values.BIN,
+    bins: int = BINS,
+    days: float | None = None,
 ) -> ImportedWorkload:
     """Merge query histories by query shape.
 
@@ -55,6 +59,7 @@ def import_workload(
             scan reports of Iceberg and Delta; workload files.
         values: "keep" all constants, "bin" them (a shape keeps at most `bins` statements), or "omit" them.
         bins: See `values`.
+        days: The number of days that the histories cover, by which plans compute when a rewrite has paid back.
 
     Raises:
         SpecError: ZL002, ZL003, ZL070, ZL078, a file cannot be read or is no known history; ZL079, it has no query.
@@ -65,5 +70,5 @@ def import_workload(
         first = f"; {history.problems[0].location}: {history.problems[0].reason}" if history.problems else ""
         raise SpecError.of("ZL079", f"the files have no query on a table{first}", hint="export queries that have ended")
     return ImportedWorkload(
-        to_file(merged), len(merged), sum(m.count for m in merged), tuple(history.problems), history.left_out
+        to_file(merged, days), len(merged), sum(m.count for m in merged), tuple(history.problems), history.left_out
     )

@@ -13,6 +13,7 @@ from zlayout.advisor import asked
 from zlayout.advisor.better import better_layout
 from zlayout.advisor.costs import costs
 from zlayout.advisor.model import QueryPredicates, TableQuery, Use
+from zlayout.advisor.payback import executions_per_day, payback
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.study import present_files
 from zlayout.app.concurrent_reads import Reading, read_all
@@ -55,7 +56,7 @@ def with_workloads(
     def forecast(at: int) -> Planned:
         one = planned[numbers[at]]
         try:
-            return _with_workload(one, read[at], project.root, backends[one.spec.table.catalog], max_bytes)
+            return _with_workload(one, read[at], project, backends[one.spec.table.catalog], max_bytes)
         except Exception as error:
             # Whatever a reader raises: a forecast is no condition of a plan.
             return _unknown(one, f"{type(error).__name__}: {first_line(error)}")
@@ -131,21 +132,31 @@ def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, 
     return tuple(dict.fromkeys((*spec.column_names, *column_shares(queries))))
 
 
-def _with_workload(planned: Planned, workload: Workload, root: Path, backend: Backend, max_bytes: int) -> Planned:
+def _with_workload(planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int) -> Planned:
     spec, state = planned.spec, planned.state
     assert state is not None
     found = Asked.of(spec, state, workload, backend)
     if found is None:
         return planned
     now = asked.mean(costs(found.queries, present_files(found.state)))
-    sources = tuple(os.path.relpath(path, root).replace(os.sep, "/") for path in spec.workload)
+    sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
     forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
     groups, status = planned.decision.groups, planned.decision.plan.status
     if not groups and status is not Status.REFUSED:
         forecast = replace(forecast, predicted=now, low=now, high=now)
     if max_bytes:
         forecast = _sampled(planned, found, forecast, backend, max_bytes)
+    if groups and forecast.predicted is not None:
+        size = sum(int(group.files.bytes.sum()) for group in groups)
+        pay = payback(forecast, size, executions_per_day(found.queries), _rate(spec, state, backend), project.prices)
+        forecast = replace(forecast, payback=pay)
     return _replaced(planned, forecast)
+
+
+def _rate(spec: LayoutSpec, state: TableState, backend: Backend) -> float | None:
+    """Return the bytes per second of the last run; None before the first one."""
+    run = backend.last_run(spec.table, state)
+    return run.cost.bytes / run.cost.seconds if run and run.cost and run.cost.seconds and run.cost.bytes else None
 
 
 def _sampled(

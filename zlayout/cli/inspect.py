@@ -11,7 +11,7 @@ from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
-from zlayout.report.words import number, plural, printable, setting, size, version_word
+from zlayout.report.words import duration, number, plural, printable, setting, size, version_word
 from zlayout.secrets import without_secrets
 from zlayout.table.metrics import ColumnMetrics
 
@@ -102,6 +102,8 @@ def _last_run(run: RunMetrics | None, version: str) -> Iterator[str]:
         return
     yield ""
     yield f"  last apply ({version} {run.version}): touched, predicted and measured"
+    if run.cost is not None:
+        yield f"  rewrote {size(run.cost.bytes)} in {duration(run.cost.seconds)}"
     width = max(6, *(len(printable(c.column)) for c in run.columns))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for c in run.columns:

@@ -23,6 +23,9 @@ def import_(
     no_values: Annotated[bool, typer.Option("--no-values", help="Leave all constants out.")] = False,
     keep_values: Annotated[bool, typer.Option("--keep-values", help="Keep all constants, instead of some.")] = False,
     bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Statements to keep of each query shape.")] = 10,
+    days: Annotated[
+        float | None, typer.Option("--days", min=0.001, help="The days that the histories cover, for the pay-back.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
     project: ProjectOption = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
@@ -39,7 +42,7 @@ def import_(
         raise SpecError.of("ZL079", "--no-values and --keep-values exclude each other", hint="give one of them")
     console, found = Console(color), load_project(find_project(project))
     values = "omit" if no_values else "keep" if keep_values else "bin"
-    imported = import_workload(found, paths, values, bins)
+    imported = import_workload(found, paths, values, bins, days)
     for problem in imported.problems[: None if verbose else MAX_PROBLEMS]:
         console.say(printable(f"not imported: {problem.location}: {problem.reason}"), "warning")
     if (more := len(imported.problems) - MAX_PROBLEMS) > 0 and not verbose:

@@ -1,7 +1,8 @@
 """What a run predicted and measured, as it is stored with its commits.
 
 As text: a JSON list with one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, predicted and
-measured touched of the table.
+measured touched of the table. Beside it, the bytes that the run has rewritten and the seconds that it took:
+`[1048576,8.5]`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from zlayout.reading import parse_json
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
 
 TOUCHED = "zlayout.touched"
+COST = "zlayout.cost"
 # Metrics with a longer text are not stored, and not read.
 MAX_CHARACTERS = 4096
 
@@ -34,6 +36,19 @@ class RunColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCost:
+    """What a run has rewritten up to a commit.
+
+    Attributes:
+        bytes: The size of the files that were replaced.
+        seconds: The time from the first read of a row to the commit.
+    """
+
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunMetrics:
     """What the newest commit of a run stored.
 
@@ -41,11 +56,13 @@ class RunMetrics:
         run_id: The run.
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
+        cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.
     """
 
     run_id: str
     version: int
     columns: tuple[RunColumn, ...]
+    cost: RunCost | None = None
 
 
 def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
@@ -68,6 +85,24 @@ def parse_touched(text: object) -> tuple[RunColumn, ...]:
     if not isinstance(entries, list) or not all(map(_is_entry, entries)):
         return ()
     return tuple(RunColumn(name, predicted, measured) for name, predicted, measured in entries)
+
+
+def render_cost(cost: RunCost) -> str:
+    """Return the text to store."""
+    return json.dumps([cost.bytes, _rounded(cost.seconds)], separators=(",", ":"))
+
+
+def parse_cost(text: object) -> RunCost | None:
+    """Parse a stored text. Return None for anything that `render_cost` cannot have written."""
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+        return None
+    try:
+        entry = parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int or not all(map(_is_number, entry)):
+        return None
+    return RunCost(*entry)
 
 
 def _is_entry(entry: object) -> bool:

@@ -99,6 +99,28 @@ class QueryCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Payback:
+    """When the bytes that the workload no longer reads exceed those that the rewrite reads and writes."""
+
+    rewrite_bytes: Count
+    """The size of the files to rewrite, which are read and written once."""
+    seconds: float | None
+    """The time of the rewrite, from the bytes per second of the last run; null before the first apply."""
+    queries: float | None
+    """The number of queries after which the rewrite has paid back; null if it is unknown whether it does."""
+    saved_per_day: Count | None = None
+    """The bytes that the workload no longer reads in a day; null if the days of the workload are unknown."""
+    days: float | None = None
+    """The number of days after which the rewrite has paid back; null if it is unknown."""
+    cost: float | None = None
+    """The price of the rewrite; null without prices or seconds."""
+    worth_per_day: float | None = None
+    """The price of `saved_per_day`; null without prices or days."""
+    money_days: float | None = None
+    """The number of days after which the price of the rewrite is saved; null if one of the prices is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class BetterLayout:
     """A layout by which the queries of the workload read less than by the declared one, by more than the tolerance."""
 
@@ -136,6 +158,8 @@ class WorkloadForecast:
     """The cost if the table were laid out for each query alone, from a sample; null without a sample."""
     better: BetterLayout | None = None
     """The layout because of which the declared one no longer fits what is asked; null if none is known."""
+    payback: Payback | None = None
+    """When a rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,13 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if value < 100 and abs(value - round(value)) >= 0.05 else f"{value:,.0f}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time with one unit, for example `45 s`, `12 min` or `3.5 h`."""
+    if seconds < 90:
+        return f"{number(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{number(seconds / 3600)} h"
+
+
 def known(predicted: T | None, low: T | None, high: T | None, write: Callable[[T], str] = number) -> str:
     """Write a forecast: the prediction, or the range, for example `1..28`; '' if nothing is known.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zlayout.planner.forecasts import QueryCost, WorkloadForecast
+from zlayout.planner.forecasts import Payback, QueryCost, WorkloadForecast
 from zlayout.planner.model import TablePlan
-from zlayout.report.words import known, number, share, size
+from zlayout.report.words import duration, known, number, share, size
 
 # The number of workload files that are named.
 MAX_SOURCES = 3
@@ -29,6 +29,26 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
     more_known = "what they open afterwards" if table.groups else "the floor"
     tells = f"; --sample would tell {more_known}" if floor is None else ""
     yield f"{queries} of {sources}{of}{tells}"
+    if asked.payback is not None:
+        yield _payback(asked.payback)
+
+
+def _payback(pay: Payback) -> str:
+    """Write what the rewrite costs, and when it has paid back."""
+    seconds, price = pay.seconds, "" if pay.cost is None else f" for {pay.cost:,.2f}"
+    time = "time unknown until the first apply" if seconds is None else f"about {duration(seconds)}{price}"
+    text = f"the rewrite reads and writes {size(pay.rewrite_bytes)}, {time}"
+    if pay.queries is None:
+        return f"{text}; it is not known whether it pays back"
+    if pay.days is None or pay.saved_per_day is None:
+        return f"{text}; paid back after {number(pay.queries)} queries"
+    worth = "" if pay.worth_per_day is None else f" ({pay.worth_per_day:,.2f})"
+    money = "" if pay.money_days is None else f", in money after {_days(pay.money_days)}"
+    return f"{text}; {size(pay.saved_per_day)}{worth} less read a day, paid back after {_days(pay.days)}{money}"
+
+
+def _days(days: float) -> str:
+    return "less than 0.1 days" if days < 0.1 else f"{number(days)} days"
 
 
 def _cost(cost: QueryCost) -> str:

@@ -17,7 +17,7 @@ from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.layouts import layout_spec
-from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Project, SparkConfig
+from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
 from zlayout.spec.validation import located, validate
@@ -94,7 +94,9 @@ class _Loading:
         rules = tuple(one for one in declared if isinstance(one, LayoutRule))
         conf = {key: java_string(value) for key, value in spark.get("conf", {}).items()}
         sample = bool(defaults.get("sample", False))
-        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample, rules)
+        declared_prices = data.get("prices") if valid else None
+        prices = Prices(**{k: float(v) for k, v in declared_prices.items()}) if declared_prices else None
+        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample, rules, prices)
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):

@@ -261,11 +261,20 @@ class SparkConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Prices:
+    """`prices:` of `zlayout.yaml`, in any currency."""
+
+    scan_per_tib: float
+    compute_per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """`zlayout.yaml` and the layout specs that it refers to, sorted by table name.
 
     layouts: the layouts that name their table. rules: those that match tables by a pattern.
     sample: whether plans read a sample of the key columns to forecast the result.
+    prices: what reading and rewriting cost; None if they are not declared.
     """
 
     root: Path
@@ -274,3 +283,4 @@ class Project:
     layouts: tuple[LayoutSpec, ...]
     sample: bool = False
     rules: tuple[LayoutRule, ...] = ()
+    prices: Prices | None = None

@@ -17,13 +17,15 @@ class Query:
 
     text: the statement as written, empty if only its scans are known. location: `file:line`, which is not unique.
     weight: how often it runs, relative to the other queries; above 0. time: when it ran (UTC, naive), which is what
-    `current_date()` means in it; None if the workload has no time.
+    `current_date()` means in it; None if the workload has no time. days: the number of days in which it ran as often
+    as its weight; None if it is unknown.
     """
 
     text: str
     location: str
     weight: float = 1.0
     time: datetime | None = None
+    days: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

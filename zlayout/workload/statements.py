@@ -24,7 +24,7 @@ _PIECE = re.compile(
     r"'(?:[^'\\]|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\\.?)*+(?:\"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL
 )
 MAX_WEIGHT_LENGTH = 200  # characters of a comment
-_WEIGHT = re.compile(r"(?:--|/\*)\s*weight\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
+_WEIGHT = re.compile(r"(?:--|/\*)\s*(weight|days)\s*:(.*?)(?:\*/)?\s*", re.DOTALL | re.IGNORECASE)
 _NESTING = {"L_PAREN": 1, "R_PAREN": -1, "L_BRACKET": 1, "R_BRACKET": -1, "CASE": 1, "END": -1}
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 
@@ -32,9 +32,12 @@ _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE")
 def split(text: str, path: str) -> Iterator[Query]:
     """Yield the statements between semicolons. A comment `-- weight: 20` in or before a statement sets its weight.
 
+    A comment `-- days: 7` states that the statements after it ran as often as their weights in so many days.
+
     Raises SpecError ZL071 for an invalid weight.
     """
     begin, line, weight = 0, 1, 1.0
+    days: float | None = None
     parts: list[str] = []
     first_line = 1
     for piece in chain(_PIECE.finditer(text), [None]):
@@ -50,11 +53,12 @@ def split(text: str, path: str) -> Iterator[Query]:
             line += part.count("\n")
         if is_comment:
             if len(found) <= MAX_WEIGHT_LENGTH and (given := _WEIGHT.fullmatch(found)):
-                weight = weight_of(given[1], Location(path, line, 1))
+                value = weight_of(given[2], Location(path, line, 1))
+                weight, days = (value, days) if given[1].lower() == "weight" else (weight, value)
             line += found.count("\n")
         if found == ";":
             if parts:
-                yield Query("".join(parts).strip(), f"{path}:{first_line}", weight)
+                yield Query("".join(parts).strip(), f"{path}:{first_line}", weight, days=days)
             parts, weight = [], 1.0
 
 

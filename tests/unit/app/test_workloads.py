@@ -13,6 +13,7 @@ from support.projects import write_project
 
 import zlayout
 from zlayout.errors import SpecError
+from zlayout.formats.run_metrics import RunCost, RunMetrics
 from zlayout.planner.forecasts import WorkloadForecast
 from zlayout.planner.model import TablePlan
 from zlayout.report.text import TextOptions, render
@@ -94,6 +95,33 @@ def test_text_shows_the_cost_and_what_a_sample_would_add() -> None:
     assert "workload        15.2 files, " in lines
     assert "2 queries of workloads/orders.sql; --sample would tell what they open afterwards" in lines
     assert "--sample would tell" not in render(zlayout.plan(zlayout.load_project(), sample=True).document)
+
+
+def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) -> None:
+    path = Path("workloads/orders.sql")
+    path.write_text("-- days: 2\n" + path.read_text())
+    lines = render(zlayout.plan(zlayout.load_project(), sample=True).document, TextOptions(width=200))
+    size = sum(g.bytes for g in planned(sample=True).groups)
+    found = forecast(sample=True)
+    assert found.predicted is not None
+    assert found.payback is not None
+    saved = found.now.bytes - found.predicted.bytes
+    # 4 executions in 2 days
+    assert (found.payback.rewrite_bytes, found.payback.saved_per_day) == (size, 2 * saved)
+    assert found.payback.days == pytest.approx(2 * size / (2 * saved))
+    assert "time unknown until the first apply" in lines
+    assert f"paid back after {found.payback.days:.1f} days" in lines
+    memory = table._catalog.load(("db", "orders"))
+    memory.last_run = RunMetrics("run", 1, (), RunCost(10 * size, 300.0))
+    project = Path("zlayout.yaml")
+    project.write_text(project.read_text() + "prices: {scan_per_tib: 5, compute_per_hour: 12}\n")
+    found = forecast(sample=True)
+    assert found.payback is not None
+    assert found.payback.seconds == pytest.approx(30)
+    assert found.payback.cost == pytest.approx(0.1)
+    assert found.payback.worth_per_day == pytest.approx(5 * 2 * saved / 2**40)
+    lines = render(zlayout.plan(zlayout.load_project(), sample=True).document, TextOptions(width=200))
+    assert "about 30 s for 0.10" in lines
 
 
 @pytest.mark.usefixtures("table")

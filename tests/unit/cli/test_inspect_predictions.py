@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zlayout.cli.inspect import _last_run
-from zlayout.formats.run_metrics import RunColumn, RunMetrics
+from zlayout.formats.run_metrics import RunColumn, RunCost, RunMetrics
 
 
 def test_predicted_measured_and_their_ratio() -> None:
@@ -17,6 +17,11 @@ def test_predicted_measured_and_their_ratio() -> None:
         ["b", "120", "0"],
         ["c", "not", "known", "2.5"],
     ]
+
+
+def test_what_the_run_rewrote_in_which_time() -> None:
+    run = RunMetrics("run", 17, (RunColumn("a", None, 2.5),), RunCost(3 * 2**30, 750.0))
+    assert list(_last_run(run, "version"))[2] == "  rewrote 3 GiB in 12 min"
 
 
 def test_the_id_of_a_snapshot_fits_in_80_columns() -> None:

@@ -13,7 +13,15 @@ from deltalake import write_deltalake
 
 from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.tags import log_names
-from zlayout.formats.run_metrics import RunColumn, RunMetrics, parse_touched, render_touched
+from zlayout.formats.run_metrics import (
+    RunColumn,
+    RunCost,
+    RunMetrics,
+    parse_cost,
+    parse_touched,
+    render_cost,
+    render_touched,
+)
 
 COLUMNS = (RunColumn("a", 4.1, 4.3), RunColumn('b "ü.c"', None, 12.0))
 
@@ -82,8 +90,19 @@ def newest(table: Path) -> RunMetrics | None:
 def test_the_newest_commit_with_metrics_is_the_last_run_of_a_delta_table(table: Path) -> None:
     assert newest(table) is None
     tag(table, 1, {"zlayout.run": "first", "zlayout.touched": '[["a",9,9]]'})
-    tag(table, 2, {"zlayout.run": "second", "zlayout.touched": '[["a",null,2]]'})
-    assert newest(table) == RunMetrics("second", 2, (RunColumn("a", None, 2),))
+    tag(table, 2, {"zlayout.run": "second", "zlayout.touched": '[["a",null,2]]', "zlayout.cost": "[7,1.5]"})
+    assert newest(table) == RunMetrics("second", 2, (RunColumn("a", None, 2),), RunCost(7, 1.5))
+
+
+@pytest.mark.parametrize(
+    "text", [None, 7, "", "{}", "[1]", "[1.5,2]", "[-1,2]", "[1,-2]", "[1,null]", "[true,1]", "[1,2,3]"]
+)
+def test_an_invalid_cost_is_unknown(text: object) -> None:
+    assert parse_cost(text) is None
+
+
+def test_a_cost_is_read_as_it_was_stored() -> None:
+    assert parse_cost(render_cost(RunCost(2**50, 12.3456))) == RunCost(2**50, 12.35)
 
 
 @pytest.mark.parametrize("tags", [[], "x", {"zlayout.run": 7}, {"zlayout.run": "r", "zlayout.touched": "[[]]"}, None])

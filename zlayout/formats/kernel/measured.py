@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 from zlayout.errors import ZlayoutError
 from zlayout.formats.base import Work
 from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.run_metrics import RunColumn, render_touched
+from zlayout.formats.run_metrics import COST, TOUCHED, RunColumn, RunCost, render_cost, render_touched
 from zlayout.spec.model import Layout
 from zlayout.table.baseline import Baseline
 from zlayout.table.group_baselines import measure_baselines
@@ -34,16 +35,24 @@ def baseline_of(written: FileTable | None, layout: Layout) -> Baseline | None:
 
 
 class Measurement:
-    """Predicted and measured touched of a table during the commits of one work order."""
+    """Predicted and measured touched of a table during the commits of one work order, and what its rewrites cost."""
 
     def __init__(self, files: FileTable, work: Work) -> None:
-        """Store the live files before the first commit. files: with the bounds of the z-order columns."""
+        """Begin before the rewrite. files: the live files, with the bounds of the z-order columns."""
         self._files = files
         self._work = work
         self._done: list[Rewritten] = []
+        self._started = time.monotonic()
 
-    def text(self, some: Sequence[Rewritten]) -> str | None:
-        """Return what the commit of these groups stores, after the commits so far; None if a value is unknown."""
+    def properties(self, some: Sequence[Rewritten]) -> dict[str, str]:
+        """Return what the commit of these groups stores, after the commits so far."""
+        touched = self._touched(some)
+        size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
+        cost = render_cost(RunCost(size, time.monotonic() - self._started))
+        return {COST: cost} | ({} if touched is None else {TOUCHED: touched})
+
+    def _touched(self, some: Sequence[Rewritten]) -> str | None:
+        """Return predicted and measured touched as text; None if a value is unknown."""
         done = [*self._done, *some]
         written = _known(each.written for each in done)
         if written is None or any(c.name not in self._files.bounds for c in self._work.layout.columns):

@@ -161,6 +161,10 @@ def _sql(tree: exp.Query) -> str:
     return " ".join(text.split("\n"))
 
 
-def to_file(merged: Iterable[Merged]) -> str:
-    """Return the text of a SQL workload file: one statement per line, after a comment with its weight."""
-    return "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)
+def to_file(merged: Iterable[Merged], days: float | None = None) -> str:
+    """Return the text of a SQL workload file: one statement per line, after a comment with its weight.
+
+    days: The number of days of the history, which is the first comment; None if it is unknown.
+    """
+    first = "" if days is None else f"-- days: {days:g}\n"
+    return first + "".join(f"-- weight: {m.count:.12g}\n{m.text};\n" for m in merged)

@@ -14,6 +14,7 @@ from support.builders import make_bounds, make_file_table, make_layout, make_wor
 from zlayout.formats.base import Group
 from zlayout.formats.kernel.commits import Rewritten
 from zlayout.formats.kernel.measured import Measurement, baseline_of
+from zlayout.formats.run_metrics import COST, TOUCHED, RunCost, parse_cost
 from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.replaced import replaced
@@ -60,24 +61,35 @@ def measurement(predicted: dict[str, float]) -> Measurement:
 def test_touched_is_that_of_the_table_after_the_commits() -> None:
     east, west = rewritten(0, (0, 9), (10, 19)), rewritten(1, (0, 9), (5, 14), (10, 19))
     measured = measurement({"a": 2.5})
-    assert measured.text([east]) == '[["a",2.5,3.0]]'  # 1 in the east, 2 in the west
+    assert measured.properties([east])[TOUCHED] == '[["a",2.5,3.0]]'  # 1 in the east, 2 in the west
     measured.committed([east])
-    both = json.loads(measured.text([west]) or "")
-    assert both == json.loads(measurement({"a": 2.5}).text([east, west]) or "")
+    both = json.loads(measured.properties([west])[TOUCHED])
+    assert both == json.loads(measurement({"a": 2.5}).properties([east, west])[TOUCHED])
     assert 2.0 < both[0][2] < 3.0
 
 
+def test_the_cost_is_that_of_the_commits_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((100.0, 108.5, 110.25))
+    monkeypatch.setattr("zlayout.formats.kernel.measured.time.monotonic", lambda: next(now))
+    east, west = rewritten(0, (0, 9)), rewritten(1, (0, 9))
+    measured = measurement({})
+    sizes = [int(each.group.files.bytes.sum()) for each in (east, west)]
+    assert parse_cost(measured.properties([east])[COST]) == RunCost(sizes[0], 8.5)
+    measured.committed([east])
+    assert parse_cost(measured.properties([west])[COST]) == RunCost(sum(sizes), 10.25)
+
+
 def test_without_a_prediction_the_measured_value_is_stored() -> None:
-    assert measurement({}).text([rewritten(0, (0, 9), (10, 19))]) == '[["a",null,3.0]]'
+    assert measurement({}).properties([rewritten(0, (0, 9), (10, 19))])[TOUCHED] == '[["a",null,3.0]]'
 
 
 def test_nothing_is_stored_if_a_file_is_unknown_or_cannot_be_compared() -> None:
     known = rewritten(0, (0, 9))
-    assert measurement({}).text([replace(known, written=None)]) is None
+    assert TOUCHED not in measurement({}).properties([replace(known, written=None)])
     text = table_of(("x", "y"), kind=pa.string())  # type: ignore[arg-type]
-    assert measurement({}).text([replace(known, written=replace(text, partitions=(EAST,)))]) is None
+    assert TOUCHED not in measurement({}).properties([replace(known, written=replace(text, partitions=(EAST,)))])
     other = rewritten(0, (0, 9), bounds={})
-    assert measurement({}).text([other]) is None
+    assert TOUCHED not in measurement({}).properties([other])
     assert baseline_of(other.written, LAYOUT) is None
 
 

@@ -32,7 +32,6 @@ from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.new_files import FileName, spark_partition
 from zlayout.formats.kernel.requirements import changed_files
-from zlayout.formats.run_metrics import TOUCHED
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
@@ -73,6 +72,7 @@ def run_zlayout(
         yield GroupFailed(failed, changed_files(table, sum(count for _, count in changed), files))
     if not groups:
         return
+    measurement = Measurement(state.files, work)
     with spark_errors(table, "rewriting"):
         pinned = pinned_files(delta, snapshot, table, groups, len(state.files))
         transaction = begin(delta, snapshot, pinned.adds)
@@ -80,7 +80,6 @@ def run_zlayout(
         rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
-    measurement = Measurement(state.files, work)
     yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work, measurement).commit)
 
 
@@ -114,8 +113,7 @@ class Committer:
                 transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
         with spark_errors(str(self._work.table), "measuring the rewrite"):
             self._delta.register_metrics(transaction, operation_metrics(some))
-        touched = self._measurement.text(some)
-        tags = {} if touched is None else {TOUCHED: touched}
+        tags = self._measurement.properties(some)
         version = self.send(transaction, [file.handle for file in new_files(some)], removed, tags)
         # nothing after the commit may fail, even if the JVM dies
         self._measurement.committed(some)

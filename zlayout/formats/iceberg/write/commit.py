@@ -33,7 +33,6 @@ from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.formats.run_metrics import TOUCHED
 from zlayout.planner import accepted
 from zlayout.planner.partitions import target_files
 from zlayout.rewrite.engine import place, rewrite_conf
@@ -62,12 +61,13 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify,
     kept = {group.id for group in groups}
     accepts = "" if dropped else work.accepts
     work = replace(work.with_rewrites(rewrite for rewrite in work.rewrites if rewrite.id in kept), accepts=accepts)
+    measurement = Measurement(files, work)
     with staged(jvm, table, work) as pinned:
         notify(Progress(str(work.table), Stage.REWRITING))
         rewritten, notes = write_groups(pinned, work)
         notify(Progress(str(work.table), Stage.COMMITTING))
         yield from map(Notice, notes)
-        yield from commit_apart(rewritten, Committer(pinned, catalog, work, Measurement(files, work)).commit)
+        yield from commit_apart(rewritten, Committer(pinned, catalog, work, measurement).commit)
 
 
 def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Diagnostic, ...]]:
@@ -154,8 +154,8 @@ class Committer:
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)
         change.set(recorded.LAYOUT_ID, work.layout.layout_id)
-        if self._measurement is not None and (touched := self._measurement.text(some)) is not None:
-            change.set(TOUCHED, touched)
+        for key, value in self._measurement.properties(some).items() if self._measurement is not None else ():
+            change.set(key, value)
         change.commit()
         snapshot = int(transaction.table().currentSnapshot().snapshotId())
         state = known_state(pinned.jvm, table.operations().current())
