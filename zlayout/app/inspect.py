@@ -9,10 +9,12 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.rules import layout_of_table
+from zlayout.app.workloads import present_cost
 from zlayout.errors import SpecError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.planner.forecasts import QueryCost
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.histogram import SizeBucket, size_histogram
@@ -32,6 +34,7 @@ class Inspection:
         columns: The metrics of each column: touched, floor, depth and overlaps.
         last_run: Predicted and measured touched of the last apply, as stored in the table; None before the first one.
         orphans: Files that no version refers to; None unless requested.
+        asked: What a query of the workload opens now; None without a workload that reads the table.
     """
 
     state: TableState
@@ -41,6 +44,7 @@ class Inspection:
     columns: tuple[ColumnMetrics, ...]
     last_run: RunMetrics | None = None
     orphans: Orphans | None = None
+    asked: QueryCost | None = None
 
 
 def inspect(project: Project, table: str, columns: Sequence[str] | None = None, *, orphans: bool = False) -> Inspection:
@@ -74,12 +78,14 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
     if missing := [c for c in wanted if c not in state.files.bounds]:
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
     target = spec.layout.target_size if spec else DEFAULT_SIZE
+    laid_out = (state.files.layout >= 0).any()
     return Inspection(
         state,
         spec,
         target,
         size_histogram(state.files.bytes, target),
         layout_metrics(state.files, wanted),
-        backend.last_run(name, state) if (state.files.layout >= 0).any() else None,
+        backend.last_run(name, state) if laid_out else None,
         backend.orphans(name) if orphans else None,
+        present_cost(spec, state, backend) if spec and spec.workload and laid_out else None,
     )

@@ -21,7 +21,7 @@ from zlayout.app.planned import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
-from zlayout.planner.forecasts import BetterLayout, WorkloadForecast
+from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
 from zlayout.planner.sampled import files_to_sample
 from zlayout.planner.settings import partitioning
@@ -92,6 +92,16 @@ class Workloads:
                 names = column_names(one.state)
                 found |= {".".join(parts[n:]).lower(): names for n in range(len(parts))}
         return found
+
+
+def present_cost(spec: LayoutSpec, state: TableState, backend: Backend) -> QueryCost | None:
+    """Return what a query of the table's workload opens now; None if no query can skip files.
+
+    Raises the errors of `read_workload`, and TableError.
+    """
+    workload = read_workload(spec.workload, {spec.table.name: column_names(state)})
+    found = Asked.of(spec, state, workload, backend)
+    return None if found is None else asked.mean(costs(found.queries, present_files(found.state)))
 
 
 def column_names(state: TableState) -> list[str]:

@@ -11,7 +11,9 @@ from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.planner.forecasts import QueryCost
 from zlayout.report.words import duration, number, plural, printable, setting, size, version_word
+from zlayout.report.workload_text import cost_text
 from zlayout.secrets import without_secrets
 from zlayout.table.metrics import ColumnMetrics
 
@@ -26,7 +28,7 @@ def inspect_command(project: Path, table: str, columns: str | None, console: Con
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
-    lines += _last_run(found.last_run, version_word(found.state.format))
+    lines += _last_run(found.last_run, version_word(found.state.format), found.asked)
     console.result("\n".join(lines) + "\n")
     return 0
 
@@ -96,7 +98,7 @@ def _metrics(metrics: tuple[ColumnMetrics, ...]) -> Iterator[str]:
             yield f"  files by depth of {printable(m.column)}: {listed}"
 
 
-def _last_run(run: RunMetrics | None, version: str) -> Iterator[str]:
+def _last_run(run: RunMetrics | None, version: str, asked: QueryCost | None = None) -> Iterator[str]:
     """Yield a table of predicted and measured touched; nothing before the first apply."""
     if run is None:
         return
@@ -104,6 +106,9 @@ def _last_run(run: RunMetrics | None, version: str) -> Iterator[str]:
     yield f"  last apply ({version} {run.version}): touched, predicted and measured"
     if run.cost is not None:
         yield f"  rewrote {size(run.cost.bytes)} in {duration(run.cost.seconds)}"
+    if asked is not None:
+        before = "not predicted" if run.asked is None else f"predicted {cost_text(run.asked)}"
+        yield f"  a query of the workload opens {cost_text(asked)} now; {before}"
     width = max(6, *(len(printable(c.column)) for c in run.columns))
     yield f"  {'column':<{width}} {'predicted':>10} {'measured':>10} {'ratio':>10}"
     for c in run.columns:

@@ -2,20 +2,23 @@
 
 As text: a JSON list with one entry per z-order column, `[["a",4.1,4.3],["b",null,12]]`: the column, predicted and
 measured touched of the table. Beside it, the bytes that the run has rewritten and the seconds that it took:
-`[1048576,8.5]`.
+`[1048576,8.5]`; and the prediction of the files and bytes that a query of the workload opens: `[2.5,1048576]`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from zlayout.planner.forecasts import QueryCost
 from zlayout.reading import parse_json
 from zlayout.table.baseline import SIGNIFICANT_DIGITS
 
 TOUCHED = "zlayout.touched"
 COST = "zlayout.cost"
+ASKED = "zlayout.asked"
 # Metrics with a longer text are not stored, and not read.
 MAX_CHARACTERS = 4096
 
@@ -57,12 +60,19 @@ class RunMetrics:
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
         cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.
+        asked: The prediction of what a query of the workload opens after the run; None if it is not stored.
     """
 
     run_id: str
     version: int
     columns: tuple[RunColumn, ...]
     cost: RunCost | None = None
+    asked: QueryCost | None = None
+
+
+def run_metrics(run_id: str, version: int, columns: tuple[RunColumn, ...], stored: Mapping[str, object]) -> RunMetrics:
+    """Return the metrics of a run. stored: the properties of its commit."""
+    return RunMetrics(run_id, version, columns, parse_cost(stored.get(COST)), parse_asked(stored.get(ASKED)))
 
 
 def render_touched(columns: tuple[RunColumn, ...]) -> str | None:
@@ -94,15 +104,32 @@ def render_cost(cost: RunCost) -> str:
 
 def parse_cost(text: object) -> RunCost | None:
     """Parse a stored text. Return None for anything that `render_cost` cannot have written."""
+    found = _pair(text)
+    return RunCost(int(found[0]), found[1]) if found and type(found[0]) is int else None
+
+
+def render_asked(cost: QueryCost) -> str:
+    """Return the text to store: files and bytes of a query, for example `[2.5,1048576]`."""
+    return json.dumps([_rounded(cost.files), cost.bytes], separators=(",", ":"))
+
+
+def parse_asked(text: object) -> QueryCost | None:
+    """Parse a stored text. Return None for anything that `render_asked` cannot have written."""
+    found = _pair(text)
+    return QueryCost(found[0], int(found[1])) if found and type(found[1]) is int else None
+
+
+def _pair(text: object) -> tuple[float, float] | None:
+    """Parse a list of two numbers; None for anything else."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
         return None
     try:
         entry = parse_json(text)
     except ValueError:
         return None
-    if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int or not all(map(_is_number, entry)):
+    if not isinstance(entry, list) or len(entry) != 2 or not all(map(_is_number, entry)):
         return None
-    return RunCost(*entry)
+    return entry[0], entry[1]
 
 
 def _is_entry(entry: object) -> bool:

@@ -77,4 +77,5 @@ class Decision:
             predicted=predicted,
             accepts=acceptance(spec) if self.plan.left_over is None else "",
             commit_properties=spec.commit_properties,
+            asked=self.plan.workload.predicted if self.plan.workload else None,
         )

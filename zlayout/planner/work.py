@@ -10,6 +10,7 @@ import numpy as np
 
 from zlayout.errors import CommitConflict
 from zlayout.planner.actions import Action, ChangePartitioning, Reason, RewriteGroup, SetProperties
+from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.parts import parts_of
 from zlayout.planner.requirements import (
@@ -72,7 +73,7 @@ class Work:
     table. verify: `full` reads the written files back before the commit. predicted: touched after the whole plan by
     z-order column, where it is predicted. accepts: the acceptance to store once all groups are committed (see
     `zlayout.planner.accepted`); empty if the plan defers groups. commit_properties: of the project, stored with each
-    commit for audits.
+    commit for audits. asked: the prediction of what a query of the workload opens after the whole plan.
     """
 
     table: TableName
@@ -87,6 +88,7 @@ class Work:
     predicted: Mapping[str, float] = field(default_factory=dict)
     accepts: str = ""
     commit_properties: Mapping[str, str] = field(default_factory=dict)
+    asked: QueryCost | None = None
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:

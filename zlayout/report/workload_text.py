@@ -19,8 +19,8 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
         return
     after, floor = _after(asked), asked.floor
     then = f" -> {after}" if after and table.groups else ""
-    least = f" (floor {_cost(floor)})" if floor is not None else ""
-    yield f"{_cost(asked.now)} a query{then}{least}"
+    least = f" (floor {cost_text(floor)})" if floor is not None else ""
+    yield f"{cost_text(asked.now)} a query{then}{least}"
     sources = ", ".join(asked.sources[:MAX_SOURCES])
     if (left := len(asked.sources) - MAX_SOURCES) > 0:
         sources += f" and {left:,} more"
@@ -51,7 +51,8 @@ def _days(days: float) -> str:
     return "less than 0.1 days" if days < 0.1 else f"{number(days)} days"
 
 
-def _cost(cost: QueryCost) -> str:
+def cost_text(cost: QueryCost) -> str:
+    """Write the files and bytes that a query opens."""
     return f"{number(cost.files)} {'file' if number(cost.files) == '1' else 'files'}, {size(cost.bytes)}"
 
 

@@ -124,6 +124,21 @@ def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) ->
     assert "about 30 s for 0.10" in lines
 
 
+def test_inspect_has_the_cost_beside_the_prediction(table: MemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zlayout.app.inspect.backend_for", lambda *_: table)
+    plan = zlayout.plan(zlayout.load_project(), sample=True)
+    one, found = plan.planned[0], plan.tables[0].workload
+    assert found is not None
+    work = one.decision.work(one.spec, "run")
+    assert work.asked == found.predicted
+    assert zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked is None  # it is not laid out
+    list(table.execute(work, lambda _: None))
+    # By hand, as above: three queries on a, of weight 3, open 4 files each, and the query on the time opens 20.
+    now = zlayout.inspect(zlayout.load_project(), "lake.db.orders").asked
+    assert now is not None
+    assert now.files == (3 * 4 + 1 * 20) / 4
+
+
 @pytest.mark.usefixtures("table")
 def test_a_layout_may_name_its_workload() -> None:
     path = Path("layouts/orders.yaml")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zlayout.cli.inspect import _last_run
 from zlayout.formats.run_metrics import RunColumn, RunCost, RunMetrics
+from zlayout.planner.forecasts import QueryCost
 
 
 def test_predicted_measured_and_their_ratio() -> None:
@@ -22,6 +25,15 @@ def test_predicted_measured_and_their_ratio() -> None:
 def test_what_the_run_rewrote_in_which_time() -> None:
     run = RunMetrics("run", 17, (RunColumn("a", None, 2.5),), RunCost(3 * 2**30, 750.0))
     assert list(_last_run(run, "version"))[2] == "  rewrote 3 GiB in 12 min"
+
+
+def test_what_a_query_of_the_workload_opens() -> None:
+    run = RunMetrics("run", 17, (RunColumn("a", None, 2.5),), None, QueryCost(2.5, 2**20))
+    now = QueryCost(3.0, 2**21)
+    assert list(_last_run(run, "version", now))[2] == (
+        "  a query of the workload opens 3 files, 2 MiB now; predicted 2.5 files, 1 MiB"
+    )
+    assert list(_last_run(replace(run, asked=None), "version", now))[2].endswith("3 files, 2 MiB now; not predicted")
 
 
 def test_the_id_of_a_snapshot_fits_in_80_columns() -> None:

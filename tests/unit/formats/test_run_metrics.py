@@ -17,11 +17,14 @@ from zlayout.formats.run_metrics import (
     RunColumn,
     RunCost,
     RunMetrics,
+    parse_asked,
     parse_cost,
     parse_touched,
+    render_asked,
     render_cost,
     render_touched,
 )
+from zlayout.planner.forecasts import QueryCost
 
 COLUMNS = (RunColumn("a", 4.1, 4.3), RunColumn('b "ü.c"', None, 12.0))
 
@@ -99,6 +102,11 @@ def test_the_newest_commit_with_metrics_is_the_last_run_of_a_delta_table(table: 
 )
 def test_an_invalid_cost_is_unknown(text: object) -> None:
     assert parse_cost(text) is None
+
+
+def test_the_predicted_cost_of_queries_is_read_as_it_was_stored() -> None:
+    assert parse_asked(render_asked(QueryCost(2.51234, 2**50))) == QueryCost(2.512, 2**50)
+    assert parse_asked("[2.5,1.5]") is None
 
 
 def test_a_cost_is_read_as_it_was_stored() -> None:

@@ -11,7 +11,16 @@ import pyarrow as pa
 from zlayout.errors import ZlayoutError
 from zlayout.formats.base import Work
 from zlayout.formats.kernel.commits import Rewritten
-from zlayout.formats.run_metrics import COST, TOUCHED, RunColumn, RunCost, render_cost, render_touched
+from zlayout.formats.run_metrics import (
+    ASKED,
+    COST,
+    TOUCHED,
+    RunColumn,
+    RunCost,
+    render_asked,
+    render_cost,
+    render_touched,
+)
 from zlayout.spec.model import Layout
 from zlayout.table.baseline import Baseline
 from zlayout.table.group_baselines import measure_baselines
@@ -49,7 +58,8 @@ class Measurement:
         touched = self._touched(some)
         size = sum(int(each.group.files.bytes.sum()) for each in (*self._done, *some))
         cost = render_cost(RunCost(size, time.monotonic() - self._started))
-        return {COST: cost} | ({} if touched is None else {TOUCHED: touched})
+        asked = {} if self._work.asked is None else {ASKED: render_asked(self._work.asked)}
+        return {COST: cost} | asked | ({} if touched is None else {TOUCHED: touched})
 
     def _touched(self, some: Sequence[Rewritten]) -> str | None:
         """Return predicted and measured touched as text; None if a value is unknown."""

@@ -18,7 +18,7 @@ import pyarrow.fs as pa_fs
 from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, MAX_CONCURRENT_READS
-from zlayout.formats.run_metrics import COST, TOUCHED, RunMetrics, parse_cost, parse_touched
+from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
 # The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
@@ -180,7 +180,7 @@ def last_run(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> Run
             if not isinstance(tags, dict) or not isinstance(run_id := tags.get(RUN), str):
                 continue
             if columns := parse_touched(tags.get(TOUCHED)):
-                return RunMetrics(run_id, info["version"], columns, parse_cost(tags.get(COST)))
+                return run_metrics(run_id, info["version"], columns, tags)
     except (OSError, ValueError, RecursionError):
         pass
     return None

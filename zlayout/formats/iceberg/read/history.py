@@ -10,7 +10,7 @@ from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
-from zlayout.formats.run_metrics import COST, TOUCHED, RunMetrics, parse_cost, parse_touched
+from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.spec.model import CatalogConfig, TableName
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         columns = parse_touched(summary.get(TOUCHED))
         if recorded.RUN in summary and columns:
-            return RunMetrics(summary[recorded.RUN], snapshot.snapshot_id, columns, parse_cost(summary.get(COST)))
+            return run_metrics(summary[recorded.RUN], snapshot.snapshot_id, columns, summary)
     return None
 
 
