@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zlayout.planner.model import Status, TablePlan
 from zlayout.report.words import known, number, plural, printable, size
 
 MIN_NAME_WIDTH = 20
+# The number of tables that a plan shows in full, and of those that it shows in one line each, unless all are asked for.
+MAX_TABLES = 20
+MAX_LINES = 100
 _ORDER = (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED)
 _KINDS = {Status.ERROR: "error", Status.REFUSED: "refused", Status.CHANGES: "rewrite", Status.UNCHANGED: ""}
 
@@ -32,6 +36,19 @@ def table_lines(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, 
             f"  {_shortened(name, name_width):<{name_width}}  {state:<{state_width}}  {rewritten:>{size_width}}  {rest}"
         )
         yield _KINDS[table.status], _cut(line.rstrip(), width)
+
+
+def brief(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
+    """Yield (style, line) for tables that are not shown in full: one line each, and then the number of the others."""
+    tables = worst_first(tables)
+    shown, others = tables[:MAX_LINES], tables[MAX_LINES:]
+    yield from table_lines(shown, width)
+    if others:
+        counts = Counter(_cells(table)[0] for table in others)
+        states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+        yield "", f"  and {plural(len(others), 'table')} more: {states}"
+    yield "dim", "  -v shows all tables in full; --summary shows one line for each"
+    yield "", ""
 
 
 def _cells(table: TablePlan) -> tuple[str, str, str]:

@@ -28,7 +28,7 @@ from zlayout.report.forecast_text import (
     row_groups_text,
     sample_text,
 )
-from zlayout.report.one_line import table_lines
+from zlayout.report.one_line import MAX_TABLES, brief, table_lines, worst_first
 from zlayout.report.phrases import (
     MAX_PARTITIONS,
     decay_text,
@@ -86,13 +86,12 @@ def render(shown: Plan | RunReport, options: TextOptions | None = None, *, headi
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
     if options.summary:
-        lines += [options.style(kind, line) for kind, line in table_lines(report.plan.tables, options.width)]
-        lines += [""] if report.plan.tables else []
+        lines += [options.style(*item) for item in (*table_lines(report.plan.tables, options.width), ("", ""))]
     else:
         lines += _tables(report, options)
     for kind, line, indent in _diagnosed(report.plan.diagnostics):
         lines += [options.style(kind, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
-    lines += [""] if report.plan.diagnostics else []
+    lines += [""] * bool(report.plan.diagnostics)
     lines += [options.style("title", piece) for piece in wrapped(closing or last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
 
@@ -102,9 +101,13 @@ def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
     if any(t.status is Status.CHANGES for t in tables):
         yield f"  {_FIRST if any(t.is_first for t in tables) else ''}{_LEGEND}"
         yield ""
-    for table in tables:
+    full = len(tables) <= MAX_TABLES or options.verbose or bool(report.results)
+    ordered = tables if full else worst_first(tables)
+    for table in ordered[: None if full else MAX_TABLES]:
         yield from _table(table, report.results.get(table.table), options)
         yield ""
+    if not full:
+        yield from (options.style(kind, line) for kind, line in brief(ordered[MAX_TABLES:], options.width))
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:

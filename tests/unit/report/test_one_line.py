@@ -40,3 +40,22 @@ def test_the_summary_has_one_line_for_each_table_and_the_last_line() -> None:
     text = render(Plan("0.1.0", (FINE, ORDERS)), TextOptions(summary=True))
     assert len(text.splitlines()) == 4
     assert text.splitlines()[-1].startswith("Plan: ")
+
+
+def test_of_many_tables_the_worst_are_shown_in_full_and_the_rest_in_a_line_or_counted() -> None:
+    tables = tuple(replace(ORDERS, table=f"lake.t{number:03}") for number in range(130))
+    plan = Plan("0.1.0", (*tables, replace(BROKEN, table="lake.z"), *(replace(FINE, table=f"m{n}") for n in range(9))))
+    lines = render(plan, TextOptions(width=80)).splitlines()
+    named = [line.split()[0] for line in lines if line.startswith(("lake.", "  lake."))]
+    assert named == ["lake.z", *(t.table for t in tables[:119])]
+    assert [line[:8] for line in lines].count("lake.t00") == 10
+    assert "  and 11 tables more: 11 to rewrite" in lines
+    assert "  -v shows all tables in full; --summary shows one line for each" in lines
+
+
+def test_all_tables_are_in_the_text_that_was_asked_for_and_that_of_few_tables() -> None:
+    for count, verbose in ((20, False), (130, True)):
+        tables = tuple(replace(ORDERS, table=f"lake.t{number:03}") for number in range(count))
+        lines = render(Plan("0.1.0", tables), TextOptions(verbose=verbose)).splitlines()
+        assert [line.split()[0] for line in lines if line.startswith("lake.")] == [t.table for t in tables]
+        assert not [line for line in lines if "more:" in line or "-v shows" in line]
