@@ -7,7 +7,7 @@ from zlayout.planner.model import DeferredGroups, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.report.words import known, number, plural, printable, size
 
-NARROW = "run with --sample to narrow the forecast"
+NARROW = "`zlayout plan --sample` narrows the forecast"
 
 
 def written_text(table: TablePlan) -> str:

@@ -79,7 +79,7 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     assert lines[8:11] == [
         "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
         "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB   order_date 1 TiB -> 512 MiB..1 TiB",
-        "                      run with --sample to narrow the forecast",
+        "                      `zlayout plan --sample` narrows the forecast",
     ]
     open_end = replace(vague, status=Status.REFUSED, files_after=FilesAfter(None, 2, None))
     lines = render(Plan("0.1.0", (open_end,)), TextOptions(width=100)).splitlines()
