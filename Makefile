@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
 
-.PHONY: setup demo check reliability engines apart servers test test-long bench matrix mutation schemas lock clean
+.PHONY: setup demo check reliability engines apart servers servers-long test test-long bench matrix mutation schemas lock clean
 
 setup: $(INSTALLED)
 
@@ -47,6 +47,9 @@ apart: setup  # without a JVM, beside the engines
 
 servers: setup  ## what the servers of the tests need: the jars of Iceberg's REST catalog
 	PYTHONPATH=tests $(BIN)/python -m support.rest
+
+servers-long: servers  ## minutes: what test-long needs besides: an emulator of GCS; needs Go
+	GOBIN="$(CURDIR)/$(BIN)" go install github.com/fsouza/fake-gcs-server@v1.56.1
 
 test-long: setup  ## an hour: the cases that make test leaves out
 	$(BIN)/pytest -m long tests
