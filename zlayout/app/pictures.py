@@ -21,7 +21,8 @@ def with_pictures(plan: Plan, planned: Sequence[Planned], max_files: int | None 
 
     max_files: tables with more files are not drawn.
     """
-    readable = {p.decision.plan.table: p for p in planned if p.state is not None and len(p.state.files)}
+    drawn = [p for p in planned if p.spec.layout.orders]
+    readable = {p.decision.plan.table: p for p in drawn if p.state is not None and len(p.state.files)}
     if max_files is not None:
         readable = {name: p for name, p in readable.items() if p.decision.plan.files <= max_files}
     tables = (t for t in plan.tables if t.table in readable and t.status is not Status.ERROR)

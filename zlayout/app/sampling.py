@@ -45,7 +45,7 @@ def sampled(
     if not max_bytes or state is None or plan.status is not Status.CHANGES or plan.sample is not None:
         return decision
     groups = decision.groups
-    if not groups:
+    if not groups or not spec.layout.orders:  # without an order there is nothing to forecast
         return decision
     if not backend.capabilities.can_predict(spec.layout):
         return decision

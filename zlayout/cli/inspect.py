@@ -46,9 +46,9 @@ def _facts(found: Inspection) -> Iterator[str]:
         here = plural(int((files.layout == index).sum()), "file")
         covered = spec is not None and spec.layout.covers(record.layout_id, record.settings)
         declared = " (the declared layout)" if covered else ""
-        columns = setting(record.settings.get("zorder.columns"))
-        curve = setting(record.settings.get("zorder.curve"))
-        yield f"  laid out        {here} by {record.layout_id}: {curve} {columns}{declared}"
+        columns, curve = record.settings.get("zorder.columns"), record.settings.get("zorder.curve")
+        how = f"{setting(curve)} {setting(columns)}" if columns else "compaction alone"
+        yield f"  laid out        {here} by {record.layout_id}: {how}{declared}"
     yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"
     if order := state.ordering:
         yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"

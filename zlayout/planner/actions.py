@@ -20,6 +20,7 @@ class Reason(StrEnum):
     BOUNDS_TRUNCATED = "bounds_cut"
     DELETED_ROWS = "deleted_rows"
     DECAYED = "decayed"
+    SMALL_FILES = "small_files"
 
 
 class PropertyReason(StrEnum):

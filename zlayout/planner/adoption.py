@@ -65,7 +65,7 @@ def adopt(
     waiting = counts(files.partition[unrecorded], len(facts.files)) > 0
     open_to = eligible & (facts.files > 1) & waiting & ((facts.laid > 0) | (facts.outdated == 0))
     none = np.zeros(len(files), bool)
-    if not open_to.any():
+    if not open_to.any() or not spec.layout.orders:
         return Adopted(none, each_file, facts)
     perfect = _excluded(now.ideal, now.targets)
     excluded = _excluded(now.touched, now.files)

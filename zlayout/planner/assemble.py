@@ -174,7 +174,7 @@ def _diagnostics(
         *undone_notes(spec, state, selection),
         *reads_more(spec, columns),
         *((not_predictable(spec),) if writes and not proposal.predictable else ()),
-        *(one_file(spec, proposal.now.targets) if writes and proposal.provable else ()),
+        *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
         *((choice.refusal,) if choice.refusal else ()),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from zlayout.planner.calibration import Calibration, calibrate
 from zlayout.planner.classes import classes_of
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
+from zlayout.planner.packing import gains
 from zlayout.planner.partitions import Bools, FileFacts, Floats, Index, file_facts
 from zlayout.planner.selection import SelectedFiles
 from zlayout.spec.model import LayoutSpec
@@ -139,7 +140,10 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
 
     Returns:
         float64[G, d]; 0 for a group with files of several partitions, for which nothing can be predicted.
+        Without z-order columns float64[G, 1], see `zlayout.planner.packing.gains`.
     """
+    if not spec.layout.orders:
+        return gains(spec, files, groups)
     count = len(groups)
     if not count:
         return np.zeros((0, len(spec.column_names)))

@@ -82,6 +82,9 @@ def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     rows, live, size = (sums(partition, count, values) for values in (files.rows, files.live_rows, files.bytes))
     size *= np.divide(live, rows, out=np.ones(count), where=rows > 0)
     targets = np.where(number > 0, np.maximum(np.rint(size / spec.layout.target_size), 1), 0).astype(np.int64)
+    if not metrics:
+        none = np.zeros((count, 0))
+        return Measured((), np.zeros(count), none, none, none, number, targets)
     distinct = np.stack([m.by_partition.distinct for m in metrics], axis=1)
     ideal = ideal_touched(targets, spec.layout, distinct)
     touched = np.stack([m.by_partition.touched for m in metrics], axis=1)
@@ -149,6 +152,8 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
         float64[P, d].
     """
     d = len(layout.columns)
+    if d == 0:
+        return np.zeros((len(targets), 0))
     if layout.curve == "linear":
         # Files are ranges of the first column. Values of the other columns are in all files.
         first = joint_optimum(targets, (1.0,), distinct[:, :1])

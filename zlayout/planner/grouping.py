@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,20 +27,23 @@ def by_partition(
     files: FileTable, chosen: Bools, facts: PartitionFacts, spec: LayoutSpec, truncated: Bools
 ) -> list[SelectedFiles]:
     """Make one group of the chosen files (bool[N]) of each partition. See `zlayout.planner.select` for the others."""
-    index = np.flatnonzero(chosen)
-    if not len(index):
-        return []
-    chosen_of = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
-    parts = np.split(chosen_of.files, chosen_of.start[1:])
     has_layout = bool((files.layout >= 0).any())
     return [
         SelectedFiles(p, _reason(k, facts, spec, truncated, has_layout))
-        for k, p in zip(chosen_of.present.tolist(), parts, strict=True)
+        for k, p in each_partition(files, np.flatnonzero(chosen))
     ]
 
 
+def each_partition(files: FileTable, index: Index) -> Iterator[tuple[int, Index]]:
+    """Yield each partition that has files at `index` (int64), with these files."""
+    if not len(index):
+        return
+    chosen = classes_of(files.partition[index].astype(np.int64), len(files.partitions), index)
+    yield from zip(chosen.present.tolist(), np.split(chosen.files, chosen.start[1:]), strict=True)
+
+
 def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes: int) -> list[SelectedFiles]:
-    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column."""
+    """Divide a group into parts of at most `max_bytes`, sorted by the first z-order column or by path."""
     if int(files.bytes[group.files].sum()) <= max_bytes or spec.layout.engine != "zlayout":
         return [group]
     order = np.argsort(first_column_rank(spec, files, group.files))
@@ -46,10 +51,13 @@ def divided(group: SelectedFiles, files: FileTable, spec: LayoutSpec, max_bytes:
 
 
 def first_column_rank(spec: LayoutSpec, files: FileTable, index: Index) -> Index:
-    """Rank the files at `index` by their lower bound of the first z-order column, int64; missing bounds are last."""
-    lower = files.bounds[spec.column_names[0]].lower.take(pa.array(index))
+    """Rank the files at `index` by their lower bound of the first z-order column, int64; missing bounds are last.
+
+    Without z-order columns, files are ranked by their paths, the order in which a rewrite combines them.
+    """
+    by = files.bounds[spec.column_names[0]].lower if spec.layout.orders else files.path
     rank = np.empty(len(index), np.int64)
-    rank[pc.array_sort_indices(lower).to_numpy()] = np.arange(len(index))
+    rank[pc.array_sort_indices(by.take(pa.array(index))).to_numpy()] = np.arange(len(index))
     return rank
 
 

@@ -13,6 +13,7 @@ from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ExternalRewrite, TableState
 
 MAX_REWRITES_SHOWN = 3
+UNUSED_WITHOUT_ORDER = ("files.sort_within", "tolerance.unclustered", "tolerance.touched")
 
 
 def full_rewrite_refusals(
@@ -53,6 +54,12 @@ def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnosti
 def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
     """Yield ZL404 for each declared setting that has no effect with the declared curve."""
     layout = spec.layout
+    if not layout.orders:
+        for key in (key for key in UNUSED_WITHOUT_ORDER if key in spec.locations):
+            hint = "remove it, or declare zorder.columns"
+            message = f"{key} has no effect: without zorder, rows keep their order"
+            yield Diagnostic("ZL404", message, "note", hint, spec.location_of(key))
+        return
     if not layout.uses_range_ids and "zorder.range_ids" in spec.locations:
         alone = " with one column" if layout.effective_curve != layout.curve else ""
         yield _unused(spec, "zorder.range_ids", f"{layout.curve}{alone} uses no range ids")

@@ -18,8 +18,8 @@ from zlayout.table.state import PartitionField, TableState
 
 
 def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
-    """Return the settings in which the external ordering differs from the spec; none without an external ordering."""
-    if (ordering := state.ordering) is None:
+    """Return the settings in which the external ordering differs from the spec; none if one of them orders nothing."""
+    if (ordering := state.ordering) is None or not spec.layout.orders:
         return ()
     has = (
         ("zorder.columns", list(ordering.columns), list(spec.column_names)),
@@ -33,7 +33,7 @@ def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]
 
 def as_declared(spec: LayoutSpec, state: TableState) -> bool:
     """Return whether the external ordering has the declared columns and curve."""
-    return state.ordering is not None and not differences(spec, state)
+    return state.ordering is not None and spec.layout.orders and not differences(spec, state)
 
 
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:

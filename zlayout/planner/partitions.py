@@ -106,11 +106,21 @@ class FileFacts:
 
 
 def laid_out(spec: LayoutSpec, files: FileTable) -> Bools:
-    """Return the files that are laid out, bool[N]: the declared layout covers their layout record."""
+    """Return the files that are laid out, bool[N]: the declared layout covers their layout record.
+
+    Without z-order columns all files are, because there is no order that they could lack.
+    """
+    if not spec.layout.orders:
+        return np.ones(len(files), bool)
+    return _recorded(spec, files)
+
+
+def _recorded(spec: LayoutSpec, files: FileTable) -> Bools:
+    """Return the files whose layout record the declared layout covers, bool[N]."""
     covered = (spec.layout.covers(record.layout_id, record.settings) for record in files.layouts)
     in_layout = np.array([*covered, False], dtype=bool)
-    laid: Bools = in_layout[files.layout]
-    return laid
+    recorded: Bools = in_layout[files.layout]
+    return recorded
 
 
 def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
@@ -120,6 +130,8 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
     not make it larger. Neither does the only small file of a partition that is laid out: to make it larger, files of a
     size as declared would be rewritten.
     """
+    if not spec.layout.orders:
+        return _compaction_facts(spec, files)
     laid = laid_out(spec, files)
     group = np.full(len(files), -1, np.int64)
     small = files.bytes < SMALL_BELOW * spec.layout.target_size
@@ -134,6 +146,27 @@ def file_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
             count = len(files.partitions)
             small &= (counts(files.partition[small | ~laid], count) > 1)[files.partition]
     return FileFacts(laid, (files.layout >= 0) & ~laid, group, small, _baselines(spec, files, group, in_layout))
+
+
+def _compaction_facts(spec: LayoutSpec, files: FileTable) -> FileFacts:
+    """Compute the facts of each file for a layout without z-order columns.
+
+    Small files count as small if those of their partition have several origins: a rewrite by this layout is one origin,
+    because it could not make its files larger, and every other file is one.
+    """
+    group = np.arange(len(files), dtype=np.int64)
+    index = np.flatnonzero(_recorded(spec, files))
+    if len(index):
+        width = int(files.group.max()) + 2
+        first = files.partition[index].astype(np.int64) * width + files.group[index] + 1
+        _, first_of, number = np.unique(first, return_index=True, return_inverse=True)
+        group[index] = index[first_of][number]
+        group, _ = dense((group,))
+    small = files.bytes < SMALL_BELOW * spec.layout.target_size
+    origins = np.unique(group[small], return_index=True)[1]
+    small &= (counts(files.partition[small][origins], len(files.partitions)) > 1)[files.partition]
+    baselines = GroupBaselines(np.zeros(0, np.int64), np.zeros((0, 0))).and_without(int(group.max(initial=-1)) + 1)
+    return FileFacts(np.ones(len(files), bool), np.zeros(len(files), bool), group, small, baselines)
 
 
 def _baselines(spec: LayoutSpec, files: FileTable, group: Index, in_layout: Index) -> GroupBaselines:

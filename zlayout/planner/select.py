@@ -16,18 +16,19 @@ import numpy as np
 
 from zlayout.planner.accepted import is_accepted
 from zlayout.planner.adoption import Adopted, adopt, too_few
-from zlayout.planner.decayed import Decayed, measured_partitions, savings
+from zlayout.planner.decayed import measured_partitions, savings
 from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.grouping import by_partition, divided, moved
 from zlayout.planner.merge import merge
 from zlayout.planner.model import Decay, Measure
 from zlayout.planner.moves import arrivals, move_groups
+from zlayout.planner.packing import much_deleted, pack, shared
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
-from zlayout.table.sums import counts, sums
+from zlayout.table.sums import counts
 
 # If no file is pending, an earlier run accepted the present touched, and an error of its prediction must not cause
 # another rewrite. The tolerance is therefore raised by the share EXTRA_TOLERANCE / sqrt(files), since the error is
@@ -86,6 +87,7 @@ def select(
     # an adopted file may have been added since the run that was accepted
     settled = (recorded.laid == recorded.files) & (facts.deleted <= spec.tolerance.deleted_rows)
     settled &= is_accepted(spec, state.properties) & (counts(files.partition[added], len(settled)) == 0)
+    settled &= spec.layout.orders  # else all files count as laid out, and those that were added are not known
     old = ~recorded.current & recorded.in_scope & (recorded.files > 0)
     moves = bool(old.any())
     if moves and spec.layout.engine == "zlayout":
@@ -96,6 +98,9 @@ def select(
         groups = [moved(files, everything)]
         chosen = facts.in_scope
         choice = _Chosen(chosen[files.partition], *_rewritten(now, chosen), now.ratio)
+    elif not spec.layout.orders:
+        groups = pack(spec, files, each_file, recorded, planned, max_bytes)
+        choice = _Chosen(np.zeros(len(files), bool), now.touched, now.files, now.ratio)
     else:
         limit = np.inf if max_bytes is None else max_bytes
         choice = _choose(spec, files, adopted, planned, settled, added, truncated, now, limit)
@@ -177,8 +182,8 @@ def _choose(
     index, decayed = measured_partitions(spec, files, each_file, to_measure, now)
     partitions, partition = np.flatnonzero(to_measure), decayed.partition
     past = deleted[partitions][partition]
-    pending = ~decayed.facts.laid | (past & _much_deleted(decayed.files, spec))
-    pending |= past & _shared(decayed, pending, spec)
+    pending = ~decayed.facts.laid | (past & much_deleted(decayed.files, spec))
+    pending |= past & shared(decayed.files, partition, len(decayed.targets), pending, spec)
     waiting = counts(partition[pending], len(partitions)) > 0
     decayed = decayed.accepting(~waiting)
     choice.ratio[partitions] = decayed.ratio
@@ -225,28 +230,6 @@ def _limit(spec: LayoutSpec, waiting: Bools, files: Index) -> Floats:
     """Return the touched ratio above which each partition counts as decayed, float64[P]; files: int64[P]."""
     settled = np.maximum(EXTRA_TOLERANCE / np.sqrt(files), MIN_EXTRA_TOLERANCE)
     return spec.tolerance.touched * np.where(waiting, 1.0, 1.0 + settled)
-
-
-def _much_deleted(files: FileTable, spec: LayoutSpec) -> Bools:
-    """Return the files, bool[N], in which the share of deleted rows exceeds the tolerance."""
-    much: Bools = np.minimum(files.deleted, files.rows) > spec.tolerance.deleted_rows * files.rows
-    return much
-
-
-def _shared(decayed: Decayed, pending: Bools, spec: LayoutSpec) -> Bools:
-    """Return the files, bool[N], with shared delete files whose partition would still exceed the tolerance.
-
-    Their deleted rows remain after the pending files are rewritten, so the next plan would rewrite them.
-    """
-    files, partition, count = decayed.files, decayed.partition, len(decayed.targets)
-    if not files.shared_deletes.any():
-        return files.shared_deletes
-    deleted = np.minimum(files.deleted, files.rows)
-    left = sums(partition, count, np.where(pending & ~files.shared_deletes, 0, deleted))
-    rows = sums(partition, count, np.where(pending, files.live_rows, files.rows))
-    again = left > spec.tolerance.deleted_rows * rows
-    shared: Bools = files.shared_deletes & again[partition]
-    return shared
 
 
 def _rewritten(now: Measured, whole: Bools) -> tuple[Floats, Index]:

@@ -143,6 +143,10 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:
     """Return files, touched and bytes read (of the worst column) after the rewrite, each with a number to sort by."""
+    if result and not table.columns:
+        files = table.files - result.files_removed + result.files_added
+        nothing: dict[str, float | str] = {"touched": "", "worst": 0, "read": "", "most_read": 0}
+        return {"files": words.number(files), "most_files": files, **nothing}
     if result and result.columns:
         files = table.files - result.files_removed + result.files_added
         worst = max(c.touched for c in result.columns)

@@ -28,8 +28,10 @@ def declared(value: Any, key: str) -> str:
 
 
 def layout_text(table: TablePlan) -> str:
-    """Write the declared curve and its columns."""
+    """Write the declared curve and its columns, or that rows keep their order."""
     settings = dict(table.settings)
+    if "zorder.columns" not in settings:
+        return "compaction alone"
     return f"{setting(settings.get('zorder.curve'))} by {setting(settings.get('zorder.columns'))}"
 
 

@@ -28,6 +28,7 @@ REASONS = {
     Reason.BOUNDS_TRUNCATED: "bounds truncated",
     Reason.DELETED_ROWS: "deleted rows",
     Reason.DECAYED: "decayed",
+    Reason.SMALL_FILES: "small files",
 }
 RESULT_STATUSES = {
     ResultStatus.AS_DECLARED: "as declared",

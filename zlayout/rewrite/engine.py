@@ -35,15 +35,18 @@ from zlayout.rewrite.rows import (
     GROUP,
     ORDINAL,
     POSITION,
+    POSITION_BITS,
     PREFIX,
     FileIndex,
     GroupTarget,
     Source,
     index_arrays,
     index_files,
+    key_names,
     partition_names,
     source_columns,
     with_origin,
+    with_source_order,
 )
 from zlayout.rewrite.shards import Shard, build_shards
 from zlayout.rewrite.shuffle import to_partitions
@@ -54,7 +57,6 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 LONG_BITS = 63
-POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
 
 SESSION_CONF = {
     # one Spark partition is one output file: Spark must not merge, split or reorder partitions
@@ -144,7 +146,7 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
         TableError: ZL109, if the type of a key column has no order.
         EngineError: ZL313, if a file is in two groups.
     """
-    columns = tuple(c.name for c in layout.columns)
+    columns = key_names(layout)
     index = index_files(source.frame.sparkSession, groups)
     shards = tuple(build_shards(source, layout, groups, index))
     forest = build_forest([c.map for c in shards])
@@ -171,7 +173,7 @@ def _frame(job: _Job) -> DataFrame:
     groups = {"group_of_ordinal": pa.array(group_of_ordinal), "group_of_partition": pa.array(job.group_of)}
     constants = Constants(source.frame.sparkSession, arrays | groups)
     frame = with_origin(source.frame.select("*", *source_columns(source)), job.index, constants)
-    frame = with_shard(frame, source, constants)
+    frame = with_shard(with_source_order(frame, job.columns), source, constants)
     frame = place_rows(frame, job.columns, forest, constants)
     if source.partition:
         # rows of a shard that is not in the sample: correctness must not depend on the sample

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.spec.model import Layout
 from zlayout.sql_text import quote_identifier, quote_path
 
 Int64 = NDArray[np.int64]
@@ -34,6 +35,9 @@ GROUP = f"{PREFIX}group"
 SHARD = f"{PREFIX}shard"
 SHARD_KEY = f"{PREFIX}shard_key"
 PARTITION = f"{PREFIX}partition"
+SOURCE_ORDER = f"{PREFIX}source_order"
+
+POSITION_BITS = 40  # enough for the rows of any file; row counts are not used, because they may be estimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,19 @@ def with_origin(frame: DataFrame, index: FileIndex, constants: Constants) -> Dat
     frame = frame.withColumn(found, constants.not_null(at))
     origin = {ORDINAL: constants.at("ordinal", F.col(found)), GROUP: constants.at("group", F.col(found))}
     return frame.withColumns(origin)
+
+
+def key_names(layout: Layout) -> tuple[str, ...]:
+    """Return the names of the key columns: the z-order columns, or SOURCE_ORDER if the layout has none."""
+    return tuple(column.name for column in layout.columns) or (SOURCE_ORDER,)
+
+
+def with_source_order(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Add SOURCE_ORDER (bigint) if it is a key: the order of rows by ORDINAL and POSITION, which both are present."""
+    if SOURCE_ORDER not in keys:
+        return frame
+    high = F.shiftleft(F.col(ORDINAL).cast("bigint"), POSITION_BITS)
+    return frame.withColumn(SOURCE_ORDER, high.bitwiseOR(F.col(POSITION).cast("bigint")))
 
 
 def source_columns(source: Source) -> list[Column]:

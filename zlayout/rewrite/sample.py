@@ -18,6 +18,7 @@ from zlayout.rewrite.rows import (
     POSITION,
     PREFIX,
     SHARD_KEY,
+    SOURCE_ORDER,
     FileIndex,
     GroupTarget,
     Source,
@@ -26,6 +27,7 @@ from zlayout.rewrite.rows import (
     shard_key,
     source_columns,
     with_origin,
+    with_source_order,
 )
 from zlayout.spark.arrow import to_arrow
 
@@ -97,12 +99,13 @@ def draw(
     """
     thresholds = pa.array([_threshold(g, per_file) for g in groups], pa.int32())
     constants = Constants(source.frame.sparkSession, {**index_arrays(index), "share": thresholds, **(arrays or {})})
-    names = tuple(f"{PREFIX}key{i}" for i in range(len(columns)))
+    names = tuple(name if name == SOURCE_ORDER else f"{PREFIX}key{i}" for i, name in enumerate(columns))
+    stored = [(c, name) for c, name in zip(columns, names, strict=True) if c != SOURCE_ORDER]
     frame = source.frame.select(
-        *[key_column(source.frame, column).alias(name) for column, name in zip(columns, names, strict=True)],
+        *[key_column(source.frame, column).alias(name) for column, name in stored],
         *source_columns(source),
     )
-    frame = with_origin(frame, index, constants)
+    frame = with_source_order(with_origin(frame, index, constants), names)
     low_bits = F.xxhash64(ORDINAL, POSITION).bitwiseAND((1 << HASH_BITS) - 1)
     return Drawn(frame.where(low_bits <= constants.at("share", F.col(GROUP))), names, constants)
 

@@ -22,7 +22,7 @@ from zlayout.curve.layout import FileMap, build
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.place import FILE_ID, NOT_SAMPLED, forest_arrays, place_rows, shard_arrays, with_shard
-from zlayout.rewrite.rows import PREFIX, FileIndex, GroupTarget, Source
+from zlayout.rewrite.rows import PREFIX, FileIndex, GroupTarget, Source, key_names
 from zlayout.rewrite.sample import (
     MAX_SAMPLE_ROWS,
     MIN_ROWS_PER_FILE,
@@ -86,7 +86,7 @@ class _Target:
 
 def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
     """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
-    columns = [c.name for c in layout.columns]
+    columns = key_names(layout)
     files = sum(group.target_files for group in groups)
     is_kd = layout.curve == "kd" or len(columns) == 1
     if is_kd and files * MIN_ROWS_PER_FILE > MAX_SAMPLE_ROWS:
@@ -95,7 +95,7 @@ def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], 
     sample = take_sample(source, columns, groups, index, per_file)
     shards = []
     for target in _targets(sample, groups):
-        depth = _depth_within(target, per_file) if layout.sort_within else 0
+        depth = _depth_within(target, per_file) if _orders_within(layout) else 0
         rows = sample.rows_at(target.sampled)
         built = build(rows, layout.weights, layout.curve, layout.range_ids, target.files, layout.noise, depth)
         shards.append(Shard(target.group, target.key, built))
@@ -115,6 +115,11 @@ def _targets(sample: Sample, groups: Sequence[GroupTarget]) -> Iterator[_Target]
             yield _Target(number, key, max(1, round(group.target_files * share)), group.rows * share, rows)
 
 
+def _orders_within(layout: Layout) -> bool:
+    """Return whether files are divided into leaves. Rows in the order of the source need none."""
+    return layout.sort_within and layout.orders
+
+
 def _depth_within(target: _Target, sampled_per_file: int) -> int:
     """Return the depth of the leaves within a file: about one leaf per page, with enough sampled rows for each."""
     leaves = min(target.rows / target.files / ROWS_PER_PAGE, sampled_per_file / SAMPLED_ROWS_PER_LEAF)
@@ -122,7 +127,7 @@ def _depth_within(target: _Target, sampled_per_file: int) -> int:
 
 
 def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget], index: FileIndex) -> list[Shard]:
-    columns = [c.name for c in layout.columns]
+    columns = key_names(layout)
     files = sum(group.target_files for group in groups)
     sample = take_sample(source, columns, groups, index, BOX_SAMPLE_ROWS / files)
     targets = list(_targets(sample, groups))
@@ -142,7 +147,7 @@ def _in_two_levels(source: Source, layout: Layout, groups: Sequence[GroupTarget]
             end = min(int(ends[shard]), chunk.end)
             if begin >= end:
                 break
-            depth = _depth_within(targets[shard], MIN_ROWS_PER_FILE) if layout.sort_within else 0
+            depth = _depth_within(targets[shard], MIN_ROWS_PER_FILE) if _orders_within(layout) else 0
             rows, box = chunk.boxes(begin, end)
             keys = dict(zip(columns, rows.columns, strict=True))
             refined = refine(

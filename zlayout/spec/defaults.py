@@ -22,6 +22,8 @@ DEFAULTS: Mapping[str, Any] = {
     "engine": "zlayout",
 }
 DEFAULT_CURVE: Mapping[str, str] = {"zlayout": "kd", "native": "zorder"}
+# Without z-order columns rows stay in their order, which is a linear one.
+CURVE_OF_COMPACTION = "linear"
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:

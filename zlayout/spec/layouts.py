@@ -11,7 +11,7 @@ from zlayout.formats.format import Traits
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
-from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, merge
+from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
@@ -56,6 +56,9 @@ def layout_spec(
         if catalogs and table.catalog in catalogs:
             traits = FORMATS[catalogs[table.catalog].format].traits
         errors.add(*_table_problems(table, document, key, catalogs, traits))
+    if "zorder" not in document.data and "files" not in document.data:
+        hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
+        errors.add(Diagnostic("ZL011", "key 'zorder' is missing", hint=hint, location=document.location))
     with errors:
         layout = _layout(data, merged_locations)
         errors.add(*_duplicate_columns(layout, locations))
@@ -129,12 +132,14 @@ def factor(value: str | float) -> float:
 
 def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layout:
     zorder, files = data["zorder"], data["files"]
+    columns = tuple(
+        ZorderColumn(c) if isinstance(c, str) else ZorderColumn(c["name"], float(c.get("weight", 1)))
+        for c in zorder.get("columns", ())
+    )
+    curve = zorder.get("curve") or DEFAULT_CURVE[data["engine"]]
     return Layout(
-        columns=tuple(
-            ZorderColumn(c) if isinstance(c, str) else ZorderColumn(c["name"], float(c.get("weight", 1)))
-            for c in zorder["columns"]
-        ),
-        curve=zorder.get("curve") or DEFAULT_CURVE[data["engine"]],
+        columns=columns,
+        curve=curve if columns else CURVE_OF_COMPACTION,
         range_ids=zorder["range_ids"],
         noise=zorder["noise"],
         target_size=_size(files, "target_size", MIN_TARGET_SIZE, "1KiB", locations),
@@ -196,7 +201,7 @@ def _duplicate_columns(layout: Layout, locations: Mapping[str, Location]) -> Ite
 def _curve_problems(
     document: Document, layout: Layout, default_locations: Mapping[str, Location], traits: Traits | None
 ) -> Iterator[Diagnostic]:
-    if layout.engine != "native":
+    if layout.engine != "native" or not layout.orders:
         return
     formats = [traits] if traits else [format_.traits for format_ in FORMATS.values()]
     supported = tuple(dict.fromkeys(curve for each in formats for curve in each.native_curves))

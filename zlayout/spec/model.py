@@ -59,7 +59,8 @@ class ZorderColumn:
 class Layout:
     """All settings that determine which row goes to which file, once the partitioning is known.
 
-    target_size: bytes. The partitioning is not included, because the table records how each file is partitioned.
+    columns: empty for compaction alone, which keeps the order of the rows. target_size: bytes. The partitioning is not
+    included, because the table records how each file is partitioned.
     """
 
     columns: tuple[ZorderColumn, ...]
@@ -69,6 +70,11 @@ class Layout:
     target_size: int
     sort_within: bool
     engine: str
+
+    @property
+    def orders(self) -> bool:
+        """Whether rows are ordered. If not, rewrites only combine small files and remove deleted rows."""
+        return bool(self.columns)
 
     @property
     def effective_curve(self) -> str:
@@ -88,6 +94,8 @@ class Layout:
 
     def settings(self) -> dict[str, Any]:
         """The layout settings as JSON values under their dotted names, with range ids only if the curve uses them."""
+        if not self.orders:
+            return {"files.target_size": self.target_size, "engine": self.engine}
         range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
         return {
             "zorder.columns": [
@@ -104,7 +112,7 @@ class Layout:
     def recorded_settings(self) -> dict[str, Any]:
         """The layout settings as a table stores them: with the ids of the columns, which renames do not change."""
         ids = [column.id for column in self.columns]
-        return {**self.settings(), **({COLUMN_IDS: ids} if all(ids) else {})}
+        return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
 
     def identified(self, ids: Sequence[str]) -> Layout:
         """This layout with a column id for each z-order column."""

@@ -65,7 +65,11 @@ class Measurement:
         """Return predicted and measured touched as text; None if a value is unknown."""
         done = [*self._done, *some]
         written = _known(each.written for each in done)
-        if written is None or any(c.name not in self._files.bounds for c in self._work.layout.columns):
+        if (
+            written is None
+            or not self._work.layout.orders
+            or any(c.name not in self._files.bounds for c in self._work.layout.columns)
+        ):
             return None
         predicted = self._work.predicted
         try:

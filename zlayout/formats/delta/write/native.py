@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from zlayout.formats.delta.write.literals import partitions_predicate
 from zlayout.formats.delta.write.outcome import USER_METADATA, Log, user_metadata
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spec.model import Layout
 from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.state import FileTable, TableState
@@ -50,7 +52,28 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
     if kinds and not whole:
         where = f" WHERE {partitions_predicate(partitions_of(work.groups), kinds)}"
     columns = ", ".join(quote_path(parse_names(c.name)[0]) for c in layout.columns)
-    return f"OPTIMIZE delta.{quote_identifier(location)}{where} ZORDER BY ({columns})"
+    return f"OPTIMIZE delta.{quote_identifier(location)}{where}{f' ZORDER BY ({columns})' if columns else ''}"
+
+
+def selection_conf(work: Work) -> dict[str, str]:
+    """Return the session configuration with which OPTIMIZE without ZORDER BY selects the files of the groups.
+
+    It selects files below a size, and files whose share of deleted rows is above a limit: just below the lowest share
+    among the other files of the groups.
+    """
+    if work.layout.orders:
+        return {}
+    size = ceil(SMALL_BELOW * work.layout.target_size)
+    shares = [
+        float(share)
+        for group in work.groups
+        for share in np.minimum(group.files.deleted, group.files.rows)[group.files.bytes >= size]
+        / np.maximum(group.files.rows[group.files.bytes >= size], 1)
+    ]
+    return {
+        "spark.databricks.delta.optimize.minFileSize": str(size),
+        "spark.databricks.delta.optimize.maxDeletedRowsRatio": str(min(shares, default=1.0) * (1 - 1e-9)),
+    }
 
 
 def run_native(
@@ -79,9 +102,9 @@ def run_native(
         EngineError: If OPTIMIZE failed for another reason.
     """
     table = str(work.table)
-    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE ZORDER BY"))
+    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if work.layout.orders else "")))
     statement = optimize_statement(delta.location, work, state)
-    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
         yield GroupFailed(tuple(group.id for group in work.groups), _no_files_found(table))

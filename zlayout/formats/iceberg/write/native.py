@@ -7,6 +7,7 @@ version that was planned has other files in these partitions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import TableState
 
@@ -27,12 +29,15 @@ CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
 SHUFFLE_PARTITION_BYTES = 512 * 2**20  # a larger file is sorted in several shuffle partitions
 UNLIMITED_BYTES = 2**63 - 1
+UNLIMITED_FILES = 2**31 - 1
 MAX_COMMITS = 10
 
 
 def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
     unsupported = []
+    if not layout.orders:
+        return ()
     if layout.curve not in CURVES:
         unsupported.append((f"zorder.curve {layout.curve}", "it uses zorder instead"))
     if layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear":
@@ -56,10 +61,10 @@ def refuse_native(work: Work, state: TableState) -> None:
 
     Raises:
         Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that
-            the action would rewrite.
+            the action would rewrite. Compaction alone has no such check, because the action selects its files itself.
     """
     found = unordered_columns(work.layout, state)
-    if not work.covers_table:
+    if not work.covers_table and work.layout.orders:
         found += _outside_files(work, state)
     if found:
         raise Refused(*found)
@@ -121,6 +126,8 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
             for column in columns:
                 order = order.asc(column)
             return action.sort(order.build())
+        case "binpack":
+            return action.binPack()
         case "hilbert":
             return action.hilbert(jvm.strings(columns))
         case _:
@@ -128,6 +135,8 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
 
 
 def _order(layout: Layout) -> str:
+    if not layout.orders:
+        return "binpack"
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
@@ -138,7 +147,7 @@ MAX_SIZE_FACTOR = 64
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
-        "rewrite-all": "true",
+        **({"rewrite-all": "true"} if work.layout.orders else _selection(work)),
         "target-file-size-bytes": str(work.layout.target_size),
         # The writer compares the size before compression, so a lower limit would split each file.
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
@@ -148,6 +157,17 @@ def _options(work: Work, spec_id: int) -> dict[str, str]:
         "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION_BYTES)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
+    }
+
+
+def _selection(work: Work) -> dict[str, str]:
+    """Return the options with which the action selects the files of the groups: small ones, and those with deletes."""
+    size = ceil(SMALL_BELOW * work.layout.target_size)
+    deletes = any(bool((group.files.deleted[group.files.bytes >= size] > 0).any()) for group in work.groups)
+    return {
+        "min-file-size-bytes": str(size),
+        "min-input-files": "2",
+        "delete-file-threshold": "1" if deletes else str(UNLIMITED_FILES),
     }
 
 
