@@ -56,9 +56,6 @@ def layout_spec(
         if catalogs and table.catalog in catalogs:
             traits = FORMATS[catalogs[table.catalog].format].traits
         errors.add(*_table_problems(table, document, key, catalogs, traits))
-    if "zorder" not in document.data and "files" not in document.data:
-        hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
-        errors.add(Diagnostic("ZL011", "key 'zorder' is missing", hint=hint, location=document.location))
     with errors:
         layout = _layout(data, merged_locations)
         errors.add(*_duplicate_columns(layout, locations))

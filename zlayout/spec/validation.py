@@ -85,6 +85,9 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
             yield from _unknown(value, schema, key)
         case "oneOf" if isinstance(value, dict):
             yield key, _table_or_match(value, schema)
+        case "anyOf" if not key:
+            hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
+            yield key, Diagnostic("ZL011", "key 'zorder' is missing", hint=hint)
         case "dependencies":
             message = "key 'match' is missing: exclude and only limit the tables that it matches"
             yield key, Diagnostic("ZL011", message, hint=_example("match", schema["properties"]))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.planner.plans import DELTA, OLD, TARGET, File, state
 from support.builders import layout_record, make_file_table, make_layout, make_spec
+from unit.planner.plans import DELTA, OLD, TARGET, File, state
 
 from zlayout.planner.actions import Reason
 from zlayout.planner.diff import Decision, PlanOptions, decide
@@ -141,6 +141,12 @@ def test_files_of_an_older_partitioning_are_moved() -> None:
 def test_both_engines_rewrite_the_same_files(engine: str) -> None:
     spec = replace(SPEC, layout=replace(LAYOUT, engine=engine))
     assert chosen(plan(*sized(10, 1000, 10), spec=spec)) == [["f0", "f2"]]
+
+
+def test_engine_native_rewrites_no_file_for_its_deleted_rows() -> None:
+    """OPTIMIZE of Delta rewrites no file alone, so that the next plan would have the same file again."""
+    native = replace(SPEC, layout=replace(LAYOUT, engine="native"))
+    assert plan(*sized(1000, 1000, deleted=50), spec=native).plan.status is Status.UNCHANGED
 
 
 files_of_a_table = st.lists(

@@ -25,7 +25,7 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("version: 1", "version: 2", "a.yaml:1:1: ZL013 expected version 1 for version, found the number 2"),
         ("version: 1", "version: true", "a.yaml:1:1: ZL013 expected version 1 for version, found true"),
         ("  columns: [a, b]", "  curve: zorder", "a.yaml:3:1: ZL011 key 'columns' is missing in zorder"),
-        ("zorder:\n  columns: [a, b]\n", "", "a.yaml:1:1: ZL011 key 'zorder' is missing"),
+        ("zorder:\n  columns: [a, b]\n", "", "a.yaml:1:1: ZL011 key 'zorder' is missing (declare zorder.columns, or only files.target_size to combine small files without an order)"),
         ("zorder:", "zordr: 1\nzorder:", "a.yaml:3:1: ZL010 unknown key 'zordr' (did you mean 'zorder'?)"),
         ("zorder:", "qqq: 1\nzorder:", f"a.yaml:3:1: ZL010 unknown key 'qqq' ({KEYS})"),
         ("[a, b]", "[a, {nam: b, name: b}]", "a.yaml:4:17: ZL010 unknown key 'nam' in zorder.columns[1] (did you mean 'name'?)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -55,24 +55,13 @@ def optimize_statement(location: str, work: Work, state: TableState) -> str:
     return f"OPTIMIZE delta.{quote_identifier(location)}{where}{f' ZORDER BY ({columns})' if columns else ''}"
 
 
-def selection_conf(work: Work) -> dict[str, str]:
-    """Return the session configuration with which OPTIMIZE without ZORDER BY selects the files of the groups.
-
-    It selects files below a size, and files whose share of deleted rows is above a limit: just below the lowest share
-    among the other files of the groups.
-    """
-    if work.layout.orders:
+def selection_conf(layout: Layout) -> dict[str, str]:
+    """Return the session configuration with which OPTIMIZE without ZORDER BY selects small files, and no others."""
+    if layout.orders:
         return {}
-    size = ceil(SMALL_BELOW * work.layout.target_size)
-    shares = [
-        float(share)
-        for group in work.groups
-        for share in np.minimum(group.files.deleted, group.files.rows)[group.files.bytes >= size]
-        / np.maximum(group.files.rows[group.files.bytes >= size], 1)
-    ]
     return {
-        "spark.databricks.delta.optimize.minFileSize": str(size),
-        "spark.databricks.delta.optimize.maxDeletedRowsRatio": str(min(shares, default=1.0) * (1 - 1e-9)),
+        "spark.databricks.delta.optimize.minFileSize": str(ceil(SMALL_BELOW * layout.target_size)),
+        "spark.databricks.delta.optimize.maxDeletedRowsRatio": "1.0",
     }
 
 
@@ -104,7 +93,7 @@ def run_native(
     table = str(work.table)
     notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if work.layout.orders else "")))
     statement = optimize_statement(delta.location, work, state)
-    conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work)
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work.layout)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
     if not commits:
         yield GroupFailed(tuple(group.id for group in work.groups), _no_files_found(table))
@@ -173,6 +162,10 @@ def record(
 def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that OPTIMIZE ZORDER BY does not support."""
     unsupported: list[tuple[str, str]] = []
+    if not layout.orders:
+        # OPTIMIZE rewrites no file alone, even if most of its rows are deleted.
+        unsupported.append(("deleted rows stay: engine native without zorder combines small files only", _USE_ZLAYOUT))
+        return _not_supported(unsupported)
     if layout.curve != "zorder" and len(layout.columns) > 1:
         unsupported.append(
             (f"zorder.curve {layout.curve} is not supported by Delta's OPTIMIZE, which uses zorder", _USE_ZLAYOUT)
@@ -193,7 +186,11 @@ def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, .
                         _USE_ZLAYOUT,
                     )
                 )
-    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in unsupported)
+    return _not_supported(unsupported)
+
+
+def _not_supported(found: Sequence[tuple[str, str]]) -> tuple[Diagnostic, ...]:
+    return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in found)
 
 
 def _partition_types(state: TableState) -> list[pa.DataType]:

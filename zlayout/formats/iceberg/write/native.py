@@ -29,7 +29,6 @@ CURVES = frozenset({"zorder", "hilbert", "linear"})
 DEFAULT_RANGE_IDS = 1000
 SHUFFLE_PARTITION_BYTES = 512 * 2**20  # a larger file is sorted in several shuffle partitions
 UNLIMITED_BYTES = 2**63 - 1
-UNLIMITED_FILES = 2**31 - 1
 MAX_COMMITS = 10
 
 
@@ -37,7 +36,8 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that `rewrite_data_files` does not support."""
     unsupported = []
     if not layout.orders:
-        return ()
+        stay = "deleted rows stay: engine native without zorder combines small files only"
+        return (Diagnostic("ZL401", stay, "note", "use engine zlayout"),)
     if layout.curve not in CURVES:
         unsupported.append((f"zorder.curve {layout.curve}", "it uses zorder instead"))
     if layout.range_ids != DEFAULT_RANGE_IDS and layout.curve != "linear":
@@ -147,7 +147,7 @@ MAX_SIZE_FACTOR = 64
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
-        **({"rewrite-all": "true"} if work.layout.orders else _selection(work)),
+        **({"rewrite-all": "true"} if work.layout.orders else _selection(work.layout)),
         "target-file-size-bytes": str(work.layout.target_size),
         # The writer compares the size before compression, so a lower limit would split each file.
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
@@ -160,14 +160,12 @@ def _options(work: Work, spec_id: int) -> dict[str, str]:
     }
 
 
-def _selection(work: Work) -> dict[str, str]:
-    """Return the options with which the action selects the files of the groups: small ones, and those with deletes."""
-    size = ceil(SMALL_BELOW * work.layout.target_size)
-    deletes = any(bool((group.files.deleted[group.files.bytes >= size] > 0).any()) for group in work.groups)
+def _selection(layout: Layout) -> dict[str, str]:
+    """Return the options with which the action selects small files, and no others."""
     return {
-        "min-file-size-bytes": str(size),
+        "min-file-size-bytes": str(ceil(SMALL_BELOW * layout.target_size)),
         "min-input-files": "2",
-        "delete-file-threshold": "1" if deletes else str(UNLIMITED_FILES),
+        "delete-ratio-threshold": "1.0",
     }
 
 
