@@ -7,6 +7,7 @@ from dataclasses import replace
 from zlayout.errors import SpecError
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import Capabilities
+from zlayout.spec.defaults import DEFAULT_CURVE
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.state import TableState
@@ -45,4 +46,5 @@ def declared_layout(
 
 def searched(spec: LayoutSpec) -> Layout:
     """The declared layout without columns and with engine zlayout, as a base for the layouts of the search."""
-    return replace(spec.layout, columns=(), engine="zlayout")
+    curve = spec.layout.curve if spec.layout.orders else DEFAULT_CURVE["zlayout"]
+    return replace(spec.layout, columns=(), curve=curve, engine="zlayout")

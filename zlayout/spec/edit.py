@@ -27,14 +27,29 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
     """
     root = yaml.compose(text, yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
+    if "zorder" not in _values(root):
+        edits = [_zorder(root, wanted), *_scalar(root, "engine", declared.engine, wanted.engine)]
+        return _edited(text, edits)
     zorder = _values(root)["zorder"]
     assert isinstance(zorder, yaml.MappingNode)
     edits = [_columns(text, _values(zorder)["columns"], wanted)]
     edits += _scalar(zorder, "curve", declared.curve, wanted.curve)
     edits += _scalar(root, "engine", declared.engine, wanted.engine)
+    return _edited(text, edits)
+
+
+def _edited(text: str, edits: list[Edit]) -> str:
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
     return text
+
+
+def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
+    """Add the map `zorder` before `files`, which a layout without `zorder` has."""
+    (files,) = (key.start_mark for key, _ in root.value if key.value == "files")
+    columns = ", ".join(_column(c) for c in wanted.columns)
+    end = ", " if root.flow_style else "\n" + " " * files.column
+    return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}}}{end}"
 
 
 def _values(node: yaml.MappingNode) -> dict[str, yaml.Node]:

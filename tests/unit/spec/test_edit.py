@@ -66,3 +66,11 @@ def test_every_name_is_read_as_written(name: str) -> None:
     for before in ("zorder: {columns: [day]}\n", "zorder:\n  columns:\n  - day\n"):
         read = yaml.safe_load(with_layout(before, DECLARED, wanted))
         assert read["zorder"]["columns"] == [name, {"name": name, "weight": 2}]
+
+
+def test_columns_are_added_to_a_layout_without_an_order() -> None:
+    compaction = make_layout(curve="linear")
+    before = "version: 1\nfiles: {target_size: 1MiB} # size\n"
+    zorder = "zorder: {columns: [day, part], curve: kd}"
+    assert with_layout(before, compaction, DECLARED) == before.replace("files", f"{zorder}\nfiles")
+    assert with_layout("{version: 1, files: {}}", compaction, DECLARED) == f"{{version: 1, {zorder}, files: {{}}}}"
