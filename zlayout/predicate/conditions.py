@@ -12,7 +12,17 @@ from sqlglot import exp
 
 from zlayout.predicate.constants import constant
 from zlayout.predicate.inverse import Inverse, inverse_of
-from zlayout.predicate.model import MIRRORED, Compare, Operator, Or, Predicate, Value, conjunction, starts_with
+from zlayout.predicate.model import (
+    MIRRORED,
+    Compare,
+    Operator,
+    Or,
+    Predicate,
+    TextOnly,
+    Value,
+    conjunction,
+    starts_with,
+)
 from zlayout.predicate.sql_tree import COMPARISONS, Comparisons, convert, is_column
 
 MAX_IN_VALUES = 10_000  # values of one IN
@@ -191,4 +201,4 @@ def _like(node: exp.Expr, escape: str, rules: _WorkloadRules) -> Predicate:
         raise UnusableError(Reason.NO_PREFIX)
     text = re.sub(sign + "(.)", r"\1", prefix[0], flags=re.DOTALL)
     column = rules.column(node.this)
-    return Compare(column, "=", text) if prefix.end() == len(pattern) else starts_with(column, text)
+    return Compare(column, "=", TextOnly(text)) if prefix.end() == len(pattern) else starts_with(column, text)

@@ -112,18 +112,18 @@ def rejects_null(predicate: Predicate) -> bool:
 
 
 def starts_with(column: str, prefix: str) -> Predicate:
-    """The predicate for strings that begin with `prefix`.
+    """The predicate for strings that begin with `prefix`; unknown for values of other types.
 
     They are at least the prefix, and less than the next string of its length by code points (as by UTF-8 bytes).
     """
-    low = Compare(column, ">=", prefix)
+    low = Compare(column, ">=", TextOnly(prefix))
     stem = prefix.rstrip(chr(_LAST_CHARACTER))
     if not stem:
         return low
     following = ord(stem[-1]) + 1
     if following in _SURROGATES:
         following = _SURROGATES.stop
-    return And((low, Compare(column, "<", stem[:-1] + chr(following))))
+    return And((low, Compare(column, "<", TextOnly(stem[:-1] + chr(following)))))
 
 
 _SURROGATES = range(0xD800, 0xE000)

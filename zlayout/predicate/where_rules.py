@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +16,6 @@ from zlayout.predicate.model import (
     And,
     Compare,
     IsNull,
-    Leaf,
     Not,
     Operator,
     Or,
@@ -26,7 +24,6 @@ from zlayout.predicate.model import (
     Value,
     conjunction,
     starts_with,
-    with_leaves,
 )
 from zlayout.predicate.sql_tree import (
     COMPARISONS,
@@ -98,11 +95,7 @@ def _like(node: exp.Expr, rules: _WhereRules) -> Predicate:
         return Not(IsNull(column)) if text else Compare(column, "=", TextOnly())
     if prefix == text:
         return Compare(column, "=", TextOnly(text))
-    return with_leaves(starts_with(column, prefix), _text_only)
-
-
-def _text_only(leaf: Leaf) -> Predicate:
-    return replace(leaf, value=TextOnly(leaf.value)) if isinstance(leaf, Compare) else leaf
+    return starts_with(column, prefix)
 
 
 def _null_safe(node: exp.Expr, rules: _WhereRules) -> Predicate:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import date, datetime
 from decimal import Decimal
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
 
 from zlayout.predicate.conditions import MAX_IN_VALUES, Reason, UnusableError, condition
 from zlayout.predicate.model import And, Compare, In, Predicate, Value, columns, conjunction, rejects_null
+from zlayout.predicate.prune import may_match
+from zlayout.table.state import ColumnBounds
 
 ONE, TWO, THREE = (Compare("a", "=", n) for n in (1, 2, 3))
 
@@ -82,3 +86,14 @@ def test_a_conjunction_is_flat_and_one_part_stays_as_it_is() -> None:
     assert conjunction([ONE, And((TWO, THREE))]) == And((ONE, TWO, THREE))
     assert columns(And((ONE, Compare("b", "=", 1)))) == {"a", "b"}
     assert rejects_null(And((ONE, TWO)))
+
+
+@pytest.mark.parametrize("sql", ["a LIKE '5%'", "a LIKE '50'", "startswith(a, '5')", "substr(a, 1, 1) = '5'"])
+def test_beginnings_of_numbers_exclude_no_file(sql: str) -> None:
+    """50 begins with 5, and is neither equal to 5 nor between 5 and 6."""
+    values = pa.array([50], pa.int64())
+    bounds = ColumnBounds(values, values, np.zeros(1, np.int64), np.zeros(1, bool))
+    assert may_match(read(sql), {"a": bounds}, np.ones(1, np.int64)).all()
+    texts = pa.array(["60"])
+    bounds = ColumnBounds(texts, texts, np.zeros(1, np.int64), np.zeros(1, bool))
+    assert not may_match(read(sql), {"a": bounds}, np.ones(1, np.int64)).any()
