@@ -124,7 +124,7 @@ def value_for(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy
         return value_for(root["definitions"][schema["$ref"].rpartition("/")[2]], root)
     if "allOf" in schema:
         return value_for(schema["allOf"][0], root)
-    if "anyOf" in schema:
+    if "anyOf" in schema and "properties" not in schema:  # else which keys are required
         return st.one_of(SCALARS, *(value_for(part, root) for part in schema["anyOf"]))
     if schema.get("type") == "object":
         known = {key: value_for(part, root) for key, part in schema.get("properties", {}).items()}

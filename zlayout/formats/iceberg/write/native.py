@@ -147,16 +147,23 @@ MAX_SIZE_FACTOR = 64
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
-        **({"rewrite-all": "true"} if work.layout.orders else _selection(work.layout)),
+        **(_shuffling(work.layout) if work.layout.orders else _selection(work.layout)),
         "target-file-size-bytes": str(work.layout.target_size),
         # The writer compares the size before compression, so a lower limit would split each file.
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
         "max-file-group-size-bytes": str(UNLIMITED_BYTES),
         "output-spec-id": str(spec_id),
         "use-starting-sequence-number": str(not changes_partition_spec(partitions_of(work.groups), spec_id)).lower(),
-        "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION_BYTES)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
+    }
+
+
+def _shuffling(layout: Layout) -> dict[str, str]:
+    """Return the options of an order, with which the action rewrites all files."""
+    return {
+        "rewrite-all": "true",
+        "shuffle-partitions-per-file": str(-(-layout.target_size // SHUFFLE_PARTITION_BYTES)),
     }
 
 
