@@ -61,10 +61,10 @@ def refuse_native(work: Work, state: TableState) -> None:
 
     Raises:
         Refused: ZL223 for a column that the curve of the action cannot order, ZL224 for files outside of the work that
-            the action would rewrite. Compaction alone has no such check, because the action selects its files itself.
+            the action would rewrite.
     """
     found = unordered_columns(work.layout, state)
-    if not work.covers_table and work.layout.orders:
+    if not work.covers_table:
         found += _outside_files(work, state)
     if found:
         raise Refused(*found)
@@ -167,10 +167,15 @@ def _shuffling(layout: Layout) -> dict[str, str]:
     }
 
 
+def _min_bytes(layout: Layout) -> int:
+    """Return the size below which the action selects files for compaction alone."""
+    return ceil(SMALL_BELOW * layout.target_size)
+
+
 def _selection(layout: Layout) -> dict[str, str]:
     """Return the options with which the action selects small files, and no others."""
     return {
-        "min-file-size-bytes": str(ceil(SMALL_BELOW * layout.target_size)),
+        "min-file-size-bytes": str(_min_bytes(layout)),
         "min-input-files": "2",
         "delete-ratio-threshold": "1.0",
     }
@@ -268,6 +273,8 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
 def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
     planned = {path for group in work.groups for path in group.files.path.to_pylist()}
     selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
+    if not work.layout.orders:
+        selected &= state.files.bytes < _min_bytes(work.layout)
     paths = state.files.path.to_pylist()
     outside = [paths[row] for row in np.flatnonzero(selected).tolist() if paths[row] not in planned]
     if not outside:
