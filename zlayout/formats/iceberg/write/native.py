@@ -249,8 +249,14 @@ def _not_committed(work: Work, failed_files: int) -> ZlayoutError:
 
 
 def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
-    """Return ZL223 for each column that the curve cannot order. `linear` is a sort, which orders any column."""
+    """Return ZL223 for each column that the curve cannot order, and for a layout without columns.
+
+    `linear` is a sort, which orders any column.
+    """
     found: list[Diagnostic] = []
+    if not layout.orders:
+        message = "engine native on Iceberg is not supported without zorder"
+        found.append(Diagnostic("ZL223", message, "refused", "use engine zlayout, which combines small files"))
     if layout.curve == "linear":
         return found
     for zorder in layout.columns:
