@@ -131,7 +131,7 @@ def test_drift_exits_as_for_other_drift_and_names_the_code(capsys: pytest.Captur
     assert run(["drift"]) == 0
     capsys.readouterr()
     assert run(["drift", "--sample"]) == 2
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert "ZL446 the layout no longer fits what is asked" in shown
     assert "No drift. 1 table laid out as declared. 1 no longer fits what is asked." in shown
 
