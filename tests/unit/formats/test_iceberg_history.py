@@ -44,7 +44,9 @@ def attempt(monkeypatch: pytest.MonkeyPatch, table: Any, commits: int | None) ->
 
     monkeypatch.setattr(native, "action", action)
     monkeypatch.setattr(native, "record", lambda *_: iter(()))
-    work: Any = SimpleNamespace(table="ice.db.t", run_id="r", groups=(), layout=SimpleNamespace(curve="zorder", orders=True))
+    work: Any = SimpleNamespace(
+        table="ice.db.t", run_id="r", groups=(), layout=SimpleNamespace(curve="zorder", orders=True)
+    )
     unused: Any = None
     return list(native.rewrite(unused, unused, work, lambda _: None))
 
