@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from spark.projects import DELTA, DiskProject, end, make_events, make_project
 
 ROWS = make_events(40_000)
-DEAD = 60  # seconds that a JVM may take to notice that its Python is gone
+DEAD = 180  # seconds that a JVM may take to notice that its Python is gone
 
 
 @dataclass(frozen=True)
