@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from zlayout.advisor.asked import key_sample
+from zlayout.advisor.asked import key_sample, mean
 from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.compare import zorder_line
 from zlayout.advisor.declared import declared_layout, searched
 from zlayout.advisor.model import Choice, KeySample, TableQuery
 from zlayout.advisor.study import Question, rewrite_target, study
-from zlayout.planner.forecasts import BetterLayout, QueryCost
+from zlayout.planner.forecasts import BetterLayout
 from zlayout.planner.work import Capabilities
 from zlayout.spec.model import Layout, LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
@@ -68,7 +68,7 @@ def better_layout(
         if half is None or measured(half, Question((other.layout,), declared, declared, search=False))[1] is None:
             return None
     columns = tuple(column.name for column in other.layout.columns)
-    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), _cost(now), _cost(other))
+    return BetterLayout(columns, other.layout.curve, zorder_line(other.layout), mean(now.costs), mean(other.costs))
 
 
 def _beats(other: Choice | None, declared: Choice | None, tolerance: float) -> bool:
@@ -92,7 +92,3 @@ def _halves(state: TableState, sample: RowGroupSample) -> Iterator[KeySample | N
         keys = {name: values.take(pa.array(rows)) for name, values in sample.keys.items()}
         part = replace(sample, keys=keys, file=sample.file[rows], row_group=sample.row_group[rows])
         yield key_sample(state, part) if len(rows) else None
-
-
-def _cost(choice: Choice) -> QueryCost:
-    return QueryCost(choice.costs.mean_files, round(choice.costs.mean_bytes))

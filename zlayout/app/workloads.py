@@ -157,8 +157,9 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
     if max_bytes:
         forecast = _sampled(planned, found, forecast, backend, max_bytes)
     if groups and forecast.predicted is not None:
-        size = sum(int(group.files.bytes.sum()) for group in groups)
-        pay = payback(forecast, size, executions_per_day(found.queries), _rate(spec, state, backend), project.prices)
+        size_of_rewrite = planned.decision.plan.rewrite_bytes
+        rate = _rate(spec, state, backend)
+        pay = payback(forecast, size_of_rewrite, executions_per_day(found.queries), rate, project.prices)
         forecast = replace(forecast, payback=pay)
     return _replaced(planned, forecast)
 

@@ -41,10 +41,8 @@ def pack(
     """
     much = much_deleted(files, spec)
     past = planned & (facts.deleted > spec.tolerance.deleted_rows)
+    past &= spec.layout.engine == "zlayout"  # OPTIMIZE rewrites no file because of deleted rows alone
     owner = files.partition.astype(np.int64)
-    past &= (
-        spec.layout.engine == "zlayout"
-    )  # the formats' own compaction rewrites no file because of deleted rows alone
     deleted = past[owner] & (much | shared(files, owner, len(past), much, spec))
     small = each_file.small & (planned & (facts.small > spec.tolerance.small_files))[owner]
     # What remains of a file with deleted rows may be small, and would be combined with the only small file later.

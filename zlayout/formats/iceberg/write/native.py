@@ -7,7 +7,6 @@ version that was planned has other files in these partitions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.planner.partitions import SMALL_BELOW
 from zlayout.spec.model import CatalogConfig, Layout
 from zlayout.table.state import TableState
 
@@ -126,8 +124,6 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
             for column in columns:
                 order = order.asc(column)
             return action.sort(order.build())
-        case "binpack":
-            return action.binPack()
         case "hilbert":
             return action.hilbert(jvm.strings(columns))
         case _:
@@ -135,8 +131,6 @@ def _ordered(jvm: IcebergJvm, action: Any, table: Any, layout: Layout) -> Any:
 
 
 def _order(layout: Layout) -> str:
-    if not layout.orders:
-        return "binpack"
     return {"linear": "sort", "hilbert": "hilbert"}.get(layout.curve, "zorder")
 
 
@@ -147,37 +141,16 @@ MAX_SIZE_FACTOR = 64
 def _options(work: Work, spec_id: int) -> dict[str, str]:
     several = len({(p.spec_id, p.values) for p in partitions_of(work.groups)}) > 1
     return {
-        **(_shuffling(work.layout) if work.layout.orders else _selection(work.layout)),
+        "rewrite-all": "true",
         "target-file-size-bytes": str(work.layout.target_size),
         # The writer compares the size before compression, so a lower limit would split each file.
         "max-file-size-bytes": str(MAX_SIZE_FACTOR * work.layout.target_size),
         "max-file-group-size-bytes": str(UNLIMITED_BYTES),
         "output-spec-id": str(spec_id),
         "use-starting-sequence-number": str(not changes_partition_spec(partitions_of(work.groups), spec_id)).lower(),
+        "shuffle-partitions-per-file": str(-(-work.layout.target_size // SHUFFLE_PARTITION_BYTES)),
         "partial-progress.enabled": str(several).lower(),
         "partial-progress.max-commits": str(MAX_COMMITS),
-    }
-
-
-def _shuffling(layout: Layout) -> dict[str, str]:
-    """Return the options of an order, with which the action rewrites all files."""
-    return {
-        "rewrite-all": "true",
-        "shuffle-partitions-per-file": str(-(-layout.target_size // SHUFFLE_PARTITION_BYTES)),
-    }
-
-
-def _min_bytes(layout: Layout) -> int:
-    """Return the size below which the action selects files for compaction alone."""
-    return ceil(SMALL_BELOW * layout.target_size)
-
-
-def _selection(layout: Layout) -> dict[str, str]:
-    """Return the options with which the action selects small files, and no others."""
-    return {
-        "min-file-size-bytes": str(_min_bytes(layout)),
-        "min-input-files": "2",
-        "delete-ratio-threshold": "1.0",
     }
 
 
@@ -279,8 +252,6 @@ def unordered_columns(layout: Layout, state: TableState) -> list[Diagnostic]:
 def _outside_files(work: Work, state: TableState) -> list[Diagnostic]:
     planned = {path for group in work.groups for path in group.files.path.to_pylist()}
     selected = np.isin(state.files.partition, also_selected(state.files.partitions, partitions_of(work.groups)))
-    if not work.layout.orders:
-        selected &= state.files.bytes < _min_bytes(work.layout)
     paths = state.files.path.to_pylist()
     outside = [paths[row] for row in np.flatnonzero(selected).tolist() if paths[row] not in planned]
     if not outside:
