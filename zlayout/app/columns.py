@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zlayout.errors import Location, SpecError
 from zlayout.spec.model import Layout, ZorderColumn
-from zlayout.spec.validation import suggestion
+from zlayout.spec.validation import column_hint
 from zlayout.table.state import TableState
 
 LOCATION = Location("--columns")
@@ -63,7 +63,7 @@ def require_usable(names: Iterable[str], state: TableState, location: Location |
             hint = "use other columns: all rows of a partition have the same value"
         elif name not in known:
             code, message = "ZL012", f"unknown column {name!r}"
-            hint = suggestion(name, known) or f"known columns: {', '.join(known):.300}"
+            hint = column_hint(name, known)
         elif not known[name].orderable:
             code, message = "ZL034", f"column {name!r} has no order"
             hint = "use other columns: its type has no minimum and maximum"

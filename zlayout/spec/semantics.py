@@ -10,7 +10,7 @@ from zlayout.message_text import quote_value
 from zlayout.predicate.model import Compare, TextOnly, columns, leaves
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.transforms import applies_to
-from zlayout.spec.validation import suggestion
+from zlayout.spec.validation import column_hint
 from zlayout.table.partition import PartitionField
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _type(column: Column) -> str:
 def _unknown(spec: LayoutSpec, state: TableState, name: str, key: str) -> Diagnostic:
     renamed = next((r.renamed[name] for r in state.files.layouts if name in r.renamed), None)
     known = [c.name for c in state.columns]
-    hint = f"it was renamed to {quote_value(renamed)}" if renamed is not None else suggestion(name, known)
+    hint = f"it was renamed to {quote_value(renamed)}" if renamed is not None else column_hint(name, known)
     return Diagnostic(
         "ZL012",
         f"unknown column {quote_value(name)} in {key.partition('[')[0]}",

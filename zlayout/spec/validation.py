@@ -51,6 +51,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else ""
 
 
+def column_hint(name: str, known: Iterable[str]) -> str:
+    """Return the hint for a name that no column has: a similar name, the fields of a struct, or all columns."""
+    names = tuple(known)
+    fields = [found for found in names if found.startswith(f"{name}.")]
+    if fields:
+        return f"fields of this struct: {', '.join(fields):.300}"
+    return suggestion(name, names) or f"known columns: {', '.join(names):.300}"
+
+
 @cache
 def _validator(name: str, formats: tuple[str, ...]) -> Validator:  # noqa: ARG001 - part of the key
     """The validator of a schema with the names of these formats."""

@@ -31,6 +31,8 @@ def state(partitions: tuple[Partition, ...] = ()) -> TableState:
         Column("region", pa.string(), True),
         Column("blob", pa.binary(), False),
         Column("late", pa.int64(), True, False, SETTING),
+        Column("place.city", pa.string(), True),
+        Column("place.zip", pa.int64(), True),
     )
     fields = (PartitionField("region"), PartitionField("l_shipdate", "month"), PartitionField("late", "void"))
     return make_state(make_file_table([], partitions=partitions), columns=columns, partition_fields=fields)
@@ -54,6 +56,21 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
             [
                 "f.yaml:8:1: ZL033 expected a string column for LIKE in where, found 'l_shipdate' (type date32[day]) "
                 "(compare the column with a literal of its type)"
+            ],
+        ),
+        (
+            ("zz",),
+            "",
+            [
+                "f.yaml:5:1: ZL012 unknown column 'zz' in zorder.columns "
+                "(known columns: l_shipdate, l_partkey, region, blob, late, place.city, place.zip)"
+            ],
+        ),
+        (
+            ("place",),
+            "",
+            [
+                "f.yaml:5:1: ZL012 unknown column 'place' in zorder.columns (fields of this struct: place.city, place.zip)"
             ],
         ),
         (
