@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from zlayout.app.concurrent_reads import TIMEOUT
+from zlayout.app.concurrent_tables import at_the_same_time, by_worth
 from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
-from zlayout.app.interrupts import Interrupts, cancel_in_background
+from zlayout.app.following import Following
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.rollback import rollback_of
@@ -23,7 +25,6 @@ from zlayout.planner.run_report import RunReport
 from zlayout.planner.sampled import predictions
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import TableName
 from zlayout.tuning import give_back_freed_memory
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def apply(
     *,
     verify: Verify = "gate",
     all_or_nothing: bool = False,
+    concurrent_tables: int = 1,
 ) -> RunReport:
     """Carry out a plan on Spark and observe the tables again.
 
@@ -73,6 +75,8 @@ def apply(
         verify: "gate" compares the number of rows and the content hash before each commit; "full" also reads the
             written files back.
         all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
+        concurrent_tables: The number of tables that are rewritten at the same time, each with a clone of the session
+            and a pool of its own, between which Spark shares its executors if its scheduler is FAIR.
 
     Returns:
         The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
@@ -96,37 +100,14 @@ def apply(
         return report
     names = sorted({spec.table.catalog for spec in changing})
     runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-    following = _Following(runtime, on_event or (lambda _event: None))
+    following = Following(runtime, on_event or (lambda _event: None))
     with runtime, following.interrupts:
-        run = carry_out(plan, runtime, following, verify, lambda: following.interrupts.requested)
+        run = carry_out(plan, runtime, following, verify, lambda: following.interrupts.requested, concurrent_tables)
     if run.interrupted:
         raise KeyboardInterrupt
     if all(result_of(applied).succeeded for applied in run.done):
         runtime.discard_log()
     return with_results(report, run.done)
-
-
-class _Following:
-    """Passes events on, and ends the run after Ctrl-C at a point where that is safe: never during a commit."""
-
-    def __init__(self, runtime: SparkRuntime, on_event: OnEvent) -> None:
-        self._on_event = on_event
-        self._stage: Stage | None = None
-        self.interrupts = Interrupts(lambda: cancel_in_background(runtime, self))
-
-    @property
-    def abandonable(self) -> bool:
-        """Whether the running stage can be cancelled."""
-        return self._stage is Stage.REWRITING
-
-    def __call__(self, event: ApplyEvent) -> None:
-        if isinstance(event, Progress):
-            self.interrupts.arm()  # pyspark installs a handler of its own when a session starts
-            self.interrupts.check()
-        self._stage = event.stage if isinstance(event, Progress) else None
-        self._on_event(event)
-        if isinstance(event, TableEvent):
-            self.interrupts.check()
 
 
 def carry_out(
@@ -135,47 +116,75 @@ def carry_out(
     on_event: OnEvent,
     verify: Verify = "gate",
     stop_requested: Callable[[], bool] = lambda: False,
+    concurrent_tables: int = 1,
 ) -> Run:
-    """Carry out the changes of a plan on a runtime that the caller stops.
+    """Carry out the changes of a plan on a runtime that the caller stops. What gains most per byte comes first.
 
     A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
-    true.
+    true. `on_event` is called in this thread, also for several concurrent tables.
     """
-    changing = [p for p in plan.planned if p.decision.plan.status is Status.CHANGES]
-    backends = backends_of(plan.project, runtime, [p.spec for p in changing])
-    attempts = 1 if plan.reviewed else MAX_ATTEMPTS
-    done: list[Applied] = []
+    changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
 
-    try:
-        for planned in changing:
+    left, done = deque(changing), list[Applied]()
+
+    def carry_out_next(runtime: SparkRuntime, report: OnEvent) -> None:
+        """Carry out tables until none is left, with a runtime that nobody else uses."""
+        backends = backends_of(plan.project, runtime, [p.spec for p in changing])
+        while left and not stop_requested():
+            planned = left.popleft()
             applied = new_run(planned)
             done.append(applied)
-            report = _reporting(on_event, applied, planned)
-
-            def announce(
-                table: str, event: Event, name: TableName = planned.spec.table, report: OnEvent = report
-            ) -> None:
-                if isinstance(event, Commit):
-                    runtime.committed(name)
-                report(TableEvent(table, event))
-
-            with _recorded(applied, planned):
-                report(TableStarted(applied.table, applied.run_id))
-            if applied.error is None:
-                backend = backends[planned.spec.table.catalog]
-                apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout)
-                with _recorded(applied, planned):
-                    applied.rollback = rollback_of(applied, backend, planned.spec.table, plan.timeout)
+            try:
+                _carry_out_one(planned, plan, runtime, backends, report, applied, verify)
+            except KeyboardInterrupt:
+                applied.interrupted = applied.after is None
+                raise
             applied.interrupted = stop_requested() and applied.exit_code != 0
             with _recorded(applied, planned):
-                report(TableFinished(applied))
-            if stop_requested():
-                return Run(tuple(done), interrupted=True)
+                _reporting(report, applied, planned)(TableFinished(applied))
+
+    try:
+        if concurrent_tables == 1 or len(changing) == 1:
+            carry_out_next(runtime, on_event)
+        else:
+            at_the_same_time(carry_out_next, min(concurrent_tables, len(changing)), plan.project, runtime, on_event)
     except KeyboardInterrupt:
-        for applied in done[-1:]:
-            applied.interrupted = applied.interrupted or applied.after is None
         return Run(tuple(done), interrupted=True)
-    return Run(tuple(done))
+    return Run(tuple(done), interrupted=stop_requested())
+
+
+def _carry_out_one(
+    planned: Planned,
+    plan: ProjectPlan,
+    runtime: SparkRuntime,
+    backends: Mapping[str, Backend],
+    on_event: OnEvent,
+    applied: Applied,
+    verify: Verify,
+) -> None:
+    """Carry out the changes of one table, and record in `applied` what was done."""
+    told = _reporting(on_event, applied, planned)
+
+    def report(event: ApplyEvent) -> None:
+        runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
+        told(event)
+
+    def announce(table: str, event: Event) -> None:
+        if isinstance(event, Commit):
+            runtime.committed(planned.spec.table)
+        report(TableEvent(table, event))
+
+    with _recorded(applied, planned):
+        report(TableStarted(applied.table, applied.run_id))
+    if applied.error is None:
+        backend = backends[planned.spec.table.catalog]
+        attempts = 1 if plan.reviewed else MAX_ATTEMPTS
+        try:
+            apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout)
+        finally:
+            runtime.cancellable = False
+        with _recorded(applied, planned):
+            applied.rollback = rollback_of(applied, backend, planned.spec.table, plan.timeout)
 
 
 def apply_table(

@@ -6,37 +6,20 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from zlayout.spark.session import SparkRuntime
 
 
-class Abandonable(Protocol):
-    """Something that runs, and that knows whether it can be cancelled now."""
-
-    @property
-    def abandonable(self) -> bool: ...
-
-
-def cancel_in_background(runtime: SparkRuntime, running: Abandonable) -> None:
+def cancel_in_background(runtime: SparkRuntime) -> None:
     """Start `cancel_jobs` in a thread: this one may be waiting for an answer on its connection to the JVM."""
-    threading.Thread(target=cancel_jobs, args=(runtime, running), daemon=True).start()
+    threading.Thread(target=cancel_jobs, args=(runtime,), daemon=True).start()
 
 
-def cancel_jobs(runtime: SparkRuntime, running: Abandonable, pause: float = 0.5) -> None:
-    """Cancel all Spark jobs, repeatedly, as long as the running stage can be cancelled.
-
-    Args:
-        runtime: The runtime of the jobs.
-        running: The run.
-        pause: Seconds between two calls.
-    """
-    while running.abandonable:
-        with suppress(Exception):  # a session that is starting or stopping has no jobs to cancel
-            if runtime.started:
-                runtime.session.sparkContext.cancelAllJobs()
+def cancel_jobs(runtime: SparkRuntime, pause: float = 0.5) -> None:
+    """Cancel the jobs of rewrites, repeatedly, as long as a running stage can be cancelled. pause: in seconds."""
+    while runtime.cancel():
         time.sleep(pause)
 
 

@@ -20,6 +20,7 @@ from zlayout.cli.options import (
     BudgetOption,
     CatalogTypeOption,
     ColorOption,
+    ConcurrentTablesOption,
     ExcludeOption,
     FullRewriteOption,
     ParallelismOption,
@@ -191,6 +192,7 @@ def apply(
     stale: StaleOption = "compatible",
     verify: VerifyOption = "gate",
     all_or_nothing: AllOrNothingOption = False,
+    concurrent_tables: ConcurrentTablesOption = 1,
     output: Annotated[
         PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
@@ -214,7 +216,9 @@ def apply(
         project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget
     )
     console = Console(color, verbose=verbose)
-    return apply_command(request, console, auto_approve, stale, verify, reports, output, all_or_nothing=all_or_nothing)
+    return apply_command(
+        request, console, auto_approve, stale, verify, reports, output, all_or_nothing, concurrent_tables
+    )
 
 
 @app.command()

@@ -40,13 +40,14 @@ def apply_command(
     verify: Verify,
     reports: Reports,
     output: str = "text",
-    *,
     all_or_nothing: bool = False,
+    concurrent_tables: int = 1,
 ) -> int:
     """Return the exit code.
 
     0 all tables are as declared, 1 failure, 3 refused before any write, 4 some tables refused and others written, 130
     interrupted. all_or_nothing: whether one table that is refused or cannot be planned withholds all changes.
+    concurrent_tables: the number of tables to rewrite at the same time.
     """
     as_events = output == "json" and not reports.take_stdout
     shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
@@ -80,7 +81,7 @@ def apply_command(
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
     runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-    run = _carry_out(planned, runtime, shown, verify)
+    run = _carry_out(planned, runtime, shown, verify, concurrent_tables)
     problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
     for diagnostic in problems:
         console.diagnose(diagnostic)
@@ -91,10 +92,12 @@ def apply_command(
     return shown.end(with_results(report, run.done), code, _outcomes(run.done, console.text_options().width))
 
 
-def _carry_out(plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verify: Verify) -> Run:
+def _carry_out(
+    plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verify: Verify, concurrent_tables: int
+) -> Run:
     """Carry out the plan, show its progress, and handle Ctrl-C."""
     tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
-    interrupts = Interrupts(lambda: _stop(shown.console, runtime, progress))
+    interrupts = Interrupts(lambda: _stop(shown.console, runtime))
     progress = ApplyProgress(shown.view(), runtime, tables, interrupts)
 
     def show(event: ApplyEvent) -> None:
@@ -109,16 +112,16 @@ def _carry_out(plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verif
                 progress.notify(event)
 
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested)
+        run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested, concurrent_tables)
     if run.interrupted:
         shown.console.say("Interrupted. Earlier commits remain.", "error")
     return run
 
 
-def _stop(console: Console, runtime: SparkRuntime, progress: ApplyProgress) -> None:
+def _stop(console: Console, runtime: SparkRuntime) -> None:
     """Handle the first Ctrl-C: cancel a running rewrite."""
     console.say(f"\n{_STOPPING}", "error")
-    cancel_in_background(runtime, progress)
+    cancel_in_background(runtime)
 
 
 def _outcomes(done: Sequence[Applied], width: int) -> str:

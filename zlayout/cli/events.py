@@ -22,8 +22,7 @@ class Events(View):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lock = threading.Lock()
-        self._stage = ""
-        self._said = 0.0
+        self._said: dict[str, tuple[str, float]] = {}  # by table: the last stage, and when it was reported
 
     def emit(self, type: str, **fields: Any) -> None:
         """Write one event as a whole line. May be called from any thread."""
@@ -45,14 +44,15 @@ class Events(View):
         self.emit("change_summary", tables=len(report.plan.tables), outcomes=counts, exit_code=exit_code)
 
     def started(self, moment: Moment, run_id: str) -> None:
-        self._stage, self._said = "", 0.0
+        self._said[moment.table] = "", 0.0
         self.emit("apply_start", table=moment.table, run_id=run_id, number=moment.number, tables=moment.tables)
 
     def moved(self, moment: Moment) -> None:
         """Write `apply_progress` if the stage has changed or a minute has passed."""
-        if moment.stage == self._stage and moment.seconds - self._said < MAX_SECONDS_BETWEEN_LINES:
+        stage, seconds = self._said.get(moment.table, ("", 0.0))
+        if moment.stage == stage and moment.seconds - seconds < MAX_SECONDS_BETWEEN_LINES:
             return
-        self._stage, self._said = moment.stage, moment.seconds
+        self._said[moment.table] = moment.stage, moment.seconds
         self.emit(
             "apply_progress",
             table=moment.table,

@@ -58,6 +58,9 @@ ParallelismOption = Annotated[
     int,
     typer.Option("--parallelism", min=1, max=64, help="The number of tables of one catalog to read at the same time."),
 ]
+ConcurrentTablesOption = Annotated[
+    int, typer.Option("--concurrent-tables", min=1, max=64, help="The number of tables to rewrite at the same time.")
+]
 TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="The limit on reading one table, in seconds.")]
 ReportOption = Annotated[
     list[str] | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 
 from zlayout.app.interrupts import Interrupts
@@ -16,17 +17,23 @@ from zlayout.spark.session import SparkRuntime
 REFRESH_SECONDS = 0.5
 
 
+@dataclass(slots=True)
+class _Running:
+    """A table that apply works on: when it started (on the monotonic clock), and its stage."""
+
+    started: float
+    current: Progress
+
+
 class ApplyProgress:
     """A context manager that follows one apply, and after Ctrl-C ends it at the next point where this is safe."""
 
     def __init__(self, view: View, runtime: SparkRuntime, tables: list[str], interrupts: Interrupts) -> None:
         self._view = view
         self._runtime = runtime
-        self._tables = tables
+        self._numbers = {table: number for number, table in enumerate(tables, 1)}
         self._interrupts = interrupts
-        self._current = Progress("", Stage.STARTING)
-        self._started = time.monotonic()
-        self._running = False
+        self._running: dict[str, _Running] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -38,23 +45,24 @@ class ApplyProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._running = False
+        self._running.clear()
         self._stop.set()
         self._thread.join(timeout=2)
         self._view.close()
 
     def start(self, table: str, run_id: str) -> None:
         """Handle the start of a table."""
-        self._started = time.monotonic()
-        self._current = Progress(table, Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK)
-        self._view.started(self._moment(), run_id)
-        self._running = True
+        stage = Stage.STARTING if self._runtime.started else Stage.STARTING_SPARK
+        running = _Running(time.monotonic(), Progress(table, stage))
+        self._view.started(self._moment(running), run_id)
+        self._running[table] = running
 
     def notify(self, progress: Progress) -> None:
         """Handle the start of a stage. Raises KeyboardInterrupt if a stop was requested, because it can end here."""
         self._interrupts.arm()
         self._interrupts.check()
-        self._current = progress
+        if progress.table in self._running:
+            self._running[progress.table].current = progress
 
     def announce(self, table: str, event: Event) -> None:
         """Handle an event. Raises KeyboardInterrupt if a stop was requested, since it is safe to end here."""
@@ -63,29 +71,26 @@ class ApplyProgress:
 
     def finish(self, applied: Applied) -> None:
         """Handle the end of a table."""
-        self._running = False
-        self._view.finished(applied, time.monotonic() - self._started)
-
-    @property
-    def abandonable(self) -> bool:
-        """Whether the running stage can be cancelled. A rewrite can, a commit must not."""
-        return self._running and self._current.stage is Stage.REWRITING
+        running, now = self._running.pop(applied.table, None), time.monotonic()
+        self._view.finished(applied, now - running.started if running else 0.0)
 
     def _watch(self) -> None:
         while not self._stop.wait(REFRESH_SECONDS):
-            if self._running:
-                self._view.moved(self._moment(*self._tasks()))
+            running = list(self._running.values())
+            # Spark does not say to which table a task belongs.
+            tasks = self._tasks(running[0].current) if len(running) == 1 else (0, 0)
+            for table in running:
+                self._view.moved(self._moment(table, *tasks))
 
-    def _moment(self, done: int = 0, total: int = 0) -> Moment:
-        current = self._current
-        number = self._tables.index(current.table) + 1 if current.table in self._tables else 0
-        seconds = time.monotonic() - self._started
-        return Moment(current.table, number, len(self._tables), stage_text(current), done, total, seconds)
+    def _moment(self, running: _Running, done: int = 0, total: int = 0) -> Moment:
+        current, seconds = running.current, time.monotonic() - running.started
+        number = self._numbers.get(current.table, 0)
+        return Moment(current.table, number, len(self._numbers), stage_text(current), done, total, seconds)
 
-    def _tasks(self) -> tuple[int, int]:
+    def _tasks(self, current: Progress) -> tuple[int, int]:
         """Return the number of finished tasks and of all tasks of the running Spark stages; (0, 0) if unknown."""
-        if self._current.total or not self._runtime.started:
-            return self._current.done, self._current.total
+        if current.total or not self._runtime.started:
+            return current.done, current.total
         from py4j.protocol import Py4JError
 
         done = total = 0

@@ -72,16 +72,16 @@ class Lines(View):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._said = 0.0
+        self._said: dict[str, float] = {}
 
     def started(self, moment: Moment, run_id: str) -> None:
-        self._said = 0.0
+        self._said[moment.table] = 0.0
         self._console.say(f"[{moment.number}/{moment.tables}] {printable(moment.table)}: {moment.stage}, run {run_id}")
 
     def moved(self, moment: Moment) -> None:
-        if moment.seconds - self._said < MAX_SECONDS_BETWEEN_LINES:
+        if moment.seconds - self._said[moment.table] < MAX_SECONDS_BETWEEN_LINES:
             return
-        self._said = moment.seconds
+        self._said[moment.table] = moment.seconds
         tasks = f", {moment.done} of {plural(moment.total, 'task')}" if moment.total else ""
         self._console.say(f"      {printable(moment.table)}: {moment.stage}, {moment.seconds:.0f}s{tasks}")
 
@@ -107,19 +107,19 @@ class Bars(View):
         what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))
         columns = (what, BarColumn(bar_width=16), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Progress(*columns, console=rich.console.Console(stderr=True), expand=True)
-        self._task: rich.progress.TaskID | None = None
+        self._bar: dict[str, rich.progress.TaskID] = {}
 
     def open(self) -> None:
         self._bars.start()
 
     def started(self, moment: Moment, run_id: str) -> None:  # noqa: ARG002 - the result names the run
-        self._task = self._bars.add_task(_described(moment), total=None)
+        self._bar[moment.table] = self._bars.add_task(_described(moment), total=None)
 
     def moved(self, moment: Moment) -> None:
-        if self._task is not None:
-            self._bars.update(self._task, description=_described(moment))
+        if (bar := self._bar.get(moment.table)) is not None:
+            self._bars.update(bar, description=_described(moment))
             if moment.total:
-                self._bars.update(self._task, completed=moment.done, total=moment.total)
+                self._bars.update(bar, completed=moment.done, total=moment.total)
 
     def happened(self, table: str, event: Event) -> None:
         line = f"      {printable(table)}: {describe(event)}"
@@ -127,13 +127,12 @@ class Bars(View):
             self._bars.console.print(piece, markup=False, highlight=False)
 
     def finished(self, applied: Applied, seconds: float) -> None:  # noqa: ARG002 - the bar measures the time itself
-        if self._task is not None:
-            state, task = _state(applied), self._bars.tasks[self._task]
-            self._bars.update(self._task, description=f"{state}: {printable(applied.table)}")
+        if (bar := self._bar.pop(applied.table, None)) is not None:
+            state, task = _state(applied), self._bars.tasks[bar]
+            self._bars.update(bar, description=f"{state}: {printable(applied.table)}")
             if state == "done":
-                self._bars.update(self._task, completed=task.total or 1, total=task.total or 1)
-            self._bars.stop_task(self._task)
-            self._task = None
+                self._bars.update(bar, completed=task.total or 1, total=task.total or 1)
+            self._bars.stop_task(bar)
 
     def close(self) -> None:
         self._bars.stop()

@@ -71,7 +71,7 @@ class LiveRuntime(SparkRuntime):
         clone, self._session = self._session, None
         with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
             self._activate(self._active)
-            _remove_listeners(clone)
+            remove_listeners(clone)
             for number, cached in _persistent(clone):
                 if number not in self._persisted and str(cached.name()).startswith(_DELTA_STATE):
                     cached.unpersist(False)
@@ -79,15 +79,8 @@ class LiveRuntime(SparkRuntime):
             self._refresh(table)
 
     def _start(self) -> SparkSession:
-        from pyspark import RDD
-        from pyspark.sql import SparkSession
-
-        given: Any = self._given
         zone = self._project.spark.conf.get(TIME_ZONE, SESSION_CONF[TIME_ZONE])
-        to_frame = RDD.__dict__.get("toDF")
-        clone = SparkSession(given.sparkContext, given._jsparkSession.cloneSession())
-        if to_frame is not None:  # the constructor binds it to the new session
-            setattr(RDD, "toDF", to_frame)  # noqa: B010 - its type is that of a method
+        clone = clone_of(self._given)
         self._persisted = frozenset(number for number, _ in _persistent(clone))
         for key, value in SESSION_CONF.items():
             clone.conf.set(key, value)
@@ -97,7 +90,7 @@ class LiveRuntime(SparkRuntime):
         try:
             set_time_zone(clone, zone)
         except EngineError:
-            _remove_listeners(clone)
+            remove_listeners(clone)
             raise
         active = self._sessions().getActiveSession()
         self._active = active.get() if active.isDefined() else None
@@ -124,6 +117,19 @@ class LiveRuntime(SparkRuntime):
 
     def _sessions(self) -> Any:
         return java_sessions(jvm_of(self._given))
+
+
+def clone_of(session: SparkSession) -> SparkSession:
+    """Clone a session: the clone has the same configuration and catalogs, and shares the SparkContext."""
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+    given: Any = session
+    to_frame = RDD.__dict__.get("toDF")
+    clone = SparkSession(given.sparkContext, given._jsparkSession.cloneSession())
+    if to_frame is not None:  # the constructor binds it to the new session
+        setattr(RDD, "toDF", to_frame)  # noqa: B010 - its type is that of a method
+    return clone
 
 
 def runtime_for(project: Project, session: SparkSession | None, catalogs: Iterable[CatalogConfig]) -> SparkRuntime:
@@ -156,7 +162,7 @@ def _persistent(session: SparkSession) -> Iterator[tuple[int, Any]]:
     yield from dict(context._jsc.getPersistentRDDs()).items()
 
 
-def _remove_listeners(clone: SparkSession) -> None:
+def remove_listeners(clone: SparkSession) -> None:
     """Remove the listener bus of the clone, which Spark would keep until the clone is garbage-collected."""
     context: Any = clone.sparkContext
     scala = context._jsc.sc()

@@ -52,6 +52,8 @@ class SparkRuntime:
         self._brief = brief
         self._session: SparkSession | None = None
         self.log_path: Path | None = None
+        self.cancellable = False  # whether the jobs that run now can be cancelled: a rewrite can, a commit must not
+        self.workers: tuple[SparkRuntime, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +93,19 @@ class SparkRuntime:
 
     def committed(self, table: TableName) -> None:
         """Report that a commit changed a table."""
+
+    def cancel(self) -> bool:
+        """Cancel the running jobs of this runtime and its workers that can be cancelled; return whether some can be."""
+        running = [runtime for runtime in (self, *self.workers) if runtime.cancellable]
+        for runtime in running:
+            with suppress(Exception):  # a session that is starting or stopping has no jobs to cancel
+                if runtime.started:
+                    runtime.cancel_jobs()
+        return bool(running)
+
+    def cancel_jobs(self) -> None:
+        """Cancel all jobs of the session."""
+        self.session.sparkContext.cancelAllJobs()
 
     def discard_log(self) -> None:
         """Delete Spark's log, which is needed only after a failure."""
@@ -187,6 +202,7 @@ def session_conf(project: Project, *, submitted: bool, has_jars: bool = False) -
         # Spark would record the line of code that makes each column, which takes 0.1 s per rewrite.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.redaction.regex": REDACTED,
+        "spark.scheduler.mode": "FAIR",  # between tables that are rewritten at the same time
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

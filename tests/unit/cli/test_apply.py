@@ -184,45 +184,24 @@ class TestInterrupts:
             progress.start("t", "run")
             signal.signal(signal.SIGINT, signal.default_int_handler)
             progress.notify(Progress("t", Stage.REWRITING))
-            assert progress.abandonable
             self.press()
             assert interrupts.requested
             with pytest.raises(KeyboardInterrupt):
                 progress.notify(Progress("t", Stage.COMMITTING))
 
-    def test_a_commit_is_not_abandoned(self) -> None:
-        runtime = SparkRuntime(Project(Path(), {}, SparkConfig(), ()))
-        with Interrupts(lambda: None) as interrupts:
-            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)
-            progress.start("t", "run")
-            progress.notify(Progress("t", Stage.COMMITTING))
-            assert not progress.abandonable
-
-    def test_jobs_are_cancelled_until_nothing_may_be_abandoned(self) -> None:
-        class Runtime:
+    def test_jobs_are_cancelled_until_none_can_be(self) -> None:
+        class Runtime(SparkRuntime):
             started = True
             cancelled = 0
 
-            @property
-            def session(self) -> Runtime:
-                return self
-
-            @property
-            def sparkContext(self) -> Runtime:
-                return self
-
-            def cancelAllJobs(self) -> None:
+            def cancel_jobs(self) -> None:
                 self.cancelled += 1
-                if self.cancelled == 3:
-                    progress.finish(Applied("t", "run"))
-                if self.cancelled == 10:  # a loop without end would say less than a count
-                    progress.notify(Progress("t", Stage.COMMITTING))
+                # a loop without end would say less than a count
+                self.cancellable = self.cancelled not in (3, 10)
                 raise RuntimeError("no job just now")
 
-        runtime = Runtime()
-        with Interrupts(lambda: None) as interrupts:
-            progress = ApplyProgress(Lines(Console()), runtime, ["t"], interrupts)  # type: ignore[arg-type]
-            progress.start("t", "run")
-            progress.notify(Progress("t", Stage.REWRITING))
-            cancel_jobs(runtime, progress, pause=0)  # type: ignore[arg-type]
-        assert runtime.cancelled == 3
+        project = Project(Path(), {}, SparkConfig(), ())
+        base, worker, other = (Runtime(project) for _ in range(3))
+        base.workers, worker.cancellable = (worker, other), True
+        cancel_jobs(base, pause=0)
+        assert (base.cancelled, worker.cancelled, other.cancelled) == (0, 3, 0)

@@ -70,7 +70,8 @@ def spec(*columns: str, where: str = "", partition_by: tuple[PartitionField, ...
             ("place",),
             "",
             [
-                "f.yaml:5:1: ZL012 unknown column 'place' in zorder.columns (fields of this struct: place.city, place.zip)"
+                "f.yaml:5:1: ZL012 unknown column 'place' in zorder.columns "
+                "(fields of this struct: place.city, place.zip)"
             ],
         ),
         (

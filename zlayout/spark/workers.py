@@ -1,0 +1,62 @@
+"""Gives threads that work at the same time a Spark session each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from zlayout.spark.catalyst import java_sessions
+from zlayout.spark.jvm import jvm_of
+from zlayout.spark.live import clone_of, remove_listeners
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Project, TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POOL = "spark.scheduler.pool"
+
+
+class WorkerRuntime(SparkRuntime):
+    """A runtime on a clone of the session of another one, for one thread.
+
+    The configuration that a rewrite sets is that of its own clone. The jobs of the thread have a tag, by which they can
+    be cancelled, and a pool of their own, so that a scheduler that is FAIR shares the executors between threads.
+    """
+
+    def __init__(self, project: Project, base: SparkRuntime, name: str, starting: threading.Lock) -> None:
+        super().__init__(project)
+        self._base = base
+        self._name = name
+        self._starting = starting
+
+    def configure_store(self, conf: Mapping[str, str]) -> None:
+        self._base.configure_store(conf)
+
+    def committed(self, table: TableName) -> None:
+        self._base.committed(table)
+
+    def cancel_jobs(self) -> None:
+        """Cancel the jobs of this thread."""
+        self._base.session.sparkContext.cancelJobsWithTag(self._name)
+
+    def stop(self) -> None:
+        """Remove the clone from the SparkContext, which the base runtime stops."""
+        if self._session is None:
+            return
+        from py4j.protocol import Py4JError
+
+        clone, self._session = self._session, None
+        with suppress(OSError, Py4JError):  # if the JVM has died, there is nothing to remove
+            remove_listeners(clone)
+
+    def _start(self) -> SparkSession:
+        with self._starting:  # the first thread starts Spark
+            clone = clone_of(self._base.session)
+        context: Any = clone.sparkContext
+        context.addJobTag(self._name)
+        context.setLocalProperty(_POOL, self._name)
+        java_sessions(jvm_of(clone)).setActiveSession(clone._jsparkSession)
+        return clone
