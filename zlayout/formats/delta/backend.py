@@ -20,7 +20,7 @@ from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
-from zlayout.formats.delta.read.tags import log_names
+from zlayout.formats.delta.read.tags import log_sizes
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
@@ -80,7 +80,7 @@ class DeltaBackend:
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """See `zlayout.formats.base.Backend`."""
         storage = self._storage(table, state.location)
-        return last_run(storage, log_names(storage), state.version)
+        return last_run(storage, log_sizes(storage), state.version)
 
     def rollback(self, table: TableName, commit: int) -> str:
         """See `zlayout.formats.base.Backend`."""

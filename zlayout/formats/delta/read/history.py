@@ -46,7 +46,7 @@ _INFO = re.compile(rb'^[ \t]*\{[ \t]*"commitInfo".*$', re.MULTILINE)
 
 def commit_infos(
     storage: pa_fs.FileSystem,
-    log: Sequence[str],
+    log: Iterable[str],
     version: int,
     max_commits: int,
     heads: Mapping[str, bytes] = MappingProxyType({}),
@@ -57,7 +57,7 @@ def commit_infos(
 
     Args:
         storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_names`.
+        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version of the newest commit to read.
         max_commits: The maximum number of commits to read.
         heads: The first HEAD_BYTES of commits that were read before, by name.
@@ -68,12 +68,11 @@ def commit_infos(
     """
     commits = commits_in(log)
     newest = sorted((at for at in commits if at <= version), reverse=True)[:max_commits]
-    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
-        for first in range(0, len(newest), MAX_CONCURRENT_READS):
-            batch = newest[first : first + MAX_CONCURRENT_READS]
-            for at, info in zip(batch, pool.map(lambda at: _info(storage, commits[at], heads), batch), strict=True):
-                if info:
-                    yield info | {"version": at}
+    for first in range(0, len(newest), MAX_CONCURRENT_READS):
+        batch = newest[first : first + MAX_CONCURRENT_READS]
+        for at, info in zip(batch, _infos(storage, [commits[at] for at in batch], heads), strict=True):
+            if info:
+                yield info | {"version": at}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +165,12 @@ def _engine(commit: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def last_run(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> RunMetrics | None:
+def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> RunMetrics | None:
     """Return what the newest commit with metrics of a run stored; None if the newest commits have none.
 
     Args:
         storage: The file system, rooted at the table.
-        log: The result of `zlayout.formats.delta.read.tags.log_names`.
+        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version of the newest commit to read.
     """
     try:
@@ -184,6 +183,17 @@ def last_run(storage: pa_fs.FileSystem, log: Sequence[str], version: int) -> Run
     except (OSError, ValueError, RecursionError):
         pass
     return None
+
+
+def _infos(
+    storage: pa_fs.FileSystem, names: Sequence[str], heads: Mapping[str, bytes]
+) -> Iterator[dict[str, Any]]:
+    """Yield the commitInfo of each commit, as `_info` does. Threads are started only if something must be read."""
+    if all(0 < len(heads.get(name, b"")) < HEAD_BYTES for name in names):
+        yield from (_info(storage, name, heads) for name in names)
+        return
+    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+        yield from pool.map(lambda name: _info(storage, name, heads), names)
 
 
 def _info(storage: pa_fs.FileSystem, name: str, heads: Mapping[str, bytes]) -> dict[str, Any]:

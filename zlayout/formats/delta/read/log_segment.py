@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zlayout.errors import TableError
@@ -33,7 +33,7 @@ def commits_in(names: Iterable[str]) -> dict[int, str]:
     return {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
 
 
-def log_segment(names: Sequence[str], version: int) -> LogSegment:
+def log_segment(names: Iterable[str], version: int) -> LogSegment:
     """Return the log segment of a version, given the names of the files in `_delta_log`.
 
     Raises:

@@ -19,11 +19,11 @@ from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.features import refusals, table_features
-from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.read.files import log_files, table_files
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID, log_names, read_annotations
+from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID, log_sizes, read_annotations
 from zlayout.reading import parse_json
 from zlayout.spec.model import COLUMN_IDS, TableName
 from zlayout.spec.renames import present_records
@@ -70,6 +70,7 @@ def observe_delta(
     options = dict(storage_options or {})
     delta = _open(table, location, version, options)
     storage = table_files(delta.table_uri, options)
+    log_storage = log_files(delta.table_uri, storage)
     metadata, protocol = delta.metadata(), delta.protocol()
     schema = json.loads(delta.schema().to_json())
     all_leaves = leaves(schema)
@@ -79,7 +80,7 @@ def observe_delta(
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
     at = delta.version()
     heads: dict[str, bytes] = {}
-    log, adds, annotations = _read(table, delta, storage, heads)
+    log, adds, annotations = _read(table, delta, log_storage, heads)
     del delta  # frees its copy of the live files
     files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
     known = columns_of(
@@ -91,7 +92,7 @@ def observe_delta(
     )
     files = replace(files, layouts=present_records(files.layouts, known))
     oldest = pc.min(adds["modification_time"]).as_py()
-    ordering, rewrites = _external(storage, log, at, files, all_leaves, oldest, heads)
+    ordering, rewrites = _external(log_storage, log, at, files, all_leaves, oldest, heads)
     return TableState(
         table=str(table),
         format="delta",
@@ -114,7 +115,7 @@ def observe_delta(
 
 def _external(
     storage: pa_fs.FileSystem,
-    log: Sequence[str],
+    log: Mapping[str, int],
     version: int,
     files: FileTable,
     known: Sequence[Leaf],
@@ -180,13 +181,13 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
 
 def _read(
     table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem, heads: dict[str, bytes]
-) -> tuple[list[str], pa.Table, pa.Table]:
-    """Return the file names in the log, the live files sorted by path, and their annotations. heads: is filled."""
+) -> tuple[dict[str, int], pa.Table, pa.Table]:
+    """Return the sizes of the files in the log by name, the live files sorted by path, and their annotations. heads: is filled."""
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
-        names = log_names(storage)
-        return names, adds, read_annotations(storage, names, delta.version(), adds["path"].combine_chunks(), heads)
+        log = log_sizes(storage)
+        return log, adds, read_annotations(storage, log, delta.version(), adds["path"].combine_chunks(), heads)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise _unreadable(table, delta.table_uri, error) from error
 

@@ -8,7 +8,7 @@ leads to an unnecessary rewrite at worst. The formats are described in the Delta
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -17,11 +17,13 @@ import pyarrow.fs as pa_fs
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from zlayout.formats.delta.read.files import is_local
 from zlayout.formats.delta.read.log_segment import log_segment
 
 LOG = "_delta_log"
 HEAD_BYTES = 1 << 16  # the part of a commit that is kept: Spark writes the commitInfo first
 MAX_CONCURRENT_READS = 16
+MIN_BYTES_FOR_THREADS = 1 << 20  # of commits on this machine: fewer are read sooner than threads start
 LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
@@ -55,23 +57,31 @@ ANNOTATION = pa.schema(
 _JSON_BLOCK = 64 << 20
 
 
-def log_names(storage: pa_fs.FileSystem) -> list[str]:
-    """Return the file names in `_delta_log`, none if it does not exist.
+def log_sizes(storage: pa_fs.FileSystem) -> dict[str, int]:
+    """Return the sizes in bytes of the files in `_delta_log` by file name, none if it does not exist.
 
     Empty checkpoints, which a killed writer can leave, are omitted.
     """
     found = storage.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
-    return [info.base_name for info in found if info.size != 0 or ".checkpoint." not in info.base_name]
+    return {
+        info.base_name: info.size or 0  # a folder has no size
+        for info in found
+        if info.size != 0 or ".checkpoint." not in info.base_name
+    }
 
 
 def read_annotations(
-    storage: pa_fs.FileSystem, log: Sequence[str], version: int, live: pa.Array, heads: dict[str, bytes] | None = None
+    storage: pa_fs.FileSystem,
+    log: Mapping[str, int],
+    version: int,
+    live: pa.Array,
+    heads: dict[str, bytes] | None = None,
 ) -> pa.Table:
     """Read the file tags and deletion vectors of the live files of a version.
 
     Args:
         storage: The file system, rooted at the table.
-        log: The result of `log_names`.
+        log: The result of `log_sizes`.
         version: The version.
         live: string[files], the paths of its live files.
         heads: Receives the first HEAD_BYTES of each commit that is read, by name, so that they are not read again.
@@ -87,15 +97,19 @@ def read_annotations(
     segment = log_segment(log, version)
     kept: dict[str, bytes] = {} if heads is None else heads
 
-    def read_commit(name: str) -> pa.Table:
+    def read_commit(name: str) -> bytes:
         content = _read(storage, name)
         kept[name] = content[:HEAD_BYTES]
-        return _json_adds(content)
+        return content
 
-    with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
-        checkpoint = pool.map(lambda name: list(_checkpoint(storage, name)), segment.checkpoint)
-        commits = pool.map(read_commit, segment.commits)
-        pieces = [*(table for tables in checkpoint for table in tables), *commits]
+    if is_local(storage) and sum(log[name] for name in segment.commits) < MIN_BYTES_FOR_THREADS:
+        pieces = [table for name in segment.checkpoint for table in _checkpoint(storage, name)]
+        pieces.append(_json_adds(b"\n".join([*map(read_commit, segment.commits)][::-1])))
+    else:
+        with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
+            checkpoint = pool.map(lambda name: list(_checkpoint(storage, name)), segment.checkpoint)
+            commits = pool.map(lambda name: _json_adds(read_commit(name)), segment.commits)
+            pieces = [*(table for tables in checkpoint for table in tables), *commits]
     newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
     rows = pc.index_in(live.cast(pa.string()), value_set=newest_first["path"].combine_chunks())
     chosen = newest_first.take(rows).set_column(0, "path", live.cast(pa.string()))

@@ -10,8 +10,8 @@ import pyarrow.fs as pa_fs
 from zlayout.errors import TableError
 from zlayout.formats.access import explained
 from zlayout.formats.base import Listed
-from zlayout.formats.delta.read.files import table_files
-from zlayout.formats.delta.read.tags import log_names
+from zlayout.formats.delta.read.files import log_files, table_files
+from zlayout.formats.delta.read.tags import log_sizes
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 
@@ -30,7 +30,7 @@ def list_folders(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]
             found[parts] = None
     if warehouse := catalog.options.get("warehouse"):
         try:
-            storage = table_files(str(warehouse), deltalake_options(catalog))
+            storage = log_files(str(warehouse), table_files(str(warehouse), deltalake_options(catalog)))
             for parts in _folders(storage, globs):
                 found.setdefault(parts, _problem(storage, catalog, parts))
         except (OSError, ValueError) as error:
@@ -58,7 +58,7 @@ def _folders(storage: pa_fs.FileSystem, globs: tuple[str, ...]) -> list[tuple[st
 
 def _problem(storage: pa_fs.FileSystem, catalog: CatalogConfig, parts: tuple[str, ...]) -> TableError | None:
     inside = pa_fs.SubTreeFileSystem("/".join(parts), storage)
-    if log_names(inside):
+    if log_sizes(inside):
         return None
     message = f"expected a Delta table at {'/'.join(parts)} in the warehouse of {catalog.name}, found none"
     return TableError.of("ZL110", message, hint="a Delta table has a folder _delta_log", location=catalog.location)
