@@ -30,6 +30,8 @@ _TOUCHED_PER_OPTIMUM = {
 # evenly among the columns. Ratios use the low end of that range, so that they are never too small.
 _LOW_END = 0.95
 DECIMALS = 9
+# In a table with one partition and at most this number of files, the reach is kept: it is asked for several times.
+MAX_FILES_WITH_REACH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Measured:
 
     @property
     def reaches(self) -> tuple[Reach, ...]:
-        """The reach of each column; empty if zlayout laid out no file of the table."""
+        """The reach of each column; may be empty if zlayout laid out no file of the table."""
         return tuple(m.reach for m in self.metrics if m.reach is not None)
 
     def reach_of(self, files: FileTable, at: int, index: Index) -> Reach:
@@ -75,7 +77,8 @@ class Measured:
 
 def measure(files: FileTable, spec: LayoutSpec) -> Measured:
     """Measure the z-order columns of the spec in each partition."""
-    metrics = layout_metrics(files, spec.column_names, with_reach=bool(laid_out(spec, files).any()))
+    kept = len(files) <= MAX_FILES_WITH_REACH and len(files.partitions) == 1
+    metrics = layout_metrics(files, spec.column_names, with_reach=kept or bool(laid_out(spec, files).any()))
     count = max(len(files.partitions), 1)
     partition = files.partition.astype(np.int64)  # converted once for all sums
     number = counts(partition, count)

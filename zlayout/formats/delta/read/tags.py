@@ -7,7 +7,6 @@ leads to an unnecessary rewrite at worst. The formats are described in the Delta
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -174,9 +173,10 @@ def _json_actions(content: bytes, mention: bytes) -> pa.Table:
     lines = b"\n".join(line for line in content.split(b"\n") if mention in line)
     if not lines:
         return _ACTION.empty_table()
+    block = max(_JSON_BLOCK, len(lines)) if len(lines) < 1 << 30 else 1 << 30
     return pa_json.read_json(
-        io.BytesIO(lines),
-        read_options=pa_json.ReadOptions(block_size=max(_JSON_BLOCK, len(lines)) if len(lines) < 1 << 30 else 1 << 30),
+        pa.BufferReader(lines),
+        read_options=pa_json.ReadOptions(use_threads=len(lines) > block, block_size=block),
         parse_options=pa_json.ParseOptions(explicit_schema=_ACTION, unexpected_field_behavior="ignore"),
     )
 
