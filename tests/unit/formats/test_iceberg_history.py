@@ -19,7 +19,6 @@ def snapshot(number: int, run: str) -> Any:
         snapshot_id=number,
         sequence_number=number,
         summary=SimpleNamespace(additional_properties={"zlayout.run": run}),
-        manifests=lambda _: [],
     )
 
 
@@ -28,6 +27,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A table with snapshot 1 of run r and 2 of another; its manifests say that each removed file `f<id>`."""
     table = SimpleNamespace(metadata=SimpleNamespace(snapshots=[snapshot(1, "r"), snapshot(2, "other")]), io=None)
     monkeypatch.setattr(history, "load_table", lambda *_: table)
+    monkeypatch.setattr(history, "manifests_of", lambda *_: [])
     monkeypatch.setattr(
         history, "read_change", lambda _m, _i, number: Change(frozenset({f"f{number}"}), frozenset(), 1, 0, 0)
     )

@@ -185,9 +185,7 @@ def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> Run
     return None
 
 
-def _infos(
-    storage: pa_fs.FileSystem, names: Sequence[str], heads: Mapping[str, bytes]
-) -> Iterator[dict[str, Any]]:
+def _infos(storage: pa_fs.FileSystem, names: Sequence[str], heads: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
     """Yield the commitInfo of each commit, as `_info` does. Threads are started only if something must be read."""
     if all(0 < len(heads.get(name, b"")) < HEAD_BYTES for name in names):
         yield from (_info(storage, name, heads) for name in names)

@@ -182,7 +182,10 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
 def _read(
     table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem, heads: dict[str, bytes]
 ) -> tuple[dict[str, int], pa.Table, pa.Table]:
-    """Return the sizes of the files in the log by name, the live files sorted by path, and their annotations. heads: is filled."""
+    """Return the sizes of the files in the log, the live files sorted by path, and their annotations.
+
+    heads: is filled, see `read_annotations`.
+    """
     try:
         adds = pa.table(delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
+# The time for which a loaded catalog is used: its connections and tokens do not expire within it.
+MAX_SECONDS_OF_USE = 60.0
+# Loaded catalogs that are not in use, each with the time at which it is too old, by name and properties.
+_idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
+
 # How pyiceberg reports a type that it does not know. Its error has no attribute with the type.
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '(?P<name>[^']+)'|Could not parse (?P<text>.+?) into an? \w+Type")
 
@@ -39,9 +46,11 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
-    loaded = _load(catalog)
     try:
-        return loaded.load_table(name.identifier)
+        with _loaded(catalog) as loaded:
+            return loaded.load_table(name.identifier)
+    except ZlayoutError:
+        raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise TableError.of(
             "ZL122",
@@ -72,13 +81,15 @@ def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
     Raises:
         TableError: ZL121, if the catalog cannot be reached.
     """
-    loaded = _load(catalog)
     try:
-        namespaces: list[tuple[str, ...]] = [()]
-        for glob in pattern.namespace:
-            below = {found for above in namespaces for found in loaded.list_namespaces(above)}
-            namespaces = sorted(found for found in below if fnmatchcase(found[-1], glob))
-        names = sorted({name for namespace in namespaces for name in loaded.list_tables(namespace)})
+        with _loaded(catalog) as loaded:
+            namespaces: list[tuple[str, ...]] = [()]
+            for glob in pattern.namespace:
+                below = {found for above in namespaces for found in loaded.list_namespaces(above)}
+                namespaces = sorted(found for found in below if fnmatchcase(found[-1], glob))
+            names = sorted({name for namespace in namespaces for name in loaded.list_tables(namespace)})
+    except ZlayoutError:
+        raise
     except Exception as error:
         raise _unreachable(catalog, error) from error
     for *namespace, name in names:
@@ -110,13 +121,31 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
     return warehouse
 
 
-def _load(catalog: CatalogConfig) -> Catalog:
-    """Load the catalog. Raises TableError ZL121."""
-    from pyiceberg.catalog import load_catalog
+@contextmanager
+def _loaded(catalog: CatalogConfig) -> Iterator[Catalog]:
+    """Give the catalog to the block, which alone uses it. Raises TableError ZL121.
 
+    A catalog that the block leaves without an error is given to later blocks for MAX_SECONDS_OF_USE: loading it asks
+    its service several times, which takes as long as reading a small table.
+    """
     _require_sqlite_file(catalog)
     # Without this, pyiceberg would create the tables of a catalog that does not exist.
     properties = pyiceberg_properties(catalog) | {"init_catalog_tables": "false"}
+    idle = _idle.setdefault((catalog.name, tuple(sorted(properties.items()))), SimpleQueue())
+    until, loaded = 0.0, None
+    with suppress(Empty):
+        while until < time.monotonic():
+            until, loaded = idle.get_nowait()
+    if loaded is None or until < time.monotonic():
+        until, loaded = time.monotonic() + MAX_SECONDS_OF_USE, _load(catalog, properties)
+    yield loaded
+    idle.put((until, loaded))
+
+
+def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
+    """Load the catalog. Raises TableError ZL121."""
+    from pyiceberg.catalog import load_catalog
+
     try:
         loaded = load_catalog(catalog.name, **properties)
     except Exception as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
@@ -58,7 +59,7 @@ def run_commits(
     made.sort(key=lambda s: s.sequence_number or 0)
     with readable_metadata(table, name):
         return tuple(
-            RunCommit(s.snapshot_id, read_change(s.manifests(table.io), table.io, s.snapshot_id)) for s in made
+            RunCommit(s.snapshot_id, read_change(manifests_of(s, table.io), table.io, s.snapshot_id)) for s in made
         )
 
 
@@ -114,4 +115,4 @@ def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
     if snapshot is None:
         return frozenset()
     with readable_metadata(table, name):
-        return frozenset(read_live(snapshot.manifests(table.io), table.io, ()).snapshot)
+        return frozenset(read_live(manifests_of(snapshot, table.io), table.io, ()).snapshot)

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from zlayout.formats.iceberg.read.avro import open_avro, schema_of, struct_reader
 from zlayout.table.state import Int32, Int64
 
 if TYPE_CHECKING:
-    from pyiceberg.avro.reader import Reader, StructReader
+    from pyiceberg.avro.reader import StructReader
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.typedef import Record
-    from pyiceberg.types import StructType
 
 MAX_CONCURRENT_READS = 16
+MIN_BYTES_FOR_THREADS = 1 << 18  # of manifests on this machine: fewer are read sooner than threads start
 DELETED, ADDED = 2, 1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 FILE_PATH_FIELD = 2147483546  # the reserved field id of `file_path` in a position delete file
@@ -163,59 +164,42 @@ def read_change(manifests: Iterable[ManifestFile], io: FileIO, snapshot_id: int)
 
 
 def _opened(manifests: Sequence[ManifestFile], io: FileIO) -> Iterator[tuple[ManifestFile, Iterator[Record]]]:
-    """Yield manifests with their entries, in order. Several manifests are fetched at the same time."""
+    """Yield manifests with their entries, in order. Several manifests are fetched at the same time, unless it is slower
+    to start threads.
+    """
+    if all(map(_is_local, manifests)) and sum(m.manifest_length for m in manifests) < MIN_BYTES_FOR_THREADS:
+        yield from ((manifest, entries(manifest, io)) for manifest in manifests)
+        return
     with ThreadPoolExecutor(MAX_CONCURRENT_READS) as pool:
         for first in range(0, len(manifests), MAX_CONCURRENT_READS):
             batch = manifests[first : first + MAX_CONCURRENT_READS]
             yield from zip(batch, pool.map(lambda manifest: entries(manifest, io), batch), strict=True)
 
 
+def _is_local(manifest: ManifestFile) -> bool:
+    return manifest.manifest_path.startswith(("file:", "/"))
+
+
 def entries(manifest: ManifestFile, io: FileIO) -> Iterator[Record]:
     """Fetch a manifest. Return all its entries as records with the fields of `_ENTRY` and `_DATA_FILE`."""
-    from pyiceberg.avro.file import AvroFile
-    from pyiceberg.typedef import Record
-
-    with AvroFile[Record](io.new_input(manifest.manifest_path)) as file:  # reads the whole file, and closes it
-        file.reader = _projection(file.schema.as_struct())
-    return file
+    return open_avro(manifest.manifest_path, io, _projection)
 
 
 @lru_cache(maxsize=64)
-def _projection(entry: StructType) -> StructReader:
-    """Return a reader that skips all other fields. pyiceberg's own projection cannot skip a map or a list."""
+def _projection(schema: str) -> StructReader:
+    """Return a reader that skips all other fields. pyiceberg's own projection cannot skip a map or a list.
+
+    schema: the Avro schema of a manifest, as JSON.
+    """
     from pyiceberg.avro.reader import DefaultReader
     from pyiceberg.types import StructType
 
+    entry = schema_of(schema).as_struct()
     data_file = entry.field(DATA_FILE)
     if data_file is None or not isinstance(data_file.field_type, StructType):
         raise ValueError("expected a struct data_file in a manifest entry, found none")
-    content = _struct_reader(data_file.field_type, _DATA_FILE, {_CONTENT: DefaultReader(DATA)}, {})
-    return _struct_reader(entry, _ENTRY, {}, {DATA_FILE: content})
-
-
-def _struct_reader(
-    struct: StructType, wanted: Sequence[int], absent: Mapping[int, Reader], nested: Mapping[int, Reader]
-) -> StructReader:
-    """Return a reader of some fields of a struct.
-
-    Args:
-        struct: The struct.
-        wanted: The field ids, in the order of the records.
-        absent: Readers by position for fields that the struct does not have; other missing fields are null.
-        nested: Readers of nested structs by field id.
-    """
-    from pyiceberg.avro.reader import DefaultReader, OptionReader, StructReader
-    from pyiceberg.avro.resolver import construct_reader
-    from pyiceberg.typedef import Record
-
-    readers: list[tuple[int | None, Reader]] = []
-    for known in struct.fields:
-        reader = nested.get(known.field_id) or construct_reader(known.field_type)
-        position = wanted.index(known.field_id) if known.field_id in wanted else None
-        readers.append((position, reader if known.required else OptionReader(reader)))
-    present = {known.field_id for known in struct.fields}
-    readers += [(i, absent.get(i, DefaultReader(None))) for i, field_id in enumerate(wanted) if field_id not in present]
-    return StructReader(tuple(readers), Record, struct)
+    content = struct_reader(data_file.field_type, _DATA_FILE, {_CONTENT: DefaultReader(DATA)}, {})
+    return struct_reader(entry, _ENTRY, {}, {DATA_FILE: content})
 
 
 def _append_data(columns: DataColumns, manifest: ManifestFile, live: list[Record]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.arrow_types import arrow_type, leaf_fields
+from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
@@ -71,7 +72,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
     config = MetricsConfig(metadata.properties, schema, table.sort_order())
     leaves = _columns(schema, config, distinct_counts(metadata, snapshot))
     with readable_metadata(table, name):
-        manifests = snapshot.manifests(table.io) if snapshot else []
+        manifests = manifests_of(snapshot, table.io) if snapshot else []
         needed = {*columns, *_sources_of_moves(manifests, table.spec(), schema)}
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))

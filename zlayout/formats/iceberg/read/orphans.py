@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import read_live
 from zlayout.formats.orphans import Orphans, find_orphans
@@ -44,7 +45,7 @@ def _named(table: Table) -> Iterator[str]:
     manifests = {}
     for snapshot in metadata.snapshots:
         yield snapshot.manifest_list
-        manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
+        manifests.update({manifest.manifest_path: manifest for manifest in manifests_of(snapshot, table.io)})
     yield from manifests
     live = read_live(manifests.values(), table.io, ())
     yield from live.path
