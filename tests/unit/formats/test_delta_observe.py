@@ -26,6 +26,7 @@ from support.delta_logs import (
 )
 
 from zlayout.errors import TableError
+from zlayout.formats.delta.read import tags
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
@@ -51,7 +52,11 @@ def test_a_plain_table(tmp_path: Path) -> None:
     assert observe(tmp_path / "t", version=0).files.path.to_pylist() == ["one.parquet"]
 
 
-def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("min_bytes_for_threads", [0, tags.MIN_BYTES_FOR_THREADS], ids=["threads", "no threads"])
+def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
+    min_bytes_for_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tags, "MIN_BYTES_FOR_THREADS", min_bytes_for_threads)
     start = [
         protocol(reader=("deletionVectors",)),
         metadata(INTS),
