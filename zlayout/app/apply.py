@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.concurrent_tables import at_the_same_time, by_worth
@@ -14,18 +15,18 @@ from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStart
 from zlayout.app.following import Following
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
+from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
 from zlayout.app.rollback import rollback_of
 from zlayout.app.sampling import sampled_in_time
+from zlayout.app.time_limit import TableLimit, TimeLimit
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
-from zlayout.formats.base import Backend, Commit, Event, Group, GroupFailed, Notice, Notify, Progress, Stage
-from zlayout.planner.actions import Reason
+from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.sampled import predictions
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.tuning import give_back_freed_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,13 +35,11 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 3
 
 OnEvent = Callable[[ApplyEvent], None]
-Announce = Callable[[str, Event], None]
-Verify = Literal["gate", "full"]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What `carry_out` did: one entry per table that it started with, and whether a person interrupted it."""
+    """What `carry_out` did: one entry per table that it started with or deferred, and whether it was interrupted."""
 
     done: tuple[Applied, ...]
     interrupted: bool = False
@@ -54,6 +53,7 @@ def apply(
     verify: Verify = "gate",
     all_or_nothing: bool = False,
     concurrent_tables: int = 1,
+    max_minutes: float | None = None,
 ) -> RunReport:
     """Carry out a plan on Spark and observe the tables again.
 
@@ -77,6 +77,8 @@ def apply(
         all_or_nothing: Whether to write nothing if a table of the plan is refused or cannot be planned.
         concurrent_tables: The number of tables that are rewritten at the same time, each with a clone of the session
             and a pool of its own, between which Spark shares its executors if its scheduler is FAIR.
+        max_minutes: No rewrite is started that is expected to end later than this many minutes after the call. What is
+            deferred is in `TableResult.deferred_groups`. A running rewrite is not stopped. Default: no limit.
 
     Returns:
         The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
@@ -89,6 +91,7 @@ def apply(
         TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
         KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
+    limit = TimeLimit.of(max_minutes, time.monotonic())
     document = plan.document
     if document.withheld(all_or_nothing=all_or_nothing):
         broken = document.with_status(Status.ERROR) if all_or_nothing else ()
@@ -102,7 +105,8 @@ def apply(
     runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
     following = Following(runtime, on_event or (lambda _event: None))
     with runtime, following.interrupts:
-        run = carry_out(plan, runtime, following, verify, lambda: following.interrupts.requested, concurrent_tables)
+        requested = following.interrupts
+        run = carry_out(plan, runtime, following, verify, lambda: requested.requested, concurrent_tables, limit)
     if run.interrupted:
         raise KeyboardInterrupt
     if all(result_of(applied).succeeded for applied in run.done):
@@ -117,12 +121,15 @@ def carry_out(
     verify: Verify = "gate",
     stop_requested: Callable[[], bool] = lambda: False,
     concurrent_tables: int = 1,
+    limit: TimeLimit | None = None,
 ) -> Run:
     """Carry out the changes of a plan on a runtime that the caller stops. What gains most per byte comes first.
 
     A KeyboardInterrupt ends the run and is not raised again. After each table, the run ends if `stop_requested` returns
-    true. `on_event` is called in this thread, also for several concurrent tables.
+    true. `on_event` is called in this thread, also for several concurrent tables. Tables for which `limit` leaves no
+    time are deferred, without events.
     """
+    limit = limit or TimeLimit()
     changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
 
     left, done = deque(changing), list[Applied]()
@@ -134,8 +141,12 @@ def carry_out(
             planned = left.popleft()
             applied = new_run(planned)
             done.append(applied)
+            backend = backends[planned.spec.table.catalog]
+            of_table = limit_of(planned, backend, applied, limit, plan.timeout)
+            if not applied.begun:
+                continue
             try:
-                _carry_out_one(planned, plan, runtime, backends, report, applied, verify)
+                _carry_out_one(planned, plan, runtime, backend, report, applied, verify, of_table)
             except KeyboardInterrupt:
                 applied.interrupted = applied.after is None
                 raise
@@ -157,10 +168,11 @@ def _carry_out_one(
     planned: Planned,
     plan: ProjectPlan,
     runtime: SparkRuntime,
-    backends: Mapping[str, Backend],
+    backend: Backend,
     on_event: OnEvent,
     applied: Applied,
     verify: Verify,
+    limit: TableLimit,
 ) -> None:
     """Carry out the changes of one table, and record in `applied` what was done."""
     told = _reporting(on_event, applied, planned)
@@ -177,10 +189,11 @@ def _carry_out_one(
     with _recorded(applied, planned):
         report(TableStarted(applied.table, applied.run_id))
     if applied.error is None:
-        backend = backends[planned.spec.table.catalog]
         attempts = 1 if plan.reviewed else MAX_ATTEMPTS
         try:
-            apply_table(planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout)
+            apply_table(
+                planned, backend, plan.options, applied, report, announce, verify, attempts, plan.timeout, limit
+            )
         finally:
             runtime.cancellable = False
         with _recorded(applied, planned):
@@ -197,22 +210,24 @@ def apply_table(
     verify: Verify = "gate",
     attempts: int = MAX_ATTEMPTS,
     timeout: float = TIMEOUT,
+    limit: TableLimit | None = None,
 ) -> None:
     """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
 
     timeout: The limit on reading the table, in seconds, before the first and after the last commit; commits have none.
     attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. An error ends the work on this
-    table and is stored in `applied.error`; earlier commits remain in `applied.commits`.
+    table and is stored in `applied.error`; earlier commits remain in `applied.commits`. What `limit` leaves no time
+    for is stored in `applied.deferred`.
     """
-    current = planned
+    current, limit = planned, limit or TimeLimit().of_table()
     with _recorded(applied, planned):
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
         for _ in range(attempts):
-            failed = _execute(current, backend, applied, notify, announce, verify)
+            failed = execute(current, backend, applied, notify, announce, verify, limit)
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
             applied.after, applied.again = after.decision.plan, after
-            applied.forgotten |= _forgets(current, failed, after)
+            applied.forgotten |= forgets(current, failed, after)
             if not failed:
                 applied.within_budget = planned.decision.plan.left_over is not None
                 break
@@ -256,45 +271,3 @@ def _unexpected(error: Exception, applied: Applied, planned: Planned) -> Zlayout
         hint=f"search the history of the table for run {applied.run_id}, and report this error",
         location=planned.spec.location,
     )
-
-
-def _forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
-    """Return whether a failed group needs longer bounds, and a live file of it is in no group of the new plan."""
-    indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
-    if not indistinct or after.state is None:
-        return False
-    left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
-    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in indistinct))
-
-
-def _paths(groups: Iterable[Group]) -> set[str]:
-    return {path for group in groups for path in group.files.path.to_pylist()}
-
-
-def _execute(
-    planned: Planned,
-    backend: Backend,
-    applied: Applied,
-    notify: Notify,
-    announce: Announce,
-    verify: Verify,
-) -> frozenset[str]:
-    """Carry out the decision and return the ids of the groups that failed."""
-    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
-    failed: frozenset[str] = frozenset()
-    works = whole.in_parts(planned.spec.commit_bytes)
-    give_back_freed_memory()  # the JVM of Spark needs the memory
-    # `failed` is read before each part: the table is not accepted if groups of an earlier part failed.
-    parts = (work if not failed else replace(work, accepts="") for work in works)
-    for outcome in (outcome for work in parts for outcome in backend.execute(work, notify)):
-        if isinstance(outcome, Notice):
-            if outcome in applied.notices:
-                continue
-            applied.notices.append(outcome)
-        elif isinstance(outcome, GroupFailed):
-            applied.failures.append(outcome)
-            failed |= frozenset(outcome.groups)
-        else:
-            applied.commits.append(outcome)
-        announce(applied.table, outcome)
-    return failed

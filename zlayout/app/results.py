@@ -10,6 +10,7 @@ from zlayout.app.pictures import drawn_again
 from zlayout.app.plan import Planned
 from zlayout.errors import CommitUnknown, Diagnostic, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed, Notice
+from zlayout.planner.actions import RewriteGroup
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import MeasuredColumn, ResultStatus, TableResult
@@ -38,6 +39,8 @@ class Applied:
             that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
         rollback: The SQL statement that returns the table to the version before the first rewrite; empty if unknown.
         predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
+        deferred: The groups for which the time limit of the run left no time.
+        begun: Whether the run started with the table; false if the time limit left no time for any part of it.
     """
 
     table: str
@@ -53,16 +56,30 @@ class Applied:
     forgotten: bool = False
     rollback: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
+    deferred: tuple[RewriteGroup, ...] = ()
+    begun: bool = True
 
     @property
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
+        if not self.begun:
+            return 0
         if self.after is None or self.forgotten:
             return 1
-        if self.within_budget and self.after.status is Status.CHANGES:
+        if self.within_limits and self.after.status is Status.CHANGES:
             return 0
         return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
+
+    @property
+    def within_limits(self) -> bool:
+        """Whether everything is done that the budget and the time limit allow."""
+        return self.within_budget or self.out_of_time
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time limit of the run left no time for some groups."""
+        return not self.begun or bool(self.deferred)
 
 
 def with_results(shown: Plan | RunReport, done: Sequence[Applied]) -> RunReport:
@@ -107,6 +124,8 @@ def result_of(applied: Applied) -> TableResult:
         ),
         size_histogram=after.size_histogram if after else (),
         rollback=applied.rollback,
+        deferred_groups=len(applied.deferred),
+        deferred_bytes=sum(group.bytes for group in applied.deferred),
     )
 
 
@@ -117,12 +136,16 @@ def _outcome(applied: Applied) -> ResultStatus:
         return ResultStatus.INTERRUPTED
     if applied.error is not None:
         return ResultStatus.FAILED
+    if not applied.begun:
+        return ResultStatus.OUT_OF_TIME
     if applied.after is None or applied.after.status is Status.ERROR:
         return ResultStatus.UNKNOWN
     if applied.forgotten:
         return ResultStatus.NOT_YET
     if applied.after.status is Status.UNCHANGED:
         return ResultStatus.AS_DECLARED
+    if applied.out_of_time:
+        return ResultStatus.OUT_OF_TIME
     return ResultStatus.WITHIN_BUDGET if applied.within_budget else ResultStatus.NOT_YET
 
 
@@ -132,7 +155,7 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         # The error of a cancelled Spark job contains nothing new for the person who cancelled it.
         return ()
     problems = list(applied.error.diagnostics) if applied.error else []
-    if applied.after is None or _outcome(applied) not in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET):
+    if not _outcome(applied).succeeded:
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     if applied.after is not None and applied.after.status is Status.ERROR:
         problems += applied.after.diagnostics  # why the table could not be read again

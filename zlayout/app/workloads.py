@@ -158,16 +158,11 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
         forecast = _sampled(planned, found, forecast, backend, max_bytes)
     if groups and forecast.predicted is not None:
         size_of_rewrite = planned.decision.plan.rewrite_bytes
-        rate = _rate(spec, state, backend)
+        run = backend.last_run(spec.table, state)
+        rate = run.bytes_per_second if run else None
         pay = payback(forecast, size_of_rewrite, executions_per_day(found.queries), rate, project.prices)
         forecast = replace(forecast, payback=pay)
     return _replaced(planned, forecast)
-
-
-def _rate(spec: LayoutSpec, state: TableState, backend: Backend) -> float | None:
-    """Return the bytes per second of the last run; None before the first one."""
-    run = backend.last_run(spec.table, state)
-    return run.cost.bytes / run.cost.seconds if run and run.cost and run.cost.seconds and run.cost.bytes else None
 
 
 def _sampled(

@@ -16,13 +16,13 @@ from zlayout.cli.console import Color, Console
 from zlayout.cli.options import (
     HERE,
     AllOrNothingOption,
-    AllOrphansOption,
     BudgetOption,
     CatalogTypeOption,
     ColorOption,
     ConcurrentTablesOption,
     ExcludeOption,
     FullRewriteOption,
+    MaxMinutesOption,
     ParallelismOption,
     PlanFormat,
     ProjectOption,
@@ -33,13 +33,13 @@ from zlayout.cli.options import (
     ShowValuesOption,
     StaleOption,
     SummaryOption,
-    TableArgument,
     TimeoutOption,
     UriOption,
     VerboseOption,
     VerifyOption,
 )
 from zlayout.cli.study_commands import advise, simulate
+from zlayout.cli.table_commands import inspect
 from zlayout.cli.workload import workload
 
 app = typer.Typer(
@@ -198,6 +198,7 @@ def apply(
     ] = "text",
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
+    max_minutes: MaxMinutesOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = PARALLELISM,
@@ -217,7 +218,16 @@ def apply(
     )
     console = Console(color, verbose=verbose)
     return apply_command(
-        request, console, auto_approve, stale, verify, reports, output, all_or_nothing, concurrent_tables
+        request,
+        console,
+        auto_approve,
+        stale,
+        verify,
+        reports,
+        output,
+        all_or_nothing=all_or_nothing,
+        concurrent_tables=concurrent_tables,
+        max_minutes=max_minutes,
     )
 
 
@@ -262,25 +272,7 @@ def show(
     return show_command(planfile, output, Console(color, verbose=verbose, summary=summary), reports)
 
 
-@app.command()
-def inspect(
-    table: TableArgument,
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
-    ] = None,
-    orphans: Annotated[
-        bool, typer.Option("--orphans", help="List orphans: files of the table's folder that no version refers to.")
-    ] = False,
-    project: ProjectOption = HERE,
-    verbose: AllOrphansOption = False,
-    color: ColorOption = Color.AUTO,
-) -> int:
-    """Show files, sizes and metrics of one table. Reads metadata only."""
-    from zlayout.cli.inspect import inspect_command
-
-    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
-
-
+app.command()(inspect)
 app.command()(simulate)
 app.command()(advise)
 app.add_typer(workload)

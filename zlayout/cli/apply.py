@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from zlayout.app.apply import Run, Verify, carry_out
+from zlayout.app.apply import Run, carry_out
 from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.app.interrupts import Interrupts, cancel_in_background
 from zlayout.app.plan import ProjectPlan
 from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
 from zlayout.app.results import Applied, exit_code, result_of, with_results
+from zlayout.app.rewrites import Verify
+from zlayout.app.time_limit import TimeLimit
 from zlayout.cli.console import Console, name_log
 from zlayout.cli.plan import PlanRequest, drawn, heading
 from zlayout.cli.progress import ApplyProgress
@@ -24,7 +27,7 @@ from zlayout.planner.model import Status, summary
 from zlayout.planner.stale import Staleness
 from zlayout.report import text
 from zlayout.report.phrases import result_text
-from zlayout.report.words import plural, printable
+from zlayout.report.words import plural, printable, size
 from zlayout.spark.session import SparkRuntime
 
 INTERRUPTED = 130
@@ -42,13 +45,16 @@ def apply_command(
     output: str = "text",
     all_or_nothing: bool = False,
     concurrent_tables: int = 1,
+    max_minutes: float | None = None,
 ) -> int:
     """Return the exit code.
 
-    0 all tables are as declared, 1 failure, 3 refused before any write, 4 some tables refused and others written, 130
-    interrupted. all_or_nothing: whether one table that is refused or cannot be planned withholds all changes.
-    concurrent_tables: the number of tables to rewrite at the same time.
+    0 all tables are as declared, or as far as the budget and the time limit allow, 1 failure, 3 refused before any
+    write, 4 some tables refused and others written, 130 interrupted. all_or_nothing: whether one table that is refused
+    or cannot be planned withholds all changes. concurrent_tables: the number of tables to rewrite at the same time.
+    max_minutes: the time limit of the run, from the call.
     """
+    limit = TimeLimit.of(max_minutes, time.monotonic())
     as_events = output == "json" and not reports.take_stdout
     shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
     if not auto_approve and not console.interactive:
@@ -81,7 +87,7 @@ def apply_command(
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
     runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-    run = _carry_out(planned, runtime, shown, verify, concurrent_tables)
+    run = _carry_out(planned, runtime, shown, verify, concurrent_tables, limit)
     problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
     for diagnostic in problems:
         console.diagnose(diagnostic)
@@ -93,7 +99,12 @@ def apply_command(
 
 
 def _carry_out(
-    plan: ProjectPlan, runtime: SparkRuntime, shown: TextShown, verify: Verify, concurrent_tables: int
+    plan: ProjectPlan,
+    runtime: SparkRuntime,
+    shown: TextShown,
+    verify: Verify,
+    concurrent_tables: int,
+    limit: TimeLimit,
 ) -> Run:
     """Carry out the plan, show its progress, and handle Ctrl-C."""
     tables = [table.table for table in plan.document.with_status(Status.CHANGES)]
@@ -112,7 +123,7 @@ def _carry_out(
                 progress.notify(event)
 
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested, concurrent_tables)
+        run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested, concurrent_tables, limit)
     if run.interrupted:
         shown.console.say("Interrupted. Earlier commits remain.", "error")
     return run
@@ -125,5 +136,9 @@ def _stop(console: Console, runtime: SparkRuntime) -> None:
 
 
 def _outcomes(done: Sequence[Applied], width: int) -> str:
-    lines = (f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in done)
+    """Write a line for each table that the run started with, and one line for those that it left for a later run."""
+    lines = [f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in done if applied.begun]
+    if deferred := [applied for applied in done if not applied.begun]:
+        bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
+        lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by --max-minutes")
     return "\n" + "".join(f"{piece}\n" for line in lines for piece in text.wrapped(line, width, 6))

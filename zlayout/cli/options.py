@@ -46,6 +46,15 @@ BudgetOption = Annotated[
         help="The budget, for example 100GiB. Groups that lower touched most per byte come first.",
     ),
 ]
+MaxMinutesOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-minutes",
+        min=0,
+        metavar="MINUTES",
+        help="Start no rewrite that is expected to end later. The rest is left for a later run.",
+    ),
+]
 SampleOption = Annotated[
     bool | None,
     typer.Option(

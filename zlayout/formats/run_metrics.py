@@ -69,6 +69,11 @@ class RunMetrics:
     cost: RunCost | None = None
     asked: QueryCost | None = None
 
+    @property
+    def bytes_per_second(self) -> float | None:
+        """The speed of the rewrite; None if it is unknown."""
+        return self.cost.bytes / self.cost.seconds if self.cost and self.cost.seconds and self.cost.bytes else None
+
 
 def run_metrics(run_id: str, version: int, columns: tuple[RunColumn, ...], stored: Mapping[str, object]) -> RunMetrics:
     """Return the metrics of a run. stored: the properties of its commit."""

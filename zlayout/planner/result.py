@@ -13,16 +13,23 @@ from zlayout.planner.picture import Boxes, Strip
 class ResultStatus(StrEnum):
     """The state of a table after apply.
 
-    WITHIN_BUDGET: everything that the budget allows is done. NOT_YET: some groups conflicted with concurrent changes.
+    WITHIN_BUDGET: everything that the budget allows is done. OUT_OF_TIME: the time limit left no time for some groups.
+    NOT_YET: some groups conflicted with concurrent changes.
     UNKNOWN: a commit outcome is unknown, or the table could not be read again.
     """
 
     AS_DECLARED = "as_declared"
     WITHIN_BUDGET = "within_budget"
+    OUT_OF_TIME = "out_of_time"
     NOT_YET = "not_yet"
     FAILED = "failed"
     UNKNOWN = "unknown"
     INTERRUPTED = "interrupted"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the table is as declared, or as far as the limits of the run allow."""
+        return self in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,12 @@ class TableResult:
     """The size of the files that rewrites removed from the table. They stay on storage until old versions expire."""
     rollback: str = ""
     """The SQL statement that returns the table to the version directly before the first rewrite; empty without one."""
+    deferred_groups: Count = 0
+    """The number of groups for which the time limit left no time."""
+    deferred_bytes: Count = 0
+    """The size of the files in these groups."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the table is as declared, or as far as the budget allows."""
-        return self.outcome in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)
+        """Whether the table is as declared, or as far as the limits of the run allow."""
+        return self.outcome.succeeded

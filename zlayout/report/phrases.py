@@ -75,6 +75,8 @@ def result_text(result: TableResult) -> str:
     made = plural(result.commits, "commit")
     if result.files_removed or result.files_added:
         made += f", {result.files_removed:,} -> {result.files_added:,} files, {_written(result)}"
+    if result.deferred_groups:
+        made += f", {plural(result.deferred_groups, 'group')} ({size(result.deferred_bytes)}) left for a later run"
     return f"{RESULT_STATUSES[result.outcome]}; {made}; run {result.run_id}"
 
 

@@ -16,7 +16,7 @@ from zlayout.planner.model import (
     TablePlan,
     summary,
 )
-from zlayout.planner.result import ResultStatus, TableResult
+from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.forecast_text import (
     NARROW,
@@ -153,9 +153,8 @@ def drift_line(plan: Plan) -> str:
 def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
     """Return (kind, number of tables, words) for each result status, and for tables that apply did not start with."""
     plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
-    fine = (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET)
     counts = [
-        ("unchanged" if outcome in fine else "error", outcomes.count(outcome), text.partition(":")[0])
+        ("unchanged" if outcome.succeeded else "error", outcomes.count(outcome), text.partition(":")[0])
         for outcome, text in RESULT_STATUSES.items()
     ]
     left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))

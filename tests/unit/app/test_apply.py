@@ -259,6 +259,6 @@ def test_memory_is_returned_to_the_system_before_every_rewrite(
     table: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, given_back = Disturbed(table, conflicts=1), []
-    monkeypatch.setattr("zlayout.app.apply.give_back_freed_memory", lambda: given_back.append(backend.runs))
+    monkeypatch.setattr("zlayout.app.rewrites.give_back_freed_memory", lambda: given_back.append(backend.runs))
     run(backend)
     assert given_back == [0, 1]

@@ -1,0 +1,102 @@
+"""Carry out the decision on one table part by part, and record what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Literal
+
+from zlayout.app.concurrent_reads import read_one
+from zlayout.app.plan import Planned
+from zlayout.app.results import Applied
+from zlayout.app.time_limit import TableLimit, TimeLimit
+from zlayout.formats.base import Backend, Event, Group, GroupFailed, Notice, Notify, Progress
+from zlayout.planner.actions import Reason
+from zlayout.planner.work import Work
+from zlayout.tuning import give_back_freed_memory
+
+Announce = Callable[[str, Event], None]
+Verify = Literal["gate", "full"]
+
+
+def limit_of(planned: Planned, backend: Backend, applied: Applied, limit: TimeLimit, timeout: float) -> TableLimit:
+    """Return the time limit for one table. If it leaves no time for any part of the work, that is stored in `applied`.
+
+    timeout: The limit on reading what the last run of the table stored, in seconds.
+    """
+    if not limit.is_set:
+        return limit.of_table()
+    of_table = limit.of_table(_stored_rate(planned, backend, timeout))
+    work = planned.decision.work(planned.spec, applied.run_id)
+    if of_table.next_part(work, planned.spec.commit_bytes, begun=False)[0] is None:
+        applied.begun, applied.deferred = False, work.rewrites
+    return of_table
+
+
+def _stored_rate(planned: Planned, backend: Backend, timeout: float) -> float | None:
+    """Return the bytes per second of the last run, as its commit stored them; None if they are not stored or unknown.
+
+    Reading them is no part of the run, so that a failure does not stop it.
+    """
+    spec, state = planned.spec, planned.state
+    if state is None:
+        return None
+    try:
+        run = read_one(lambda: backend.last_run(spec.table, state), spec.table, timeout)
+    except Exception:
+        return None
+    return run.bytes_per_second if run else None
+
+
+def forgets(before: Planned, failed: frozenset[str], after: Planned) -> bool:
+    """Return whether a failed group needs longer bounds, and a live file of it is in no group of the new plan."""
+    indistinct = {g.id for g in before.decision.plan.groups if g.reason is Reason.BOUNDS_TRUNCATED} & failed
+    if not indistinct or after.state is None:
+        return False
+    left = set(after.state.files.path.to_pylist()) - _paths(after.decision.groups)
+    return not left.isdisjoint(_paths(group for group in before.decision.groups if group.id in indistinct))
+
+
+def _paths(groups: Iterable[Group]) -> set[str]:
+    return {path for group in groups for path in group.files.path.to_pylist()}
+
+
+def execute(
+    planned: Planned,
+    backend: Backend,
+    applied: Applied,
+    notify: Notify,
+    announce: Announce,
+    verify: Verify,
+    limit: TableLimit,
+) -> frozenset[str]:
+    """Carry out the decision as far as the time limit allows, and return the ids of the groups that failed."""
+    whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
+    failed: frozenset[str] = frozenset()
+    applied.deferred = ()
+    give_back_freed_memory()  # the JVM of Spark needs the memory
+
+    def progressed(progress: Progress) -> None:
+        limit.progressed(progress)
+        notify(progress)
+
+    rest: Work | None = whole
+    while rest is not None:
+        part, rest = limit.next_part(rest, planned.spec.commit_bytes, begun=rest is not whole)
+        if part is None:
+            applied.deferred = rest.rewrites if rest else ()
+            break
+        # The table is not accepted if groups of an earlier part failed.
+        for event in backend.execute(replace(part, accepts="") if failed else part, progressed):
+            if isinstance(event, Notice):
+                if event in applied.notices:
+                    continue
+                applied.notices.append(event)
+            elif isinstance(event, GroupFailed):
+                applied.failures.append(event)
+                failed |= frozenset(event.groups)
+            else:
+                applied.commits.append(event)
+                limit.committed(event)
+            announce(applied.table, event)
+    return failed

@@ -1,0 +1,150 @@
+"""Decide which rewrites of a run may still be started, and divide the work of a table by the time that is left."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from zlayout.formats.base import Commit, Progress, Stage
+from zlayout.planner.actions import Action, Reason
+from zlayout.planner.work import Work
+
+
+@dataclass(slots=True)
+class Rate:
+    """The bytes and the seconds of rewrites. Threads may add to it at the same time."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def per_second(self) -> float | None:
+        """Bytes per second; None if nothing was measured."""
+        return self.bytes / self.seconds if self.bytes and self.seconds else None
+
+    def add(self, size: int, seconds: float) -> None:
+        with self._lock:
+            self.bytes += size
+            self.seconds += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """When a run ends, and how fast it rewrites. No rewrite is started that is not expected to end in time.
+
+    Attributes:
+        ends: When the run must end, in the seconds of `clock`; infinity for no limit.
+        clock: The present time in seconds.
+        rate: What this run has rewritten of all tables: the speed of one table, also if several are rewritten at once.
+    """
+
+    ends: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    rate: Rate = field(default_factory=Rate)
+
+    @classmethod
+    def of(cls, max_minutes: float | None, start: float) -> TimeLimit:
+        """Return the limit of a run that started at `start` of `time.monotonic`; no limit for None."""
+        return cls() if max_minutes is None else cls(start + 60 * max_minutes)
+
+    @property
+    def is_set(self) -> bool:
+        return self.ends < math.inf
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, negative after the end."""
+        return self.ends - self.clock()
+
+    def of_table(self, stored: float | None = None) -> TableLimit:
+        """Return the limit for one table. stored: the bytes per second of its last run; None if they are unknown."""
+        return TableLimit(self, stored)
+
+
+@dataclass(slots=True)
+class TableLimit:
+    """The time limit for one table, which measures how fast the table is rewritten.
+
+    The time before the first rewrite, in which Spark starts, is not counted.
+    """
+
+    run: TimeLimit
+    stored: float | None
+    _rate: Rate = field(default_factory=Rate)
+    _since: float | None = None
+
+    def progressed(self, progress: Progress) -> None:
+        """Note the start of a stage: a rewrite is measured from its start to its commit."""
+        if progress.stage is Stage.REWRITING and self._since is None:
+            self._since = self.run.clock()
+
+    def committed(self, commit: Commit) -> None:
+        """Note a commit."""
+        if commit.kind != "rewrite":
+            return
+        now = self.run.clock()
+        seconds = 0.0 if self._since is None else now - self._since
+        self._since = now
+        for rate in (self.run.rate, self._rate):
+            rate.add(commit.bytes_removed, seconds)
+
+    @property
+    def per_second(self) -> float | None:
+        """The expected bytes per second; None if they are unknown.
+
+        As in this run of the table, or before its first commit the lower of its last run and of this run of others.
+        """
+        if (now := self._rate.per_second) is not None:
+            return now
+        return min((rate for rate in (self.stored, self.run.rate.per_second) if rate is not None), default=None)
+
+    def allows(self, size: int) -> bool:
+        """Return whether a rewrite of `size` bytes may be started now."""
+        rate = self.per_second
+        return self.run.left > (size / rate if rate else 0)
+
+    def next_part(self, work: Work, max_bytes: int | None, *, begun: bool) -> tuple[Work | None, Work | None]:
+        """Divide a work order into the part to carry out now and the rest.
+
+        Groups whose bounds must become longer are carried out together or not at all, because a later run would not
+        select those that are deferred (docs/adr/0004-cut-bounds.md).
+
+        Args:
+            work: What is left of the work order of one table.
+            max_bytes: The maximum size of a part, None for no limit.
+            begun: Whether a part of the work order is carried out already.
+
+        Returns:
+            The part, None if no part may be started in the time that is left; and the rest, None if there is none.
+        """
+        if not self.run.is_set:
+            first, *others = work.in_parts(max_bytes)
+            return first, _joined(others)
+        together = any(rewrite.reason is Reason.BOUNDS_TRUNCATED for rewrite in work.rewrites)
+        first, *others = work.in_parts(max_bytes if together else _smaller(max_bytes, self._room()))
+        if not (together and begun) and not self.allows(_bytes(work if together else first)):
+            return None, work
+        return first, _joined(others)
+
+    def _room(self) -> int | None:
+        """The bytes that can be rewritten in the time that is left; None if the rate is unknown."""
+        rate = self.per_second
+        return max(int(self.run.left * rate), 1) if rate else None
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((size for size in (one, other) if size is not None), default=None)
+
+
+def _bytes(work: Work) -> int:
+    return sum(rewrite.bytes for rewrite in work.rewrites)
+
+
+def _joined(works: list[Work]) -> Work | None:
+    """Return one work order with the actions of several. The last one has the acceptance of all."""
+    actions: tuple[Action, ...] = tuple(action for work in works for action in work.actions)
+    return replace(works[-1], actions=actions) if works else None

@@ -1,0 +1,28 @@
+"""The commands that show one table: options and help texts. `zlayout.cli.app` adds them to the application."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from zlayout.cli.console import Color, Console
+from zlayout.cli.options import HERE, AllOrphansOption, ColorOption, ProjectOption, TableArgument
+
+
+def inspect(
+    table: TableArgument,
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
+    ] = None,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="List orphans: files of the table's folder that no version refers to.")
+    ] = False,
+    project: ProjectOption = HERE,
+    verbose: AllOrphansOption = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Show files, sizes and metrics of one table. Reads metadata only."""
+    from zlayout.cli.inspect import inspect_command
+
+    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
