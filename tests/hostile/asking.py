@@ -21,7 +21,7 @@ from zlayout.spark.session import SparkRuntime
 
 EXIT_CODES = (0, 1, 2, 3, 64)
 # After which it hangs, however slow the machine is.
-SECONDS = 120.0
+SECONDS = 300.0
 # What a terminal, or a reader of text, may act on: controls, bidi and other formats, halves of characters.
 ESCAPES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 CODE = re.compile(r"ZL\d{3}")

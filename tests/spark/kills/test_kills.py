@@ -29,8 +29,12 @@ from zlayout.spec.load import load_project
 from zlayout.spec.model import Project
 
 VICTIMS = ("jvm", "python", "both")
-# Ten points in `make test`, each on one format with one victim; all of them in `make test-long`.
-MORE = ("before settings", "placed", "after the gate", "1 ms into the commit", "80 ms into the commit", "looking again")
+# Seven points in `make test`, each on one format with one victim; all of them in `make test-long`.
+MORE = {"before settings", "before sampling", "while sampling", "placed", "before the gate", "after the gate"} | {
+    "1 ms into the commit",
+    "80 ms into the commit",
+    "looking again",
+}
 DAILY = {
     ((DELTA, ICEBERG)[number % 2], point, VICTIMS[number % 3])
     for number, point in enumerate(point for point in POINTS if point not in MORE)
