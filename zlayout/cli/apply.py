@@ -25,7 +25,7 @@ from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
 from zlayout.planner.stale import Staleness
-from zlayout.report import text
+from zlayout.report import closing, text
 from zlayout.report.phrases import result_text
 from zlayout.report.words import plural, printable, size
 from zlayout.spark.session import SparkRuntime
@@ -66,7 +66,7 @@ def apply_command(
     if len(request.select) == 1 and Path(request.select[0]).is_file():
         saved = document.read(Path(request.select[0]))
         if not saved.plan.has_changes:
-            return shown.end(saved, saved.plan.exit_code, f"{text.last_line(saved.plan)}\n")
+            return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
         options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
         exclude, project = tuple(request.exclude), load_project(request.project)
         planned = review(project, saved.plan, exclude, stale, options, request.reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +14,14 @@ from zlayout.app.plan import ProjectPlan, plan
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
+from zlayout.cli.options import HERE
 from zlayout.cli.reading import ReadingShown
 from zlayout.cli.reports import Reports
 from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.run_report import RunReport
 from zlayout.report import text
+from zlayout.report.closing import drift_line
 from zlayout.report.words import plural
 from zlayout.spec.layouts import size_in_bytes
 
@@ -37,6 +40,16 @@ class PlanRequest:
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
+
+    def apply_command(self, planfile: Path | None) -> list[str]:
+        """Return the command that applies what these options plan, or a plan file if there is one."""
+        project = [] if self.project == HERE else ["--project", str(self.project)]
+        if planfile is not None:
+            return ["zlayout", "apply", str(planfile), *project]
+        excluded = [part for name in self.exclude for part in ("--exclude", name)]
+        full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
+        budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
+        return ["zlayout", "apply", *self.select, *excluded, *full, *budget, *project]
 
     def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
@@ -91,6 +104,8 @@ def plan_command(
         write_document(report, out)
         console.say(f"plan written to {out}")
     _print(report, heading(planned), output, console, reports)
+    if planned.has_changes and output == "text" and not reports.take_stdout:
+        console.say(f"To apply: {shlex.join(request.apply_command(out))}")
     code = planned.document.exit_code
     if not code and detailed_exitcode and planned.has_changes:
         code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
@@ -120,7 +135,7 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
     found, report = DriftReport(planned.document), drawn(planned, reports)
     code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
     if not reports.take_stdout:
-        options, closing = console.text_options(), text.drift_line(report.plan)
+        options, closing = console.text_options(), drift_line(report.plan)
         console.result(text.render(report, options, heading=heading(planned), closing=closing))
     reports.finish(report, console, code)
     return code

@@ -12,7 +12,7 @@ from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report import charts, figures, phrases, text, words
+from zlayout.report import charts, closing, figures, phrases, words
 from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
 from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
@@ -59,7 +59,7 @@ def render(shown: Plan | RunReport) -> str:
     return jinja.from_string(whole).render(
         plan=plan,
         title="zlayout: result of apply" if report.results else "zlayout: plan",
-        headline=text.last_line(report),
+        headline=closing.last_line(report),
         counts=_counts(report),
         tables=tables,
         sections=sections,
@@ -76,7 +76,7 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
     plan, counts = report.plan, summary(report.plan.tables)
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
-        return [tables, *text.outcome_counts(report)]
+        return [tables, *closing.outcome_counts(report)]
     return [
         tables,
         ("changes", counts.rewrite, "to rewrite"),

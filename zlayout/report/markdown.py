@@ -7,8 +7,9 @@ import re
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.report.closing import last_line
 from zlayout.report.forecast_text import bytes_text, written_text
-from zlayout.report.text import TextOptions, last_line, render_table
+from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
 
 # The first line of every comment, by which the next run finds the comment.

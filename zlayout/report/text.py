@@ -12,12 +12,11 @@ from zlayout.planner.model import (
     ColumnForecast,
     Plan,
     Status,
-    Summary,
     TablePlan,
-    summary,
 )
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
+from zlayout.report.closing import last_line
 from zlayout.report.forecast_text import (
     NARROW,
     bytes_text,
@@ -41,7 +40,6 @@ from zlayout.report.phrases import (
     storage_text,
 )
 from zlayout.report.words import (
-    RESULT_STATUSES,
     known,
     number,
     plural,
@@ -58,6 +56,7 @@ Style = Callable[[str, str], str]
 
 _FIRST = "+ first layout    "
 _LEGEND = "~ alter settings    -/+ rewrite files"
+_TERMS = "  touched: files that a query for one value opens    floor: the fewest possible"
 _LABEL_WIDTH = 16
 _TEXT_INDENT = 6 + _LABEL_WIDTH
 
@@ -100,9 +99,11 @@ def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
     tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
     if any(t.status is Status.CHANGES for t in tables):
         yield f"  {_FIRST if any(t.is_first for t in tables) else ''}{_LEGEND}"
+        if any(t.columns for t in tables):
+            yield options.style("dim", _TERMS)
         yield ""
     full = len(tables) <= MAX_TABLES or options.verbose or bool(report.results)
-    ordered = tables if full else worst_first(tables)
+    ordered = sorted(tables, key=lambda t: t.status is Status.ERROR) if full else worst_first(tables)
     for table in ordered[: None if full else MAX_TABLES]:
         yield from _table(table, report.results.get(table.table), options)
         yield ""
@@ -113,55 +114,6 @@ def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
     """Render one table as in the text report, without a final line break."""
     return "\n".join(_table(table, result, options))
-
-
-def last_line(shown: Plan | RunReport) -> str:
-    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
-    report = RunReport.of(shown)
-    if report.results:
-        ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
-        return f"Applied: {ended}. Wrote {size(sum(r.bytes_added for r in report.results.values()))}."
-    plan = report.plan
-    counts = summary(plan.tables)
-    if not (plan.has_changes or counts.refused or counts.failed):
-        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
-    parts = [f"{counts.alter} to alter", f"{counts.rewrite} to rewrite", f"{counts.unchanged} unchanged"]
-    parts += [f"{counts.refused} refused"] if counts.refused else []
-    parts += [f"{counts.failed} failed"] if counts.failed else []
-    rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
-    return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
-
-
-def _nothing_selected(counts: Summary) -> str:
-    return f" `where` of {plural(counts.empty, 'table')} matches no partition." if counts.empty else ""
-
-
-def drift_line(plan: Plan) -> str:
-    """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
-    counts = summary(plan.tables)
-    broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
-    other, unfit = len(plan.not_as_declared), len(plan.unfit)
-    if unfit:
-        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} what is asked."
-    if not other:
-        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
-    rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
-    verb = "is" if other == 1 else "are"
-    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
-
-
-def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
-    """Return (kind, number of tables, words) for each result status, and for tables that apply did not start with."""
-    plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
-    counts = [
-        ("unchanged" if outcome.succeeded else "error", outcomes.count(outcome), text.partition(":")[0])
-        for outcome, text in RESULT_STATUSES.items()
-    ]
-    left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))
-    counts += [("changes", left, "not begun")]
-    counts += [("refused", len(plan.with_status(Status.REFUSED)), "refused")]
-    counts += [("error", len(plan.with_status(Status.ERROR)), "with errors")]
-    return [count for count in counts if count[1]]
 
 
 def _table(table: TablePlan, result: TableResult | None, options: TextOptions) -> Iterator[str]:

@@ -19,8 +19,17 @@ class TestPlan:
         out, err = cli("plan")
         assert "lake.db.orders (delta, version 1)" in out
         assert "Plan: 0 to alter, 1 to rewrite, 0 unchanged." in out
-        assert err == ""
+        assert err == "To apply: zlayout apply\n"
         cli("plan", "--detailed-exitcode", code=2)
+
+    def test_what_to_type_next_has_the_options_of_the_plan(self, cli: Cli, root: Path) -> None:
+        options = ("lake.db.*", "--exclude", "x.*", "--max-rewrite-bytes", "1GiB", "--project", str(root))
+        _, err = cli("plan", *options)
+        assert err == (
+            f"To apply: zlayout apply 'lake.db.*' --exclude 'x.*' --max-rewrite-bytes {2**30} --project {root}\n"
+        )
+        assert cli("plan", "--out", "p.json").err.splitlines()[-1] == "To apply: zlayout apply p.json"
+        assert "To apply" not in cli("plan", "--output", "json").err
 
     def test_a_plan_file_shows_again_and_is_whole(self, cli: Cli) -> None:
         out, err = cli("plan", "--out", "plan.json", "--output", "json")

@@ -11,14 +11,16 @@ from zlayout.planner.actions import Reason
 from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.report import html
+from zlayout.report.closing import drift_line, last_line
 from zlayout.report.forecast_text import sample_text
 from zlayout.report.redact import without_values
-from zlayout.report.text import TextOptions, drift_line, last_line, render
+from zlayout.report.text import TextOptions, render
 
 ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts
 
   ~ alter settings    -/+ rewrite files
+  touched: files that a query for one value opens    floor: the fewest possible
 
 bronze.orders (delta, version 1843)                                                              layouts/orders.yaml:3:1
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
@@ -57,13 +59,19 @@ def test_a_plan_with_changes() -> None:
     assert render(plan, TextOptions(width=120), heading="zlayout 0.1.0  2 layouts") == ORDERS_AT_120
 
 
+def test_tables_with_errors_come_last() -> None:
+    broken = replace(ORDERS, table="a.first", status=Status.ERROR)
+    titles = [line for line in render(Plan("0.1.0", (broken, ORDERS))).splitlines() if "(delta" in line]
+    assert [title.split()[0] for title in titles] == [ORDERS.table, "a.first"]
+
+
 def test_settings_partitioning_and_decay() -> None:
     assert render(Plan("0.1.0", (EVENTS,)), TextOptions(width=81)) == EVENTS_AT_80
 
 
 def test_touched_takes_a_line_a_column_where_it_is_narrow() -> None:
     lines = render(Plan("0.1.0", (ORDERS,)), TextOptions(width=80)).splitlines()
-    assert lines[8:10] == [
+    assert lines[9:11] == [
         "      touched         customer_id  9,610 -> 35.4 (floor 1)",
         "                      order_date   9,610 -> 35.4 (floor 1)",
     ]
@@ -75,8 +83,8 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     ranges = tuple(replace(c, predicted=None, floor=None, low=1.0, high=615.0, bytes_read=read) for c in ORDERS.columns)
     vague = replace(ORDERS, columns=ranges, sample=None, files_after=FilesAfter(None, 2, 1230))
     lines = render(Plan("0.1.0", (vague,)), TextOptions(width=100)).splitlines()
-    assert lines[5].endswith("9,610 -> 2..1,230 files")
-    assert lines[8:11] == [
+    assert lines[6].endswith("9,610 -> 2..1,230 files")
+    assert lines[9:12] == [
         "      touched         customer_id 9,610 -> 1..615   order_date 9,610 -> 1..615",
         "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB   order_date 1 TiB -> 512 MiB..1 TiB",
         "                      `zlayout plan --sample` narrows the forecast",
@@ -87,7 +95,7 @@ def test_without_a_sample_no_single_number_is_shown_that_is_not_known() -> None:
     assert not any("--sample" in line for line in lines), "a refused plan is not sampled"
     certain = replace(vague, columns=(replace(ranges[0], high=1.0),))
     lines = render(Plan("0.1.0", (certain,)), TextOptions(width=100)).splitlines()
-    assert lines[8:10] == [
+    assert lines[9:11] == [
         "      touched         customer_id 9,610 -> 1",
         "      bytes read      customer_id 1 TiB -> 512 MiB..1 TiB",
     ]

@@ -1,0 +1,56 @@
+"""Write the last line of a report: how many tables there are in each state."""
+
+from __future__ import annotations
+
+from zlayout.planner.model import Plan, Status, Summary, summary
+from zlayout.planner.run_report import RunReport
+from zlayout.report.words import RESULT_STATUSES, plural, size
+
+
+def last_line(shown: Plan | RunReport) -> str:
+    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
+    report = RunReport.of(shown)
+    if report.results:
+        ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
+        return f"Applied: {ended}. Wrote {size(sum(r.bytes_added for r in report.results.values()))}."
+    plan = report.plan
+    counts = summary(plan.tables)
+    if not (plan.has_changes or counts.refused or counts.failed):
+        return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
+    parts = [f"{counts.alter} to alter", f"{counts.rewrite} to rewrite", f"{counts.unchanged} unchanged"]
+    parts += [f"{counts.refused} refused"] if counts.refused else []
+    parts += [f"{counts.failed} failed"] if counts.failed else []
+    rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
+
+
+def _nothing_selected(counts: Summary) -> str:
+    return f" `where` of {plural(counts.empty, 'table')} matches no partition." if counts.empty else ""
+
+
+def drift_line(plan: Plan) -> str:
+    """Return the summary of `zlayout drift`, for example `Drift: 2 of 14 tables are not as declared.`"""
+    counts = summary(plan.tables)
+    broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
+    other, unfit = len(plan.not_as_declared), len(plan.unfit)
+    if unfit:
+        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} what is asked."
+    if not other:
+        return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
+    rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
+    verb = "is" if other == 1 else "are"
+    return f"Drift: {other:,} of {plural(len(plan.tables), 'table')} {verb} not as declared.{broken}{rewrites}"
+
+
+def outcome_counts(report: RunReport) -> list[tuple[str, int, str]]:
+    """Return (kind, number of tables, words) for each result status, and for tables that apply did not start with."""
+    plan, outcomes = report.plan, [result.outcome for result in report.results.values()]
+    counts = [
+        ("unchanged" if outcome.succeeded else "error", outcomes.count(outcome), text.partition(":")[0])
+        for outcome, text in RESULT_STATUSES.items()
+    ]
+    left = sum(table.table not in report.results for table in plan.with_status(Status.CHANGES))
+    counts += [("changes", left, "not begun")]
+    counts += [("refused", len(plan.with_status(Status.REFUSED)), "refused")]
+    counts += [("error", len(plan.with_status(Status.ERROR)), "with errors")]
+    return [count for count in counts if count[1]]
