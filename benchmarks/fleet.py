@@ -1,14 +1,15 @@
 """A fleet: `zlayout plan` as a whole process on a thousand Delta tables and 300 Iceberg tables. No JVM.
 
 `python benchmarks/fleet.py [CASE...]` writes `results/fleet.json`: for each case the number of tables, the seconds of
-the process, the seconds until its first output, its peak memory, and the size of the HTML report. The tables are
-metadata only: no data file exists.
+the process, its CPU seconds, the seconds until its first output on a terminal, its peak memory, and the size of the
+HTML report. The Delta tables are metadata only: no data file exists.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pty
 import selectors
 import subprocess
 import sys
@@ -128,21 +129,28 @@ CASES: Mapping[str, tuple[Callable[[Path], int], tuple[str, ...]]] = {
 def measure(root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
     """Run the command, and measure time, time to the first output and peak memory."""
     start = time.monotonic()
+    screen, terminal = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"TERM": "xterm"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "zlayout", *arguments], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "zlayout", *arguments],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=environment,
     )
+    os.close(terminal)
     assert process.stdout is not None
-    assert process.stderr is not None
     first = None
     with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
+        for stream in (process.stdout.fileno(), screen):
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
             for key, _ in selector.select():
-                if not os.read(key.fd, 1 << 16):
-                    selector.unregister(key.fileobj)
+                if not _read(key.fd):
+                    selector.unregister(key.fd)
                 elif first is None:
                     first = time.monotonic() - start
+    os.close(screen)
     _, status, usage = os.wait4(process.pid, 0)  # the peak of this process alone
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, f"zlayout {' '.join(arguments)} exits with {process.returncode}"
@@ -152,10 +160,18 @@ def measure(root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
     seconds = time.monotonic() - start
     return {
         "seconds": round(seconds, 2),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
         "first_output_s": round(first or seconds, 2),
         "peak_mb": round(peak),
         "html_mb": size,
     }
+
+
+def _read(stream: int) -> bytes:
+    try:
+        return os.read(stream, 1 << 16)
+    except OSError:  # the other end of a terminal was closed
+        return b""
 
 
 def main(wanted: list[str]) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
@@ -26,6 +28,11 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
+
+# Changes to tables of at most this number of files are found one table at a time. This takes milliseconds for each, in
+# which numpy and Arrow release the interpreter lock so often that several threads together take longer.
+MAX_FILES_IN_TURN = 10_000
+_IN_TURN = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +219,8 @@ def observe_and_propose(
         if (fields := partitioning(spec, state)) != state.partition_fields:
             place = spec.location_of("partition_by")
             notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
-        return spec, state, propose(spec, state, backend.capabilities, notes, options)
+        with _IN_TURN if len(state.files) <= MAX_FILES_IN_TURN else nullcontext():
+            return spec, state, propose(spec, state, backend.capabilities, notes, options)
     except ZlayoutError as error:
         return spec, None, Decision(_unreadable(spec, backend, error))
     except (KeyboardInterrupt, SystemExit):

@@ -171,8 +171,9 @@ def plan(
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Show how tables differ from their layouts, and what apply would do. Starts no JVM."""
-    from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
-    from zlayout.cli.reports import parse_reports
+    with Console().starting():
+        from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
+        from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     request = PlanRequest(
@@ -208,9 +209,10 @@ def apply(
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
-    from zlayout.cli.apply import apply_command
-    from zlayout.cli.plan import PlanRequest, parse_budget
-    from zlayout.cli.reports import parse_reports
+    with Console().starting():
+        from zlayout.cli.apply import apply_command
+        from zlayout.cli.plan import PlanRequest, parse_budget
+        from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     request = PlanRequest(
@@ -246,8 +248,9 @@ def drift(
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Check tables in CI: exit with 2 if a table is not as declared or its layout no longer fits, with 1 on errors."""
-    from zlayout.cli.plan import PlanRequest, drift_command
-    from zlayout.cli.reports import parse_reports
+    with Console().starting():
+        from zlayout.cli.plan import PlanRequest, drift_command
+        from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
     request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout), sample=sample)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
@@ -74,6 +75,17 @@ class Console:
         """Replace the current line of the terminal on stderr; with an empty text, remove it."""
         sys.stderr.write(f"\r\x1b[2K{printable(line)}")
         sys.stderr.flush()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Show on a terminal that the block, which imports the modules of a command, takes a moment."""
+        if self.live:
+            self.status("starting ...")
+        try:
+            yield
+        finally:
+            if self.live:
+                self.status("")
 
     def diagnose(self, diagnostic: Diagnostic) -> None:
         """Write a diagnostic to stderr, wrapped if stderr is a terminal."""

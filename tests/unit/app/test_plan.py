@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from contract import make_rows
@@ -12,9 +14,13 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
+from zlayout.app import plan as app
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
+from zlayout.planner.decision import Decision
+from zlayout.planner.diff import propose
+from zlayout.planner.proposal import Proposal
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
@@ -51,6 +57,29 @@ def test_tables_are_read_side_by_side_as_many_as_allowed() -> None:
     assert [p.decision.plan.status for p in planned] == ["changes"] * 4
     assert backend.most == 2
     assert [p.spec for p in planned] == SPECS
+
+
+@pytest.mark.parametrize(("max_files_in_turn", "together"), [(4, 1), (3, 2)])
+def test_changes_to_small_tables_are_found_in_turn(
+    max_files_in_turn: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the four tables has four files."""
+    both, active, most = threading.Barrier(together), 0, 0
+
+    def watched(*arguments: Any) -> Proposal | Decision:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        both.wait(timeout=30)
+        time.sleep(0.01)
+        active -= 1
+        return propose(*arguments)
+
+    monkeypatch.setattr(app, "propose", watched)
+    monkeypatch.setattr(app, "MAX_FILES_IN_TURN", max_files_in_turn)
+    planned = plan_tables(SPECS, {"mem": Watched(together=2)}, reading=Reading(2))
+    assert most == together
+    assert [p.decision.plan.status for p in planned] == ["changes"] * 4
 
 
 def test_one_at_a_time() -> None:

@@ -48,3 +48,18 @@ def test_progress_counts_every_table_once() -> None:
     read_all(["a"] * 5, lambda n: n, lambda n: n, Reading(2, on_progress=lambda *count: counts.append(count)))
     assert counts == sorted(counts)
     assert counts[0] == (0, 5)
+
+
+def test_a_terminal_shows_that_modules_are_imported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Console, "live", True)
+    with Console().starting():
+        assert capsys.readouterr().err == "\r\x1b[2Kstarting ..."
+    assert capsys.readouterr().err == "\r\x1b[2K"
+
+
+def test_a_log_does_not_show_that_modules_are_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    with Console().starting():
+        pass
+    assert capsys.readouterr().err == ""
