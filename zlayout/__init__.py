@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zlayout.app.apply import apply
     from zlayout.app.drift import DriftReport, drift
     from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
+    from zlayout.app.history import TableHistory, history
     from zlayout.app.import_ import ImportedLayout, import_layout
     from zlayout.app.import_workload import ImportedWorkload, import_workload
     from zlayout.app.inspect import Inspection, inspect
@@ -53,6 +54,7 @@ _NAMES = {
     "zlayout.app.apply": "apply",
     "zlayout.app.events": "ApplyEvent TableEvent TableFinished TableStarted",
     "zlayout.app.drift": "DriftReport drift",
+    "zlayout.app.history": "TableHistory history",
     "zlayout.app.import_": "ImportedLayout import_layout",
     "zlayout.app.import_workload": "ImportedWorkload import_workload",
     "zlayout.app.inspect": "Inspection inspect",
@@ -103,6 +105,7 @@ __all__ = [
     "TableError",
     "TableEvent",
     "TableFinished",
+    "TableHistory",
     "TablePlan",
     "TableResult",
     "TableStarted",
@@ -112,6 +115,7 @@ __all__ = [
     "apply",
     "count_files",
     "drift",
+    "history",
     "import_layout",
     "import_workload",
     "inspect",

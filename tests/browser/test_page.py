@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
-from unit.report.sample_fleet import sample_fleet
+from unit.report.sample_fleet import sample_fleet, sample_trend
 from unit.report.sample_plans import BROKEN, DONE, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
 from unit.report.test_html import DRAWN, PICTURE, drawn
 
@@ -31,6 +32,7 @@ PLAN = RunReport(
     Plan("0.1.0", (EVIL, EVENTS, DRAWN, UNCHANGED, APPLIED, BROKEN, REFUSED)),
     results={APPLIED.table: DONE},
     pictures={EVIL.table: PICTURE, DRAWN.table: PICTURE},
+    trends={table.table: sample_trend(table, random.Random(1)) for table in (EVIL, DRAWN, APPLIED)},
 )
 LIGHT, DARK, NARROW = (1200, "light"), (1200, "dark"), (400, "light")
 

@@ -13,6 +13,7 @@ from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.concurrent_tables import at_the_same_time, by_worth
 from zlayout.app.events import ApplyEvent, TableEvent, TableFinished, TableStarted
 from zlayout.app.following import Following
+from zlayout.app.history import append_and_log
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
@@ -25,6 +26,7 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.sampled import predictions
+from zlayout.records.model import Command
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 
@@ -100,6 +102,7 @@ def apply(
     report = RunReport(document)
     changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
     if not changing:
+        append_and_log(plan.project, plan.planned, report, Command.APPLY)
         return report
     names = sorted({spec.table.catalog for spec in changing})
     runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
@@ -108,10 +111,13 @@ def apply(
         requested = following.interrupts
         run = carry_out(plan, runtime, following, verify, lambda: requested.requested, concurrent_tables, limit)
     if run.interrupted:
+        append_and_log(plan.project, plan.planned, with_results(report, run.done), Command.APPLY)
         raise KeyboardInterrupt
     if all(result_of(applied).succeeded for applied in run.done):
         runtime.discard_log()
-    return with_results(report, run.done)
+    report = with_results(report, run.done)
+    append_and_log(plan.project, plan.planned, report, Command.APPLY)
+    return report
 
 
 def carry_out(

@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
-from zlayout.app.plan import ProjectPlan, plan
+from zlayout.app.history import append_and_log
+from zlayout.app.plan import ProjectPlan, plan_project
+from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.run_report import RunReport
+from zlayout.records.model import Command
 from zlayout.spec.model import Project
 
 
@@ -62,7 +66,9 @@ def drift(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
-    return DriftReport(compare(project, select, exclude, Reading(parallelism, timeout), sample).document)
+    found = compare(project, select, exclude, Reading(parallelism, timeout), sample)
+    append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
+    return DriftReport(found.document)
 
 
 def compare(
@@ -74,13 +80,4 @@ def compare(
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
-    return plan(
-        project,
-        select,
-        exclude,
-        allow_full_rewrite=True,
-        sample=sample,
-        parallelism=reading.parallelism,
-        timeout=reading.timeout,
-        on_progress=reading.on_progress,
-    )
+    return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample)

@@ -10,6 +10,7 @@ from threading import Lock
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
+from zlayout.app.history import append_and_log
 from zlayout.app.planned import Planned as Planned
 from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
@@ -22,7 +23,9 @@ from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import propose, settle
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.proposal import Proposal
+from zlayout.planner.run_report import RunReport
 from zlayout.planner.settings import partitioning
+from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.letter_case import in_case_of
@@ -88,7 +91,7 @@ def plan(
     """Plan the changes that lay out tables as declared.
 
     A table that cannot be read or must not be changed does not stop the others. Its `TablePlan` has the status ERROR or
-    REFUSED, and diagnostics.
+    REFUSED, and diagnostics. The history of the project, if it has one, gets a record of each table.
 
     Args:
         project: The project, from `load_project`.
@@ -110,9 +113,24 @@ def plan(
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
     """
     reading = Reading(parallelism, timeout, on_progress)
+    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes)
+    made = plan_project(project, select, exclude, options, reading, sample)
+    append_and_log(project, made.planned, RunReport(made.document), Command.PLAN)
+    return made
+
+
+def plan_project(
+    project: Project,
+    select: str | Iterable[str],
+    exclude: str | Iterable[str],
+    options: PlanOptions,
+    reading: Reading,
+    sample: bool | None = None,
+) -> ProjectPlan:
+    """As `plan`, without a record in the history."""
     declared = selected_layouts(project, select, exclude, reading)
     wanted = project.sample if sample is None else sample
-    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, SAMPLE_BYTES if wanted else 0)
+    options = replace(options, sample_bytes=SAMPLE_BYTES if wanted else 0)
     return plan_specs(project, declared, options, reading)
 
 

@@ -16,7 +16,7 @@ from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.app.rewrites import Verify
 from zlayout.app.time_limit import TimeLimit
 from zlayout.cli.console import Console, name_log
-from zlayout.cli.plan import PlanRequest, drawn, heading
+from zlayout.cli.plan import PlanRequest, drawn, heading, kept
 from zlayout.cli.progress import ApplyProgress
 from zlayout.cli.reports import Reports
 from zlayout.cli.shown import JsonShown, TextShown
@@ -25,6 +25,7 @@ from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
 from zlayout.planner.stale import Staleness
+from zlayout.records.model import Command
 from zlayout.report import closing, text
 from zlayout.report.phrases import result_text
 from zlayout.report.words import plural, printable, size
@@ -78,9 +79,9 @@ def apply_command(
         console.say(
             "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
         )
-        return shown.end(report, plan.exit_code)
+        return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
     if not plan.has_changes:
-        return shown.end(report, plan.exit_code)
+        return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
     if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
         console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
     if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
@@ -95,7 +96,8 @@ def apply_command(
         runtime.discard_log()
     name_log(runtime, console)
     code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
-    return shown.end(with_results(report, run.done), code, _outcomes(run.done, console.text_options().width))
+    report = kept(with_results(report, run.done), planned, Command.APPLY, reports, console)
+    return shown.end(report, code, _outcomes(run.done, console.text_options().width))
 
 
 def _carry_out(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.drift import DriftReport, compare
+from zlayout.app.history import append_to_history, with_trends
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
-from zlayout.app.plan import ProjectPlan, plan
+from zlayout.app.plan import ProjectPlan, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
@@ -19,7 +20,9 @@ from zlayout.cli.reading import ReadingShown
 from zlayout.cli.reports import Reports
 from zlayout.errors import SpecError
 from zlayout.planner import document
+from zlayout.planner.decision import PlanOptions
 from zlayout.planner.run_report import RunReport
+from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.report.closing import drift_line
 from zlayout.report.words import plural
@@ -54,17 +57,9 @@ class PlanRequest:
     def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         with ReadingShown(console) as shown:
-            return plan(
-                load_project(self.project),
-                self.select,
-                self.exclude,
-                allow_full_rewrite=self.allow_full_rewrite,
-                max_rewrite_bytes=self.max_rewrite_bytes,
-                sample=self.sample,
-                parallelism=self.reading.parallelism,
-                timeout=self.reading.timeout,
-                on_progress=shown,
-            )
+            options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes)
+            reading = replace(self.reading, on_progress=shown)
+            return plan_project(load_project(self.project), self.select, self.exclude, options, reading, self.sample)
 
 
 def parse_budget(text: str | None) -> int | None:
@@ -97,7 +92,7 @@ def plan_command(
     unless `allow_worse`.
     """
     planned = request.plan(console)
-    report = drawn(planned, reports)
+    report = kept(drawn(planned, reports), planned, Command.PLAN, reports, console)
     if out is not None:
         if not reports.need_pictures:
             report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
@@ -132,7 +127,8 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
         project = load_project(request.project)
         reading = replace(request.reading, on_progress=shown)
         planned = compare(project, request.select, request.exclude, reading, request.sample)
-    found, report = DriftReport(planned.document), drawn(planned, reports)
+    found = DriftReport(planned.document)
+    report = kept(drawn(planned, reports), planned, Command.DRIFT, reports, console)
     code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
     if not reports.take_stdout:
         options, closing = console.text_options(), drift_line(report.plan)
@@ -144,6 +140,16 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
 def drawn(planned: ProjectPlan, reports: Reports) -> RunReport:
     """Make a run report of the plan, with pictures if a report shows them."""
     return with_pictures(planned.document, planned.planned) if reports.need_pictures else RunReport(planned.document)
+
+
+def kept(report: RunReport, planned: ProjectPlan, command: Command, reports: Reports, console: Console) -> RunReport:
+    """Append to the history of the project, and return the report with trends if a report shows them."""
+    problems = append_to_history(planned.project, planned.planned, report, command)
+    if reports.need_pictures and not problems:
+        report, problems = with_trends(planned.project, report)
+    for diagnostic in problems:
+        console.diagnose(diagnostic)
+    return report
 
 
 def heading(planned: ProjectPlan) -> str:

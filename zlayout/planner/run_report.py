@@ -9,6 +9,7 @@ from zlayout.errors import Diagnostic
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Picture
 from zlayout.planner.result import TableResult
+from zlayout.planner.trend import Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,13 @@ class RunReport:
         plan: The plan.
         results: What apply did, by table name; empty if the plan was not applied.
         pictures: Pictures for the HTML report, by table name; only of tables that were drawn.
+        trends: How touched has developed, by table name; only of tables with history records. Not in plan documents.
     """
 
     plan: Plan
     results: Mapping[str, TableResult] = field(default_factory=dict)
     pictures: Mapping[str, Picture] = field(default_factory=dict)
+    trends: Mapping[str, Trend] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shown: Plan | RunReport) -> RunReport:

@@ -16,6 +16,7 @@ from zlayout.report import charts, closing, figures, phrases, words
 from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
 from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
+from zlayout.report.sparkline import sparkline, steepest
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
@@ -62,6 +63,7 @@ def render(shown: Plan | RunReport) -> str:
         headline=closing.last_line(report),
         counts=_counts(report),
         tables=tables,
+        trends=any(t["trend"] for t in tables),
         sections=sections,
         fleet=fleet(tables, sections),
         style=style,
@@ -110,7 +112,11 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "most_read": max((c.bytes_read.now for c in table.columns), default=None),
         "after": _after(table, result),
         "measured": bool(result and result.columns),
-        "columns": [_column(c, table, result) for c in table.columns],
+        "trend": steepest(report.trends.get(table.table)),
+        "columns": [
+            {**_column(c, table, result), "trend": sparkline(report.trends.get(table.table), c.column)}
+            for c in table.columns
+        ],
         "charts": figures.charts_of(table, result, picture) if drawn else [],
         "strip": strip,
         "strip_svg": figures.safe(charts.partition_strip(strip)),

@@ -18,7 +18,7 @@ def without_values(shown: Plan | RunReport) -> RunReport:
     tables = tuple(map(_table, report.plan.tables))
     pictures = {name: _picture(picture) for name, picture in report.pictures.items()}
     results = {name: _result(result) for name, result in report.results.items()}
-    return RunReport(replace(report.plan, tables=tables), results, pictures)
+    return replace(report, plan=replace(report.plan, tables=tables), results=results, pictures=pictures)
 
 
 def _table(table: TablePlan) -> TablePlan:

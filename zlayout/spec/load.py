@@ -16,6 +16,7 @@ from zlayout.secrets import remember
 from zlayout.spec.catalogs import catalog, check_catalog, java_string
 from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
+from zlayout.spec.history import HistoryConfig, history_config
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
 from zlayout.spec.patterns import WILDCARDS, matching
@@ -96,7 +97,17 @@ class _Loading:
         sample = bool(defaults.get("sample", False))
         declared_prices = data.get("prices") if valid else None
         prices = Prices(**{k: float(v) for k, v in declared_prices.items()}) if declared_prices else None
-        return Project(self.root, catalogs, SparkConfig(spark.get("master"), conf), layouts, sample, rules, prices)
+        history = self._history(document, data["history"]) if valid and document and "history" in data else None
+        config = SparkConfig(spark.get("master"), conf)
+        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history)
+
+    def _history(self, document: Document, entry: Mapping[str, Any]) -> HistoryConfig | None:
+        config = history_config(entry, self.root)
+        if config is None:
+            message = "expected a path of the history in the folder of the project, found another one"
+            at = document.locations.get("history.path", document.locations["history"])
+            self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
+        return config
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from zlayout.errors import Location
 from zlayout.predicate.model import Predicate
+from zlayout.spec.history import HistoryConfig
 from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
@@ -282,7 +283,7 @@ class Project:
 
     layouts: the layouts that name their table. rules: those that match tables by a pattern.
     sample: whether plans read a sample of the key columns to forecast the result.
-    prices: what reading and rewriting cost; None if they are not declared.
+    prices: what reading and rewriting cost; None if they are not declared. history: None if none is kept.
     """
 
     root: Path
@@ -292,3 +293,4 @@ class Project:
     sample: bool = False
     rules: tuple[LayoutRule, ...] = ()
     prices: Prices | None = None
+    history: HistoryConfig | None = None

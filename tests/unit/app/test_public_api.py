@@ -20,6 +20,7 @@ FUNCTIONS = {
     "apply",
     "count_files",
     "drift",
+    "history",
     "import_layout",
     "import_workload",
     "inspect",

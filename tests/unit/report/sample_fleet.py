@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 
 from unit.report.sample_plans import BROKEN, EVENTS, HOSTILE, ORDERS, REFUSED, UNCHANGED
 from unit.report.test_html import PICTURE
 
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.run_report import RunReport
+from zlayout.planner.trend import ColumnTrend, Trend
 
 TABLES = 1000
 PICTURES = 10
@@ -20,7 +23,19 @@ def sample_fleet(tables: int = TABLES) -> RunReport:
     chance = random.Random(1)
     made = [_table(number, chance) for number in range(tables)]
     largest = sorted(made, key=lambda t: -t.rewrite_bytes)[:PICTURES]
-    return RunReport(Plan("0.1.0", tuple(made)), pictures={t.table: PICTURE for t in largest if t.groups})
+    pictures = {t.table: PICTURE for t in largest if t.groups}
+    trends = {t.table: sample_trend(t, chance) for t in made}
+    return RunReport(Plan("0.1.0", tuple(made)), pictures=pictures, trends=trends)
+
+
+def sample_trend(table: TablePlan, chance: random.Random, records: int = 30) -> Trend:
+    """One record a day, of which each touches up to a tenth more than the one before."""
+    times = tuple(1.7e9 + 86400.0 * day + chance.uniform(0, 600) for day in range(records))
+    steps = {
+        c.column: accumulate((chance.uniform(0.9, 1.15) for _ in times), mul)
+        for c in table.columns or ORDERS.columns[:1]
+    }
+    return Trend(times, tuple(ColumnTrend(name, tuple(c)) for name, c in steps.items()))
 
 
 def _table(number: int, chance: random.Random) -> TablePlan:

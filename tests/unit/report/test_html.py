@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import pytest
 from lxml import html as parser
-from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN
+from unit.report.sample_plans import APPLIED, DONE, EVIL, HOSTILE, ORDERS, PLAN, UNCHANGED
 
 from zlayout.errors import SpecError
 from zlayout.planner.actions import Reason
 from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.picture import Boxes, Picture, StripBin
 from zlayout.planner.run_report import RunReport
+from zlayout.planner.trend import ColumnTrend, Trend
 from zlayout.report.formats import check_available
 from zlayout.report.html import render
 from zlayout.report.redact import without_values
@@ -128,6 +129,26 @@ def test_a_histogram_has_its_labels() -> None:
 def test_a_first_layout_says_how() -> None:
     first = replace(DRAWN, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in DRAWN.groups))
     assert "First layout kd by [a]." in page(Plan("0.1.0", (first,))).text_content()
+
+
+def test_trends_are_lines_in_the_overview_and_in_the_details() -> None:
+    column = ORDERS.columns[1].column
+    trend = Trend((0.0, 864e3), (ColumnTrend(column, (4.0, 8.0)),))
+    tree = page(without_values(RunReport(Plan("0.1.0", (ORDERS, UNCHANGED)), trends={ORDERS.table: trend})))
+    text = f"Touched of {column} from 4 to 8 over 10 days, 2 records"
+    heads = [head.text_content() for head in tree.xpath("//table[@id='overview']/thead//th")]
+    (cell,) = tree.xpath("//table[@id='overview']//td[.//*[local-name()='svg']]")
+    assert heads[cell.getparent().index(cell)] == "Trend"
+    assert (cell.get("data-sort"), cell[0].get("aria-label")) == ("2.0", text)
+    (detail,) = tree.xpath("//section//tr//span[@role='img']")
+    assert detail.get("aria-label") == text
+    assert detail.getparent().getparent()[0].text_content() == column
+    for row in tree.xpath("//table[@id='overview']//tr"):
+        assert len(row) == len(heads)
+
+
+def test_without_a_history_there_is_no_column_of_trends() -> None:
+    assert "Trend" not in render(PLAN)
 
 
 def test_the_page_of_a_thousand_tables_is_small_and_complete() -> None:

@@ -1,0 +1,130 @@
+"""The history of tables: append what commands found and did to the project's store, and read it again."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from zlayout.app.planned import Planned
+from zlayout.app.project import known_table
+from zlayout.errors import Diagnostic, SpecError, TableError, first_line
+from zlayout.planner.run_report import RunReport
+from zlayout.planner.trend import Trend
+from zlayout.records.model import Command, HistoryStore, Record
+from zlayout.records.of_plan import records_of
+from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
+from zlayout.spec.model import Project
+
+# The number of records that a trend in a report shows.
+MAX_POINTS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """What the history has of one table.
+
+    Attributes:
+        table: The name of the table.
+        records: The newest records, oldest first.
+        growing: The decay measures of which the records support a statement when they pass the tolerance.
+    """
+
+    table: str
+    records: tuple[Record, ...]
+    growing: tuple[Growth, ...]
+
+
+def history(project: Project, table: str, *, limit: int = 30) -> TableHistory:
+    """Read the history of one table. Reads neither the table nor its catalog.
+
+    Args:
+        project: The project, with `history:` in `zlayout.yaml`.
+        table: `catalog.namespace.table`.
+        limit: The number of records to return, the newest ones.
+
+    Raises:
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history).
+        TableError: ZL106, the history cannot be read.
+    """
+    name = str(known_table(project, table))
+    store = _store(project)
+    if store is None:
+        raise SpecError.of(
+            "ZL052", "the project keeps no history", hint="add `history: {}` to zlayout.yaml; later commands fill it"
+        )
+    try:
+        records = store.read([name], max(limit, MAX_RECORDS)).get(name, [])
+    except Exception as error:
+        raise TableError.of(
+            "ZL106", f"the history {_place(project)} cannot be read: {first_line(error)}", hint=_HINT
+        ) from error
+    return TableHistory(name, tuple(records[-limit:]), tuple(growths(records, datetime.now(UTC))))
+
+
+def append_to_history(
+    project: Project, planned: Iterable[Planned], report: RunReport, command: Command
+) -> tuple[Diagnostic, ...]:
+    """Append one record per table to the history, if the project has one.
+
+    Returns:
+        A warning (ZL450) if the history cannot be written, else nothing. The command is complete in any case.
+    """
+    store = _store(project)
+    if store is None or not report.plan.tables:
+        return ()
+    layout_ids = {str(one.spec.table): one.spec.layout.layout_id for one in planned}
+    try:
+        store.append(records_of(report, layout_ids, command, uuid.uuid4().hex, datetime.now(UTC)))
+    except Exception as error:  # whatever a store raises: it is no part of the command
+        return (_warning(project, "written", error),)
+    return ()
+
+
+def append_and_log(project: Project, planned: Iterable[Planned], report: RunReport, command: Command) -> None:
+    """As `append_to_history`, with the warning as a log message, for programs."""
+    for diagnostic in append_to_history(project, planned, report, command):
+        logging.getLogger("zlayout").warning("%s", diagnostic)
+
+
+def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[Diagnostic, ...]]:
+    """Add the trend of each table of which the history has at least two records.
+
+    Returns:
+        The report, and a warning (ZL450) if the history cannot be read.
+    """
+    store = _store(project)
+    if store is None:
+        return report, ()
+    try:
+        found = store.read([table.table for table in report.plan.tables], MAX_POINTS)
+        trends: dict[str, Trend] = {
+            table: touched_trend(records) for table, records in found.items() if len(records) > 1
+        }
+    except Exception as error:
+        return report, (_warning(project, "read", error),)
+    return replace(report, trends=trends), ()
+
+
+_HINT = "check the path and its permissions; a history of another program or of a newer zlayout is not used"
+
+
+def _store(project: Project) -> HistoryStore | None:
+    config = project.history
+    if config is None:
+        return None
+    from zlayout.records.sqlite import SqliteStore  # imported here because most projects keep no history
+
+    return SqliteStore(config.path, config.keep_days)
+
+
+def _place(project: Project) -> str:
+    assert project.history is not None
+    return str(project.history.path.relative_to(project.root))
+
+
+def _warning(project: Project, done: str, error: Exception) -> Diagnostic:
+    message = f"the history {_place(project)} could not be {done}: {first_line(error)}"
+    return Diagnostic("ZL450", message, "warning", _HINT)

@@ -1,0 +1,149 @@
+"""History records as plain data: what one command found and did at one table. They contain no value of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+# The version of the fields of a record. A store of a newer version is neither read nor written.
+RECORD_VERSION = 1
+
+
+class Command(StrEnum):
+    """The command that made a record."""
+
+    PLAN = "plan"
+    DRIFT = "drift"
+    APPLY = "apply"
+
+
+class RecordState(StrEnum):
+    """The state of a table at the end of a command."""
+
+    AS_DECLARED = "as_declared"
+    DRIFT = "drift"
+    DECAY = "decay"
+    FIRST_LAYOUT = "first_layout"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRecord:
+    """The metrics of one z-order column.
+
+    Attributes:
+        column: The name of the column.
+        touched: Touched at the beginning of the command.
+        floor: The lowest touched of any layout; None if it is unknown.
+        predicted: The forecast of touched after a rewrite; None without a sample.
+        measured: Touched after the rewrites of `apply`; None if nothing was measured.
+    """
+
+    column: str
+    touched: float
+    floor: float | None = None
+    predicted: float | None = None
+    measured: float | None = None
+
+    @property
+    def last(self) -> float:
+        """Touched at the end of the command."""
+        return self.touched if self.measured is None else self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class DecayRecord:
+    """One decay measure in the worst partition, at the beginning of the command, and its tolerance then."""
+
+    measure: str
+    value: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one command found and did at one table.
+
+    Attributes:
+        time: The end of the command, in UTC.
+        run_id: The run id of `apply`; for other commands an id that all records of the command share.
+        command: The command.
+        table: The name of the table.
+        layout_id: The id of the declared layout.
+        state: The state of the table at the end.
+        files: The number of live files at the end.
+        bytes: The size of the live files at the end.
+        rewrite_bytes: `apply`: the bytes that were rewritten; other commands: the bytes to rewrite.
+        columns: The z-order columns; empty if the table could not be read.
+        decay: The decay measures.
+    """
+
+    time: datetime
+    run_id: str
+    command: Command
+    table: str
+    layout_id: str
+    state: RecordState
+    files: int
+    bytes: int
+    rewrite_bytes: int
+    columns: tuple[ColumnRecord, ...] = ()
+    decay: tuple[DecayRecord, ...] = ()
+
+    @property
+    def rewrote(self) -> bool:
+        """Whether the command rewrote files."""
+        return self.command is Command.APPLY and self.rewrite_bytes > 0
+
+    def row(self) -> dict[str, Any]:
+        """Return the record as a row of a store: plain values, and lists of maps for columns and decay measures."""
+        return {
+            "record_version": RECORD_VERSION,
+            **asdict(self),
+            "command": self.command.value,
+            "state": self.state.value,
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Record:
+        """Return the record of a row. Raises ValueError, TypeError or KeyError if it is none."""
+        if row["record_version"] != RECORD_VERSION:
+            raise ValueError(f"expected record version {RECORD_VERSION}, found {row['record_version']}")
+        values = {key: value for key, value in row.items() if key != "record_version"}
+        return cls(
+            **values
+            | {
+                "time": values["time"].astimezone(UTC),
+                "command": Command(values["command"]),
+                "state": RecordState(values["state"]),
+                "columns": tuple(ColumnRecord(**column) for column in values["columns"]),
+                "decay": tuple(DecayRecord(**decay) for decay in values["decay"]),
+            }
+        )
+
+
+class HistoryStore(Protocol):
+    """Where records are kept. Several processes may append at the same time."""
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records, and remove those that are older than the store keeps. Raises any exception if it cannot."""
+        ...
+
+    def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
+        """Return the newest records of each table, at most `limit` per table, oldest first.
+
+        A store that does not exist yet has no records. Raises any exception if it cannot be read.
+        """
+        ...
+
+
+def newest(records: Iterable[Record], limit: int) -> dict[str, list[Record]]:
+    """Return the newest records by table, at most `limit` per table, oldest first."""
+    found: dict[str, list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.time):
+        found.setdefault(record.table, []).append(record)
+    return {table: of_table[-limit:] for table, of_table in found.items()}

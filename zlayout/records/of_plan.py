@@ -1,0 +1,82 @@
+"""Make history records of a plan or of a run report. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import Status, TablePlan
+from zlayout.planner.result import ResultStatus, TableResult
+from zlayout.planner.run_report import RunReport
+from zlayout.records.model import ColumnRecord, Command, DecayRecord, Record, RecordState
+
+_OF_RESULT = {
+    ResultStatus.AS_DECLARED: RecordState.AS_DECLARED,
+    ResultStatus.FAILED: RecordState.ERROR,
+    ResultStatus.UNKNOWN: RecordState.ERROR,
+}
+_DRIFTED = (Reason.LAYOUT_CHANGED, Reason.PARTITIONING_CHANGED)
+
+
+def records_of(
+    report: RunReport, layout_ids: Mapping[str, str], command: Command, run_id: str, time: datetime
+) -> list[Record]:
+    """Return one record per table.
+
+    Args:
+        report: What the command found, and the results of `apply`.
+        layout_ids: The id of the declared layout of each table, by table name.
+        command: The command.
+        run_id: The id of the records of tables that `apply` did not start with.
+        time: The end of the command, in UTC.
+    """
+    return [
+        _record(table, report.results.get(table.table), layout_ids.get(table.table, ""), command, run_id, time)
+        for table in report.plan.tables
+    ]
+
+
+def _record(
+    table: TablePlan, result: TableResult | None, layout_id: str, command: Command, run_id: str, time: datetime
+) -> Record:
+    measured = {column.column: column for column in result.columns} if result else {}
+    columns = []
+    for column in table.columns:
+        after = measured.get(column.column)
+        predicted = after.predicted if after and after.predicted is not None else column.predicted
+        now = ColumnRecord(column.column, column.touched, column.floor, predicted, after.touched if after else None)
+        columns.append(now)
+    return Record(
+        time=time,
+        run_id=result.run_id if result else run_id,
+        command=command,
+        table=table.table,
+        layout_id=layout_id,
+        state=state_of(table, result),
+        files=table.files + (result.files_added - result.files_removed if result else 0),
+        bytes=table.bytes + (result.bytes_added - result.bytes_removed if result else 0),
+        rewrite_bytes=_rewritten(result) if command is Command.APPLY else table.rewrite_bytes,
+        columns=tuple(columns),
+        decay=tuple(DecayRecord(decay.measure.value, decay.value, decay.tolerance) for decay in table.decay),
+    )
+
+
+def state_of(table: TablePlan, result: TableResult | None = None) -> RecordState:
+    """Return the state of a table at the end of a command; a result that left work keeps the state of the plan."""
+    if result is not None and result.outcome in _OF_RESULT:
+        return _OF_RESULT[result.outcome]
+    if table.status in (Status.REFUSED, Status.ERROR):
+        return RecordState.REFUSED if table.status is Status.REFUSED else RecordState.ERROR
+    if table.as_declared:
+        return RecordState.AS_DECLARED
+    if table.is_first:
+        return RecordState.FIRST_LAYOUT
+    drifted = table.selects_nothing or table.drift or table.partitioning
+    if drifted or any(group.reason in _DRIFTED for group in table.groups):
+        return RecordState.DRIFT
+    return RecordState.DECAY
+
+
+def _rewritten(result: TableResult | None) -> int:
+    return result.bytes_removed if result else 0

@@ -1,0 +1,118 @@
+"""How the decay of a table develops: a robust slope of its history records, and when it passes the tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
+
+import numpy as np
+
+from zlayout.planner.trend import ColumnTrend, Trend
+from zlayout.records.model import Record
+
+# A slope needs at least so many records, over at least so many days.
+MIN_RECORDS = 4
+MIN_DAYS = 1.0
+# Nothing is stated of a time further ahead than this multiple of the time that the records cover.
+MAX_DAYS_AHEAD = 4.0
+# The newest records that a slope is made of; it compares each with each.
+MAX_RECORDS = 200
+# The quantile of the normal distribution for a confidence interval of 90%.
+_Z = 1.6449
+_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A decay measure that grows towards its tolerance.
+
+    Attributes:
+        measure: The decay measure.
+        value: The newest value.
+        tolerance: Its tolerance.
+        per_day: The slope: the median of the slopes between all pairs of records (Theil-Sen).
+        days: The days from now until the value passes the tolerance: from the steepest and the flattest slope of the
+            confidence interval of 90%.
+        records: The number of records.
+    """
+
+    measure: str
+    value: float
+    tolerance: float
+    per_day: float
+    days: tuple[float, float]
+    records: int
+
+
+def growths(records: Sequence[Record], now: datetime) -> list[Growth]:
+    """Return the decay measures of which the records support a statement about the tolerance.
+
+    Only records after the last rewrite and with the present layout count. A measure is left out if there are fewer than
+    MIN_RECORDS, if they cover less than MIN_DAYS, if the confidence interval of the slope contains 0, if the value is
+    above the tolerance already, or if the time is too far ahead.
+
+    Args:
+        records: The records of one table, oldest first.
+        now: The present time, in UTC.
+    """
+    since = since_rewrite(records)[-MAX_RECORDS:]
+    found = []
+    for measure in since[-1].decay if since else ():
+        points = [
+            (record.time.timestamp() / _DAY, decay.value)
+            for record in since
+            for decay in record.decay
+            if decay.measure == measure.measure
+        ]
+        slope = _slope(points)
+        if slope is None or measure.value > measure.tolerance:
+            continue
+        low, middle, high = slope
+        distance, age = measure.tolerance - measure.value, now.timestamp() / _DAY - points[-1][0]
+        days = distance / high - age, distance / low - age
+        if days[0] >= 0 and days[1] <= MAX_DAYS_AHEAD * (points[-1][0] - points[0][0]):
+            found.append(Growth(measure.measure, measure.value, measure.tolerance, middle, days, len(points)))
+    return found
+
+
+def since_rewrite(records: Sequence[Record]) -> list[Record]:
+    """Return the records with measures of the present layout, after the last rewrite; oldest first."""
+    found: list[Record] = []
+    for record in reversed(records):
+        if record.rewrote or (found and record.layout_id != found[-1].layout_id):
+            break
+        if record.decay:
+            found.append(record)
+    return found[::-1]
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
+    """Return the Theil-Sen slope of points (day, value) with its confidence interval, if all of it is above 0.
+
+    The interval is that of Kendall's statistic (Hollander, Wolfe: Nonparametric Statistical Methods, section 9.3).
+
+    Returns:
+        The lower end, the slope and the upper end, per day; None if the points are too few, or the slope may be 0.
+    """
+    count = len(points)
+    if count < MIN_RECORDS or points[-1][0] - points[0][0] < MIN_DAYS:
+        return None
+    slopes = np.sort([(b - a) / (then - at) for (at, a), (then, b) in combinations(points, 2) if then > at])
+    half = _Z * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    low = slopes[max(math.floor((len(slopes) - half) / 2), 0)]
+    high = slopes[min(math.ceil((len(slopes) + half) / 2), len(slopes) - 1)]
+    return (float(low), float(np.median(slopes)), float(high)) if low > 0 else None
+
+
+def touched_trend(records: Sequence[Record]) -> Trend:
+    """Return touched at the end of each record, for the columns of the newest one that has columns."""
+    known = [record for record in records if record.columns]
+    names = [column.column for column in known[-1].columns] if known else []
+    values = [{column.column: column.last for column in record.columns} for record in known]
+    return Trend(
+        tuple(record.time.timestamp() for record in known),
+        tuple(ColumnTrend(name, tuple(of_time.get(name) for of_time in values)) for name in names),
+    )

@@ -1,0 +1,90 @@
+"""Write the history of a table as text: a table of its records, a sparkline per column, and what grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zlayout.planner.trend import Trend
+from zlayout.records.model import ColumnRecord, Record, RecordState
+from zlayout.records.trend import Growth
+from zlayout.report.words import number, plural, printable, share, size
+
+_BARS = "▁▂▃▄▅▆▇█"
+_STATES = {
+    RecordState.AS_DECLARED: "as declared",
+    RecordState.DRIFT: "drift",
+    RecordState.DECAY: "decay",
+    RecordState.FIRST_LAYOUT: "first layout",
+    RecordState.REFUSED: "refused",
+    RecordState.ERROR: "error",
+}
+
+
+def render(table: str, records: Sequence[Record], trend: Trend, growing: Sequence[Growth]) -> str:
+    """Return the text of `zlayout history`."""
+    if not records:
+        return f"{printable(table)}: no records yet\n"
+    first, last = (record.time.strftime("%Y-%m-%d") for record in (records[0], records[-1]))
+    lines = [f"{printable(table)}  {plural(len(records), 'record')}, {first} to {last}, times in UTC", ""]
+    lines += _table(records, trend)
+    lines += ["", "  columns: touched before -> measured (predicted)"]
+    lines += ["", *_sparklines(records, trend)] if trend.times else []
+    lines += ["", *(f"  {growth_text(growth)}" for growth in growing)] if growing else []
+    return "\n".join(lines) + "\n"
+
+
+def growth_text(growth: Growth) -> str:
+    """Write when a decay measure passes its tolerance, as a range of days."""
+    times = growth.measure == "touched"
+    value, limit = (f"{v:.2f}x" if times else share(v) for v in (growth.value, growth.tolerance))
+    return (
+        f"{growth.measure} {value} of {limit}, growing: past the tolerance in about {_days(*growth.days)} "
+        f"({growth.records} records since the last rewrite)"
+    )
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Draw values as bars of eight heights, from the lowest to the highest value; a space where one is unknown."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, span = min(known), max(known) - min(known)
+    return "".join(" " if v is None else _BARS[round((v - low) / span * 7) if span else 0] for v in values)
+
+
+def _table(records: Sequence[Record], trend: Trend) -> Iterator[str]:
+    names = [column.column for column in trend.columns]
+    rows = [["time", "command", "state", "files", "rewritten", *map(printable, names)]]
+    for record in records:
+        columns = {column.column: column for column in record.columns}
+        cells = [_touched(columns[name]) if name in columns else "" for name in names]
+        rewritten = size(record.rewrite_bytes) if record.rewrote else ""
+        time = record.time.strftime("%Y-%m-%d %H:%M")
+        rows.append([time, record.command.value, _STATES[record.state], f"{record.files:,}", rewritten, *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [f"{c:>{w}}" if n in (3, 4) else f"{c:<{w}}" for n, (c, w) in enumerate(zip(row, widths, strict=True))]
+        yield ("  " + "  ".join(cells)).rstrip()
+
+
+def _touched(column: ColumnRecord) -> str:
+    measured = f" -> {number(column.measured)}" if column.measured is not None else ""
+    predicted = f" ({number(column.predicted)})" if column.predicted is not None else ""
+    return f"{number(column.touched)}{measured}{predicted}"
+
+
+def _sparklines(records: Sequence[Record], trend: Trend) -> Iterator[str]:
+    floors = {c.column: c.floor for record in records for c in record.columns if c.floor is not None}
+    width = max(len(printable(column.column)) for column in trend.columns)
+    for column in trend.columns:
+        known = [value for value in column.touched if value is not None]
+        floor = f", floor {number(floors[column.column])}" if column.column in floors else ""
+        ends = dict.fromkeys((number(min(known)), number(max(known))))
+        yield f"  {printable(column.column):<{width}}  {sparkline(column.touched)}  touched {'..'.join(ends)}{floor}"
+
+
+def _days(low: float, high: float) -> str:
+    if high < 1:
+        return "a day"
+    ends = dict.fromkeys(f"{max(days, 1):.0f}" for days in (low, high))
+    return f"{' to '.join(ends)} day{'s' if list(ends) != ['1'] else ''}"
