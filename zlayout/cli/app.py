@@ -13,6 +13,7 @@ import typer
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli.console import Color, Console
+from zlayout.cli.job import job
 from zlayout.cli.options import (
     HERE,
     AllOrNothingOption,
@@ -277,6 +278,7 @@ def show(
 
 app.command()(inspect)
 app.command()(history)
+app.command()(job)
 app.command()(simulate)
 app.command()(advise)
 app.add_typer(workload)

@@ -17,15 +17,19 @@ _OF_STORE: dict[Store, Callable[[Release], tuple[str, ...]]] = {
 }
 
 
-def packages_conf(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
+def packages_conf(catalogs: Iterable[CatalogConfig], release: Release | None = None) -> dict[str, str]:
     """Return the Spark configuration that names the Maven packages for these catalogs.
 
     It has the packages of all formats, because one class path serves every project of this version, and those of the
     databases and object stores that the catalogs use.
+
+    Args:
+        catalogs: The catalogs of the project.
+        release: The version of Spark that runs. Default: that of the installed pyspark.
     """
     catalogs = tuple(catalogs)
+    release = release or versions.installed()
     found = {store for catalog in catalogs for store in stores(catalog)}
-    release = versions.installed()
     of_formats = (format.traits.spark_package for format in FORMATS.values())
     packages = [jar for package in of_formats if package and (jar := package(release))]
     packages += [versions.JDBC_PACKAGES[name] for name in sorted({*_dialects(catalogs)} & {*versions.JDBC_PACKAGES})]

@@ -1,0 +1,59 @@
+"""The command `job`: write the job with which a scheduler or a platform runs zlayout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from zlayout.cli.console import Color, Console
+from zlayout.cli.options import HERE, ColorOption, ProjectOption
+
+TargetName = Literal["k8s-spark-operator", "emr-serverless", "glue", "databricks", "cron"]
+
+
+def job(
+    target: Annotated[TargetName, typer.Option("--target", help="The scheduler or platform.")],
+    command: Annotated[
+        str, typer.Option("--command", help="What the job runs. Default: apply --auto-approve; on Databricks drift.")
+    ] = "",
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="Five fields as in crontab, in UTC. cron: in local time.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "zlayout",
+    image: Annotated[str, typer.Option("--image", help="The container image of Spark with zlayout.")] = "",
+    role: Annotated[str, typer.Option("--role", help="The role, or on Kubernetes the service account.")] = "",
+    application: Annotated[str, typer.Option("--application", help="The id of the EMR Serverless application.")] = "",
+    entry_point: Annotated[str, typer.Option("--entry-point", help="The script that Spark starts.")] = "",
+    folder: Annotated[str, typer.Option("--folder", help="The folder of the project where the job runs.")] = "",
+    spark: Annotated[str, typer.Option("--spark", help="The version of Spark on Kubernetes, for example 4.1.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to a file.", show_default=False)] = None,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Write the job with which a scheduler or a platform runs zlayout. Sends nothing, and writes no secret."""
+    from zlayout.app.files import write_atomically
+    from zlayout.app.job import JobOptions
+    from zlayout.app.job import job as write_job
+    from zlayout.app.project import load_project
+    from zlayout.errors import SpecError
+
+    console = Console(color)
+    options = JobOptions(name, command, schedule, folder, image, entry_point, role, application, spark)
+    made = write_job(load_project(project), target, options)
+    if out is None:
+        console.result(made.text)
+    else:
+        try:
+            write_atomically(out, made.text)
+        except OSError as error:
+            raise SpecError.of(
+                "ZL082", f"cannot write {out}: {error.strerror}", hint="check the folder and its permissions"
+            ) from error
+        console.say(f"job written to {out}")
+    if made.placeholders:
+        console.say(f"Replace {', '.join(made.placeholders)} before you use it.")
+    if made.left_out:
+        console.say(f"Left out, because they are secrets or come from variables: {', '.join(made.left_out)}")
+    return 0
