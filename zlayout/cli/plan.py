@@ -10,6 +10,7 @@ from pathlib import Path
 from zlayout.app.concurrent_reads import Reading
 from zlayout.app.drift import DriftReport, compare
 from zlayout.app.history import append_to_history, with_trends
+from zlayout.app.notify import notify
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, plan_project
 from zlayout.app.plan_file import write_document
@@ -134,6 +135,8 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
         options, closing = console.text_options(), drift_line(report.plan)
         console.result(text.render(report, options, heading=heading(planned), closing=closing))
     reports.finish(report, console, code)
+    for diagnostic in notify(planned.project, found):
+        console.diagnose(diagnostic)
     return code
 
 

@@ -28,6 +28,8 @@ _IDENTITY = (
     ("commit", "properties", "*"),
 )
 
+WEBHOOK = ("notify", "webhook")  # its variable is replaced when a notification is sent, and only there
+
 Path = tuple[str, ...]
 Named = tuple[str, str]
 # Characters. A value of a variable that is at least this long is treated as a secret, whatever its name is.
@@ -50,7 +52,7 @@ def substitute(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     problems: list[Violation] = []
     values: dict[Path, str] = {}
     for path, key, text in _strings(data):
-        if "${" not in text:
+        if "${" not in text or path == WEBHOOK:
             continue
         if not _is_identity(path) or key.endswith("\x00"):
             problems.append((key.rstrip("\x00"), _misplaced(path)))
@@ -68,6 +70,12 @@ def written_secrets(document: Document) -> Iterator[Violation]:
         if path[0] == "commit" and not key.endswith("\x00") and is_secret(path[-1]):
             hint_of_commit = "remove it: every reader of the table can read what a commit stores"
             yield key, Diagnostic("ZL042", f"{quote_value(key)} would store a secret", hint=hint_of_commit)
+            continue
+        if path == WEBHOOK and not key.endswith("\x00"):
+            variable = _VARIABLE.fullmatch(text)
+            if variable is None or variable["how"]:
+                hint_of_url = "write ${NAME}, and set NAME in the environment to the URL"
+                yield key, Diagnostic("ZL042", f"{quote_value(key)} must be ${{NAME}} alone", hint=hint_of_url)
             continue
         # ZL037 reports a storage with credentials.
         if key.endswith("\x00") or not _is_identity(path) or "storage" in path or text.lower() in ("true", "false"):

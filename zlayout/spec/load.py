@@ -19,6 +19,7 @@ from zlayout.spec.environment import configuration_values, literal_only, substit
 from zlayout.spec.history import HistoryConfig, history_config
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
+from zlayout.spec.notify import notify_config
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
 from zlayout.spec.validation import located, validate
@@ -99,7 +100,8 @@ class _Loading:
         prices = Prices(**{k: float(v) for k, v in declared_prices.items()}) if declared_prices else None
         history = self._history(document, data["history"]) if valid and document and "history" in data else None
         config = SparkConfig(spark.get("master"), conf)
-        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history)
+        notify = notify_config(data["notify"]) if valid and "notify" in data else None
+        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history, notify)
 
     def _history(self, document: Document, entry: Mapping[str, Any]) -> HistoryConfig | None:
         config = history_config(entry, self.root)

@@ -12,6 +12,7 @@ from typing import Any
 from zlayout.errors import Location
 from zlayout.predicate.model import Predicate
 from zlayout.spec.history import HistoryConfig
+from zlayout.spec.notify import NotifyConfig
 from zlayout.table.partition import PartitionField
 
 CURVES = ("kd", "zorder", "hilbert", "linear")
@@ -284,6 +285,7 @@ class Project:
     layouts: the layouts that name their table. rules: those that match tables by a pattern.
     sample: whether plans read a sample of the key columns to forecast the result.
     prices: what reading and rewriting cost; None if they are not declared. history: None if none is kept.
+    notify: None if no notifications are sent.
     """
 
     root: Path
@@ -294,3 +296,4 @@ class Project:
     rules: tuple[LayoutRule, ...] = ()
     prices: Prices | None = None
     history: HistoryConfig | None = None
+    notify: NotifyConfig | None = None
