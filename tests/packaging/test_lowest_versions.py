@@ -16,7 +16,11 @@ import pytest
 from support.environments import BIN, ROOT, environment, run
 
 ENGINES = ("pyspark", "py4j")
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift")
+EXTRAS = ("--extra", "report", "--extra", "metrics")
+TOOLS = (
+    "pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift", "botocore",
+    "databricks-bundles",
+)  # fmt: skip
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
 DAILY = ("spec", "workload", "formats", "report", "cli/test_commands.py", "cli/test_advise.py")
 OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "app", "cli")
@@ -33,7 +37,7 @@ OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "app", "cli")
 )
 def test_unit_tests_pass_on_the_lowest_versions(tmp_path: Path, tests: Sequence[str]) -> None:
     lowest = tmp_path / "lowest.txt"
-    compile_command = [BIN / "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--extra", "report"]
+    compile_command = [BIN / "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", *EXTRAS]
     run([*compile_command, "--python", BIN / "python", ROOT / "pyproject.toml", "-o", lowest], tmp_path)
     for name, version in re.findall(r'^  "([a-z0-9-]+)[^">]*>=([0-9.]+)', (ROOT / "pyproject.toml").read_text(), re.M):
         assert re.search(rf"^{name}=={re.escape(version)}(\.0)*$", lowest.read_text(), re.M), f"{name} {version}"

@@ -76,7 +76,8 @@ ReportOption = Annotated[
     typer.Option(
         "--report",
         metavar="FORMAT=PATH",
-        help="Write a report: text, json, markdown, github, sarif, junit or html. Can be repeated. PATH - is stdout.",
+        help="Write a report: text, json, markdown, github, sarif, junit, html or prometheus. Can be repeated. "
+        "PATH - is stdout.",
     ),
 ]
 ShowValuesOption = Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from zlayout.planner import document
 from zlayout.planner.model import Plan
 from zlayout.planner.run_report import RunReport
-from zlayout.report import github, html, junit, markdown, sarif, text
+from zlayout.report import github, html, junit, markdown, prometheus, sarif, text
 
 REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "text": text.render,
@@ -17,6 +17,7 @@ REPORTERS: Mapping[str, Callable[[Plan | RunReport], str]] = {
     "sarif": sarif.render,
     "junit": junit.render,
     "html": html.render,
+    "prometheus": prometheus.render,
 }
 
 
@@ -24,3 +25,5 @@ def check_available(name: str) -> None:
     """Raise SpecError ZL062 if the format needs a package that is not installed."""
     if name == "html":
         html.check_available()
+    if name == "prometheus":
+        prometheus.check_available()
