@@ -142,6 +142,27 @@ class Contract:
             assert then.floor is not None
             assert then.floor <= now.touched + 1e-9
 
+    def test_a_rollback_returns_the_files_and_the_plan_and_keeps_an_append(self, arena: Arena) -> None:
+        rows, more = make_rows(self.rows), make_rows(20, start=self.rows)
+        arena.create(rows, self.files)
+        spec, old = self.spec(arena), _identities(arena)
+        before = self.plan(arena, spec)
+        applied = self.apply(arena, before)
+        shown = arena.backend.undo(arena.table, None)
+        assert (shown.run_id, shown.rows) == (applied.run_id, self.rows)
+        arena.backend.roll_back(shown, "undo-1", {}, lambda _: None)
+        assert _identities(arena) == old
+        again = self.plan(arena, spec)
+        assert again.decision.plan.actions == before.decision.plan.actions
+        with pytest.raises(Refused) as refused:
+            arena.backend.undo(arena.table, None)
+        assert [d.code for d in refused.value.diagnostics] == ["ZL231"]
+        self.apply(arena, again)
+        arena.append(more)
+        arena.backend.roll_back(arena.backend.undo(arena.table, None), "undo-2", {}, lambda _: None)
+        assert _identities(arena) > old
+        assert _sorted(arena.rows()) == _sorted(pa.concat_tables([rows, more]))
+
     def test_another_layout_is_drift(self, arena: Arena) -> None:
         arena.create(make_rows(self.rows), self.files)
         self.apply(arena, self.plan(arena, self.spec(arena, ("a",))))
@@ -241,6 +262,10 @@ class Contract:
 def _saved(planned: Planned) -> TablePlan:
     """The plan of one table after a trip through the plan file."""
     return document.from_json(document.to_json(as_plan([planned])), "plan.json").plan.tables[0]
+
+
+def _identities(arena: Arena) -> set[str]:
+    return set(arena.backend.observe(arena.table, ()).files.identity().to_pylist())
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zlayout.app.plan import ProjectPlan, plan
     from zlayout.app.plan_file import read_plan, write_plan
     from zlayout.app.project import load_project
+    from zlayout.app.rollback import RolledBack, plan_rollback, rollback
     from zlayout.curve.jump import count_files, is_relevant, meets_box, next_jump_in
     from zlayout.curve.z_ranges import z_ranges
     from zlayout.errors import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ZlayoutError,
     )
     from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
+    from zlayout.formats.undo import Undo
     from zlayout.planner.model import Plan, Status, TablePlan
     from zlayout.planner.result import ResultStatus, TableResult
     from zlayout.planner.run_report import RunReport
@@ -61,12 +63,14 @@ _NAMES = {
     "zlayout.app.plan": "ProjectPlan plan",
     "zlayout.app.plan_file": "read_plan write_plan",
     "zlayout.app.project": "load_project",
+    "zlayout.app.rollback": "RolledBack plan_rollback rollback",
     "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
     "zlayout.curve.z_ranges": "z_ranges",
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"
     ),
     "zlayout.formats.base": "Commit GroupFailed Notice Progress",
+    "zlayout.formats.undo": "Undo",
     "zlayout.planner.model": "Plan Status TablePlan",
     "zlayout.planner.result": "ResultStatus TableResult",
     "zlayout.planner.run_report": "RunReport",
@@ -96,6 +100,7 @@ __all__ = [
     "ProjectPlan",
     "Refused",
     "ResultStatus",
+    "RolledBack",
     "RunReport",
     "SampleStarted",
     "SpecError",
@@ -109,6 +114,7 @@ __all__ = [
     "TablePlan",
     "TableResult",
     "TableStarted",
+    "Undo",
     "ZlayoutError",
     "__version__",
     "advise",
@@ -124,7 +130,9 @@ __all__ = [
     "meets_box",
     "next_jump_in",
     "plan",
+    "plan_rollback",
     "read_plan",
+    "rollback",
     "write_plan",
     "z_ranges",
 ]

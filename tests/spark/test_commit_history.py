@@ -1,4 +1,4 @@
-"""What other tools read of a rewrite: operation metrics, commit properties, and the statement that undoes it."""
+"""What other tools read of a rewrite: operation metrics and commit properties."""
 
 from __future__ import annotations
 
@@ -70,17 +70,3 @@ def test_snapshot_summaries_have_the_commit_properties(iceberg: IcebergSubject, 
     assert summary["zlayout.run"].startswith("run-")
     assert summary["added-records"] == summary["deleted-records"] == "60"
     assert int(summary["added-data-files"]) == commit.files_added
-
-
-@pytest.mark.parametrize("fixture", ["delta", "iceberg"])
-def test_the_statement_undoes_the_rewrite(fixture: str, request: pytest.FixtureRequest) -> None:
-    table = request.getfixturevalue(fixture)
-    table.sql(f"create table {table} using {fixture} as select id, id * 7 % 60 a, id * 11 % 60 b from range(60)")
-    work = table.work()
-    table.append(table.spark.range(60, 61).selectExpr("id", "1L a", "2L b"))  # by another writer, after the plan
-    before, rows = table.observe(), table.rows()
-    (commit,) = [event for event in table.execute(work) if event.kind == "rewrite"]
-    assert table.observe().files.path.to_pylist() != before.files.path.to_pylist()
-    table.sql(table.backend.rollback(table.name, commit.version)).collect()
-    assert sorted(table.observe().files.path.to_pylist()) == sorted(before.files.path.to_pylist())
-    assert table.rows() == rows

@@ -17,7 +17,6 @@ from zlayout.app.history import append_and_log
 from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_time
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
-from zlayout.app.rollback import rollback_of
 from zlayout.app.sampling import sampled_in_time
 from zlayout.app.time_limit import TableLimit, TimeLimit
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
@@ -202,8 +201,6 @@ def _carry_out_one(
             )
         finally:
             runtime.cancellable = False
-        with _recorded(applied, planned):
-            applied.rollback = rollback_of(applied, backend, planned.spec.table, plan.timeout)
 
 
 def apply_table(

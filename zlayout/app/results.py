@@ -37,7 +37,6 @@ class Applied:
         interrupted: Whether a person ended the run at this table.
         forgotten: Whether a failed group needs longer bounds that the planner no longer detects, because the property
             that makes bounds longer is already set (docs/adr/0004-cut-bounds.md).
-        rollback: The SQL statement that returns the table to the version before the first rewrite; empty if unknown.
         predicted: The forecast of touched by z-order column, from the sample of the plan that was carried out.
         deferred: The groups for which the time limit of the run left no time.
         begun: Whether the run started with the table; false if the time limit left no time for any part of it.
@@ -54,7 +53,6 @@ class Applied:
     within_budget: bool = False
     interrupted: bool = False
     forgotten: bool = False
-    rollback: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)
     deferred: tuple[RewriteGroup, ...] = ()
     begun: bool = True
@@ -123,7 +121,7 @@ def result_of(applied: Applied) -> TableResult:
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),
-        rollback=applied.rollback,
+        rollback=f"zlayout rollback {applied.table} --run {applied.run_id}" if rewrites else "",
         deferred_groups=len(applied.deferred),
         deferred_bytes=sum(group.bytes for group in applied.deferred),
     )

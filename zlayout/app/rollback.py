@@ -1,24 +1,98 @@
-"""Determine the statement that undoes what a run rewrote in a table."""
+"""Roll back a run: determine what it undoes from metadata, and commit it."""
 
 from __future__ import annotations
 
-from zlayout.app.concurrent_reads import read_one
-from zlayout.app.results import Applied
-from zlayout.formats.base import Backend
-from zlayout.spec.model import TableName
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.interrupts import Interrupts
+from zlayout.app.project import known_table, layout_of
+from zlayout.formats.base import Commit, Notify, Progress
+from zlayout.formats.registry import backend_for
+from zlayout.formats.undo import Undo
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-def rollback_of(applied: Applied, backend: Backend, table: TableName, timeout: float) -> str:
-    """Return the statement that returns a table to the version directly before the first rewrite of a run.
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What `rollback` did.
 
-    Returns:
-        The statement of Spark SQL; '' if the run rewrote nothing, or if the table cannot be read again. Reading again
-        is no part of the run, so that a failure changes neither its result nor its exit code.
+    Attributes:
+        run_id: The id of the rollback, which its commit stores.
+        undo: The run that it undid, with the files.
+        commit: The commit.
     """
-    first = next((commit.version for commit in applied.commits if commit.kind == "rewrite"), None)
-    if first is None:
-        return ""
-    try:
-        return read_one(lambda: backend.rollback(table, first), table, timeout)
-    except Exception:  # the commits are made, and are reported without the statement
-        return ""
+
+    run_id: str
+    undo: Undo
+    commit: Commit
+
+
+def plan_rollback(project: Project, table: str, run: str | None = None, *, timeout: float = TIMEOUT) -> Undo:
+    """Determine what a rollback undoes. Reads metadata, and checks that the files exist; starts no JVM.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        run: The id of the run. Default: the newest run in effect that rewrote files of the table.
+        timeout: The limit on reading the table, in seconds.
+
+    Raises:
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
+        Refused: ZL231 to ZL236: there is no such run, or the rollback would lose or change rows.
+        TableError: The table cannot be read.
+    """
+    name = known_table(project, table)
+    backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
+    return read_one(lambda: backend.undo(name, run), name, timeout)
+
+
+def rollback(project: Project, undo: Undo, spark: SparkSession | None = None) -> RolledBack:
+    """Undo a run: remove the files that it wrote, and add those that it replaced, in one commit.
+
+    Later commits of other writers are kept. The files and the rows are checked again before the commit.
+
+    Args:
+        project: The project that was given to `plan_rollback`.
+        undo: From `plan_rollback`.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+
+    Raises:
+        Refused: The rollback is no longer possible. Nothing was written.
+        CommitConflict: Another writer changed one of the files, or the table. Nothing was written.
+        CommitUnknown: ZL331.
+        EngineError: Java or Spark failed.
+    """
+    runtime = runtime_for(project, spark, [project.catalogs[undo.table.catalog]])
+    return roll_back(project, undo, runtime, lambda _: None)
+
+
+def roll_back(project: Project, undo: Undo, runtime: SparkRuntime, notify: Notify) -> RolledBack:
+    """Commit a rollback on a runtime, which is stopped at the end. Ctrl-C waits for the commit, unless repeated."""
+    spec, run_id = layout_of(project, undo.table), uuid.uuid4().hex
+    properties = {} if spec is None else spec.commit_properties
+    interrupts = Interrupts(lambda: None)
+    with runtime, interrupts:
+        backend = backend_for(project.catalogs[undo.table.catalog], runtime)
+        commit = backend.roll_back(undo, run_id, properties, _armed(interrupts, notify))
+        runtime.committed(undo.table)
+    runtime.discard_log()
+    return RolledBack(run_id, undo, commit)
+
+
+def _armed(interrupts: Interrupts, notify: Notify) -> Notify:
+    """Return `notify` that also installs the handler of Ctrl-C, which a starting session replaces."""
+
+    def notified(progress: Progress) -> None:
+        interrupts.arm()
+        interrupts.check()
+        notify(progress)
+
+    return notified

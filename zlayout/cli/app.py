@@ -40,7 +40,7 @@ from zlayout.cli.options import (
     VerifyOption,
 )
 from zlayout.cli.study_commands import advise, simulate
-from zlayout.cli.table_commands import history, inspect
+from zlayout.cli.table_commands import history, inspect, rollback
 from zlayout.cli.workload import workload
 
 app = typer.Typer(
@@ -279,6 +279,7 @@ def show(
 app.command()(inspect)
 app.command()(history)
 app.command()(job)
+app.command()(rollback)
 app.command()(simulate)
 app.command()(advise)
 app.add_typer(workload)

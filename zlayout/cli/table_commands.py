@@ -1,4 +1,4 @@
-"""The commands that show one table: options and help texts. `zlayout.cli.app` adds them to the application."""
+"""The commands for one table: options and help texts. `zlayout.cli.app` adds them to the application."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from typing import Annotated
 
 import typer
 
+from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.cli.console import Color, Console
-from zlayout.cli.options import HERE, AllOrphansOption, ColorOption, ProjectOption, TableArgument
+from zlayout.cli.options import (
+    HERE,
+    AllOrphansOption,
+    ColorOption,
+    ProjectOption,
+    TableArgument,
+    TimeoutOption,
+)
 
 
 def inspect(
@@ -39,3 +47,22 @@ def history(
     from zlayout.cli.history import history_command
 
     return history_command(project, table, limit, Console(color), as_json=as_json)
+
+
+def rollback(
+    table: TableArgument,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="ID", help="The run to undo. Default: the last one in effect.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be undone, and write nothing.")] = False,
+    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Undo without asking for approval.")] = False,
+    timeout: TimeoutOption = TIMEOUT,
+    project: ProjectOption = HERE,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Undo what the last apply rewrote in a table, unless other writers have changed these files."""
+    from zlayout.cli.rollback import rollback_command
+
+    console = Console(color, verbose=verbose)
+    return rollback_command(project, table, run, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout)

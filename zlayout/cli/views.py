@@ -152,7 +152,7 @@ def describe(event: Event) -> str:
         return printable(f"{event.diagnostic.severity}: {event.diagnostic}")
     if isinstance(event, GroupFailed):
         return f"{plural(len(event.groups), 'group')} dropped: {printable(str(event.error))}"
-    if event.kind == "rewrite":
+    if event.kind in ("rewrite", "rollback"):
         return (
             f"commit {event.version}: {event.files_removed:,} -> {event.files_added:,} files, {size(event.bytes_added)}"
         )

@@ -6,7 +6,7 @@ the backends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from zlayout.errors import Diagnostic, ZlayoutError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.formats.undo import Undo
 from zlayout.planner.work import Capabilities, Group, Work
 from zlayout.spec.model import Layout, TableName
 from zlayout.table.key_sample import RowGroupSample
@@ -45,7 +46,8 @@ class Commit:
     """One commit that zlayout made.
 
     Attributes:
-        kind: What the commit changed: properties and partitioning ("settings"), files, or layout records.
+        kind: What the commit changed: properties and partitioning ("settings"), files, or layout records. "rollback":
+            files, to what they were before a run.
         version: The version of the table that the commit made.
         groups: Ids of the groups that the commit completed.
         files_removed: Number of data files that the commit removed.
@@ -55,7 +57,7 @@ class Commit:
         rows: Number of rows in the added files.
     """
 
-    kind: Literal["settings", "rewrite", "record"]
+    kind: Literal["settings", "rewrite", "record", "rollback"]
     version: int
     groups: tuple[str, ...] = ()
     files_removed: int = 0
@@ -187,18 +189,31 @@ class Backend(Protocol):
         """
         ...
 
-    def rollback(self, table: TableName, commit: int) -> str:
-        """Return the statement of Spark SQL that returns the table to the version directly before a commit.
+    def undo(self, table: TableName, run: str | None) -> Undo:
+        """Determine the rollback of a run without a JVM.
 
         Args:
             table: The name of the table.
-            commit: The version that the commit made.
-
-        Returns:
-            The statement; '' if no version is known to precede the commit.
+            run: The id of the run; None for the newest run in effect that rewrote files.
 
         Raises:
+            Refused: If there is no such run, or if the rollback would lose or change rows.
             TableError: If the metadata of the table cannot be read.
+        """
+        ...
+
+    def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
+        """Undo a run in one commit, which fails if another writer changes one of these files concurrently.
+
+        Args:
+            undo: The rollback.
+            run_id: The id of the rollback itself, which its commit stores.
+            properties: The commit properties of the project.
+            notify: Called with each stage.
+
+        Raises:
+            Refused: If the rollback is not allowed, or no longer. Nothing has been written.
+            EngineError: If nothing was committed, or CommitUnknown.
         """
         ...
 

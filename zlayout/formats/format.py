@@ -50,7 +50,6 @@ class Traits:
         local_warehouse_scheme: The prefix of the absolute path of a local warehouse.
         target_size_property: The table property for the size of new files in bytes.
         cleanup: When replaced files are removed from storage, after the word "until".
-        rollback_limits: What a rollback to an earlier version changes besides the rewrite, and what it needs.
         spark_extension: The class of the Spark session extension, '' for none.
         spark_package: Returns the Maven coordinates of the jar that a release of Spark needs, or None if
             there is no jar for it; None if the format needs none.
@@ -69,7 +68,6 @@ class Traits:
     local_warehouse_scheme: str
     target_size_property: str
     cleanup: str = "old versions are removed"
-    rollback_limits: str = "it also undoes later commits of other writers"
     spark_extension: str = ""
     spark_package: Callable[[Release], str | None] | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)

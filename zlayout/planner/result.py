@@ -81,7 +81,7 @@ class TableResult:
     bytes_removed: Count = 0
     """The size of the files that rewrites removed from the table. They stay on storage until old versions expire."""
     rollback: str = ""
-    """The SQL statement that returns the table to the version directly before the first rewrite; empty without one."""
+    """The command that undoes the rewrites of the run; empty without one."""
     deferred_groups: Count = 0
     """The number of groups for which the time limit left no time."""
     deferred_bytes: Count = 0

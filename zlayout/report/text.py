@@ -45,7 +45,6 @@ from zlayout.report.words import (
     plural,
     printable,
     property_reason,
-    rollback_limits,
     setting,
     size,
     version_word,
@@ -194,7 +193,6 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "", _labelled("", "storage", stored)
     if result and result.rollback:
         yield "", _labelled("", "roll back", result.rollback)
-        yield "dim", _labelled("", "", rollback_limits(table.format))
 
 
 def wrapped(line: str, width: int, indent: int) -> list[str]:

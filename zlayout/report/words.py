@@ -100,11 +100,6 @@ def cleanup(format: str) -> str:
     return FORMATS[format].traits.cleanup if format in FORMATS else "old versions are removed"
 
 
-def rollback_limits(format: str) -> str:
-    """Return what a rollback changes besides the rewrite, and what it needs."""
-    return FORMATS[format].traits.rollback_limits if format in FORMATS else "it also undoes later commits"
-
-
 def property_reason(change: PropertyChange) -> str:
     """Write why a table property is set."""
     if change.reason is PropertyReason.BOUNDS_TRUNCATED and change.cut is not None:

@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile, Version, by_partition, new_path
+from support.memory_format.undo import roll_back, undo_run
 
 from zlayout.curve.layout import build
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunColumn, RunMetrics
+from zlayout.formats.undo import Undo
 from zlayout.planner import accepted
 from zlayout.spec.model import Layout, TableName
 from zlayout.spec.renames import present_records
@@ -63,8 +65,11 @@ class MemoryBackend:
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:  # noqa: ARG002
         return self._catalog.load(table.identifier).last_run
 
-    def rollback(self, table: TableName, commit: int) -> str:
-        return f"RESTORE {table} TO {commit - 1}"
+    def undo(self, table: TableName, run: str | None) -> Undo:
+        return undo_run(table, self._catalog.load(table.identifier), lambda at: self.observe(table, (), at), run)
+
+    def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
+        return roll_back(self._catalog.load(undo.table.identifier), undo, run_id)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         raise NotImplementedError
@@ -122,7 +127,7 @@ class MemoryBackend:
             try:
                 accepts = work.accepts if number == len(groups) - 1 and not failed else ""
                 properties = {accepted.PROPERTY: accepts} if len(table.specs) > 1 else {}
-                commit = _rewrite(table, pinned, work.layout, group, properties)
+                commit = _rewrite(table, pinned, work, group, properties)
                 if number == len(groups) - 1:
                     found = layout_metrics(_file_table(table.current, keys), keys)
                     columns = tuple(RunColumn(m.column, work.predicted.get(m.column), m.touched) for m in found)
@@ -139,9 +144,8 @@ def _sources_of_moves(version: Version) -> list[str]:
     return [field.source for field in version.fields] if old else []
 
 
-def _rewrite(
-    table: MemoryTable, pinned: Version, layout: Layout, group: Group, properties: Mapping[str, str]
-) -> Commit:
+def _rewrite(table: MemoryTable, pinned: Version, work: Work, group: Group, properties: Mapping[str, str]) -> Commit:
+    layout = work.layout
     paths = group.files.path.to_pylist()
     read = [pinned.files[path] for path in paths if path in pinned.files]
     if len(read) < len(paths):
@@ -156,7 +160,7 @@ def _rewrite(
     new = _with_baselines(new, layout, table.current)
     if sum(len(f.rows) for f in new) != len(rows):
         raise EngineError.of("ZL310", "rows written differ from rows read; nothing was committed")
-    version = table.replace_files(read, new, properties)
+    version = table.replace_files(read, new, properties, work.run_id)
     return Commit(
         "rewrite",
         version,

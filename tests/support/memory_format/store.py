@@ -59,6 +59,8 @@ class Version:
     properties: Mapping[str, str] = field(default_factory=dict)
     ids: tuple[str, ...] = ()
     files: Mapping[str, StoredFile] = field(default_factory=dict)
+    run_id: str = ""
+    undoes: str = ""
 
 
 class MemoryTable:
@@ -132,9 +134,14 @@ class MemoryTable:
         return self._append_version(lambda v: replace(v, fields=fields, spec_id=self.specs.index(fields)))
 
     def replace_files(
-        self, read: Sequence[StoredFile], new: Sequence[StoredFile], properties: Mapping[str, str] | None = None
+        self,
+        read: Sequence[StoredFile],
+        new: Sequence[StoredFile],
+        properties: Mapping[str, str] | None = None,
+        run_id: str = "",
+        undoes: str = "",
     ) -> int:
-        """Swap `read` for `new`, and set properties.
+        """Swap `read` for `new`, and set properties. undoes: the run that this undoes.
 
         Raises CommitConflict when a file of `read` changed or went away meanwhile.
         """
@@ -147,7 +154,8 @@ class MemoryTable:
             gone = {f.path for f in read}
             kept = {path: f for path, f in version.files.items() if path not in gone}
             files = {**kept, **{f.path: f for f in new}}
-            return replace(version, files=files, properties={**version.properties, **(properties or {})})
+            changed = {**version.properties, **(properties or {})}
+            return replace(version, files=files, properties=changed, run_id=run_id, undoes=undoes)
 
         return self._append_version(swap)
 
@@ -168,7 +176,8 @@ class MemoryTable:
 
     def _append_version(self, change: Callable[[Version], Version]) -> int:
         with self._lock:
-            changed = replace(change(self.current), number=self.current.number + 1)
+            before = replace(self.current, run_id="", undoes="")
+            changed = replace(change(before), number=self.current.number + 1)
             self.log.append(changed)
             return changed.number
 

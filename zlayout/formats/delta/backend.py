@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from deltalake import DeltaTable
 
 from zlayout.errors import Diagnostic
 from zlayout.formats.access import cause_of
-from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.delta.internals import INTERNALS
 from zlayout.formats.delta.read.features import partition_refusals
 from zlayout.formats.delta.read.files import table_files
@@ -25,11 +26,11 @@ from zlayout.formats.kernel.requirements import replaced, require_allowed, requi
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
+from zlayout.formats.undo import Undo
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import quote_identifier
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zlayout.formats.delta.write.jvm import DeltaJvm
+    from zlayout.formats.delta.write.outcome import Log
 
 
 class DeltaBackend:
@@ -81,11 +83,6 @@ class DeltaBackend:
         """See `zlayout.formats.base.Backend`."""
         storage = self._storage(table, state.location)
         return last_run(storage, log_sizes(storage), state.version)
-
-    def rollback(self, table: TableName, commit: int) -> str:
-        """See `zlayout.formats.base.Backend`."""
-        location = delta_location(self._names.located(table), table)
-        return f"RESTORE TABLE delta.{quote_identifier(location)} TO VERSION AS OF {commit - 1}"
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`.
@@ -161,23 +158,12 @@ class DeltaBackend:
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
-        from zlayout.formats.delta.write.failures import spark_errors
-        from zlayout.formats.delta.write.jvm import DeltaJvm
-        from zlayout.formats.delta.write.log_store import require_exclusive_commits
-        from zlayout.formats.delta.write.outcome import Log
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
         from zlayout.formats.delta.write.repartition import refuse_empty_strings, repartition
         from zlayout.formats.delta.write.settings import set_properties
 
-        with spark_errors(str(work.table), "opening its log"):
-            delta = DeltaJvm(self._session(work.table, state.location), state.location)
-        storage = self._storage(work.table, state.location)
-        log = Log(delta, storage, str(work.table), work.run_id, work.commit_properties)
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
-        if (checked := (work.run_id, state.location)) not in self._exclusive:  # a run may have several parts
-            with spark_errors(str(work.table), "checking its log folder"):
-                require_exclusive_commits(delta, state.location, str(work.table))
-            self._exclusive.add(checked)
+        delta, log = self._opened(work.table, state.location, work.run_id, work.commit_properties)
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
         if work.partition_by:
@@ -202,6 +188,43 @@ class DeltaBackend:
 
             snapshot, state = self._pinned(delta, state, work)
             yield from run_zlayout(delta, log, snapshot, state, work, notify)
+
+    def undo(self, table: TableName, run: str | None) -> Undo:
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL211 to ZL213, ZL231 to ZL235; TableError."""
+        from zlayout.formats.delta.read.undo import undo_run
+
+        state = self.observe(table, ())
+        require_allowed(state, ())
+        storage = self._storage(table, state.location)
+        at = partial(self._observe_at, state.location, table, ())
+        return undo_run(table, storage, log_sizes(storage), state, at, run)
+
+    def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL204, ZL220, ZL231 to ZL235 before any write."""
+        from zlayout.formats.delta.write.failures import FAILURES
+        from zlayout.formats.delta.write.rollback import roll_back
+        from zlayout.formats.kernel.undo import checked_undo
+
+        now = checked_undo(self, FAILURES, undo)
+        delta, log = self._opened(now.table, now.location, run_id, properties)
+        return roll_back(delta, log, now, notify)
+
+    def _opened(
+        self, table: TableName, location: str, run_id: str, properties: Mapping[str, str]
+    ) -> tuple[DeltaJvm, Log]:
+        """Return the table in Spark, and what makes the commits of a run. Raises Refused ZL220."""
+        from zlayout.formats.delta.write.failures import spark_errors
+        from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.log_store import require_exclusive_commits
+        from zlayout.formats.delta.write.outcome import Log
+
+        with spark_errors(str(table), "opening its log"):
+            delta = DeltaJvm(self._session(table, location), location)
+        if (checked := (run_id, location)) not in self._exclusive:  # a run may have several parts
+            with spark_errors(str(table), "checking its log folder"):
+                require_exclusive_commits(delta, location, str(table))
+            self._exclusive.add(checked)
+        return delta, Log(delta, self._storage(table, location), str(table), run_id, properties)
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)

@@ -33,8 +33,6 @@ class DeltaFormat:
         local_warehouse_scheme="",
         target_size_property="delta.targetFileSize",
         cleanup="VACUUM",
-        rollback_limits="it also undoes later commits of other writers, fails after VACUUM has deleted the replaced "
-        "files, and streaming readers may read restored rows again",
         spark_extension="io.delta.sql.DeltaSparkSessionExtension",
         spark_package=lambda release: release.delta_package,
         spark_conf={"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},

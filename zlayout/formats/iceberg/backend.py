@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from zlayout.errors import Diagnostic
-from zlayout.formats.base import Capabilities, Event, Listed, Notify, Progress, SampleSource, Stage, Work
+from zlayout.formats.base import Capabilities, Commit, Event, Listed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
-from zlayout.formats.iceberg.read.history import last_run, parent_snapshot
+from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
+from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Layout, TableName
-from zlayout.sql_text import quote_identifier, quote_path, string_literal
+from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
@@ -59,13 +61,22 @@ class IcebergBackend:
         """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
         return last_run(self._catalog, table)
 
-    def rollback(self, table: TableName, commit: int) -> str:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
-        before = parent_snapshot(self._catalog, table, commit)
-        if before is None:
-            return ""
-        procedure = f"{quote_identifier(table.catalog)}.system.rollback_to_snapshot"
-        return f"CALL {procedure}({string_literal(quote_path(table.identifier))}, {before})"
+    def undo(self, table: TableName, run: str | None) -> Undo:
+        """See `zlayout.formats.base.Backend`. Raises Refused ZL231 to ZL236; TableError ZL121 to ZL125."""
+        from zlayout.formats.iceberg.read.undo import undo_run
+
+        return undo_run(self._catalog, table, partial(self.observe, table, ()), run)
+
+    def roll_back(self, undo: Undo, run_id: str, properties: Mapping[str, str], notify: Notify) -> Commit:  # noqa: ARG002
+        """See `zlayout.formats.base.Backend`. No snapshot is made that could have the commit properties."""
+        from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
+        from zlayout.formats.iceberg.write.rollback import roll_back
+        from zlayout.formats.kernel.undo import checked_undo
+
+        notify(Progress(str(undo.table), Stage.STARTING))
+        now = checked_undo(self, FAILURES, undo)
+        notify(Progress(str(undo.table), Stage.COMMITTING))
+        return roll_back(IcebergJvm(self.runtime.session), now, run_id)
 
     def sample_source(self, table: TableName, state: TableState, seed: int) -> SampleSource:
         """See `zlayout.formats.base.Backend`. The random number is a hash of a row's file and position."""

@@ -34,8 +34,6 @@ class IcebergFormat:
         local_warehouse_scheme="file://",
         target_size_property="write.target-file-size-bytes",
         cleanup="snapshots expire",
-        rollback_limits="it also undoes later snapshots of other writers, fails after the snapshot has expired, and "
-        "keeps table properties and the partition spec",
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         spark_package=lambda release: release.iceberg_package,
     )

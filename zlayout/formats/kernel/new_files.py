@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from re import Pattern
 
 from zlayout.errors import EngineError
-
-MAX_CONCURRENT_REQUESTS = 16  # a request to an object store takes about 20 ms
+from zlayout.formats.stored_files import missing_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +43,11 @@ def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
     Raises:
         EngineError: ZL316, if a file is missing or has another size.
     """
-    if not sizes:
-        return
-    with ThreadPoolExecutor(min(len(sizes), MAX_CONCURRENT_REQUESTS)) as pool:
-        for (path, size), found in zip(sizes.items(), pool.map(stored, sizes), strict=True):
-            if found != size:
-                raise EngineError.of(
-                    "ZL316",
-                    "a new file is missing on storage, or has another size",
-                    detail=f"{path}: expected {size} bytes, "
-                    + ("found no file" if found is None else f"found {found}"),
-                    hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run "
-                    "again; nothing was committed",
-                )
+    for path, found in missing_files(sizes, stored):
+        raise EngineError.of(
+            "ZL316",
+            "a new file is missing on storage, or has another size",
+            detail=f"{path}: expected {sizes[path]} bytes, " + ("found no file" if found is None else f"found {found}"),
+            hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run "
+            "again; nothing was committed",
+        )

@@ -7,7 +7,8 @@ from threading import Barrier
 import pytest
 
 from zlayout.errors import EngineError
-from zlayout.formats.kernel.new_files import MAX_CONCURRENT_REQUESTS, require_files
+from zlayout.formats.kernel.new_files import require_files
+from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
 
 SIZES = {f"part-{n}.parquet": n + 1 for n in range(40)}
 

@@ -19,6 +19,8 @@ from zlayout.formats.delta.read.log_segment import commits_in
 from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, MAX_CONCURRENT_READS
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
+from zlayout.formats.undo import ROLLBACK, Recorded
+from zlayout.reading import parse_json
 from zlayout.table.state import ExternalRewrite, Ordering, external_rewrites, instant_of_milliseconds
 
 # The number of commits that are read although they added no live file, to find the last rewrite by zlayout.
@@ -104,7 +106,10 @@ def external(history: Iterable[Mapping[str, Any]], oldest: int | None = None) ->
     ordering: Ordering | None = None
     rewrites: list[ExternalRewrite] = []
     known, older = False, 0
+    undone: set[str] = set()
     for commit in history:
+        if _undone(commit, undone):  # as if neither the run nor its rollback had been
+            continue
         if _by_zlayout(commit):
             if known := commit.get("operation") not in _WITHOUT_FILES:
                 break
@@ -127,6 +132,14 @@ def _is_before(commit: Mapping[str, Any], time: int) -> bool:
 def _by_zlayout(commit: Mapping[str, Any]) -> bool:
     tags, text = commit.get("tags"), commit.get("userMetadata")
     return (isinstance(tags, dict) and RUN in tags) or (isinstance(text, str) and f'"{RUN}"' in text)
+
+
+def _undone(commit: Mapping[str, Any], undone: set[str]) -> bool:
+    """Return whether a commit is a rollback, or of a run in `undone`, to which a rollback adds the run it undid."""
+    one = recorded(commit)
+    if one.undoes:
+        undone.add(one.undoes)
+    return bool(one.undoes) or one.run_id in undone
 
 
 def _ordering(commit: Mapping[str, Any]) -> Ordering | None:
@@ -165,6 +178,26 @@ def _engine(commit: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
+def recorded(info: Mapping[str, Any]) -> Recorded:
+    """Return the run that made a commit, and the run that it undid. info: from `commit_infos`."""
+    tags = info.get("tags")
+    undoes = tags.get(ROLLBACK) if isinstance(tags, dict) else None
+    return Recorded(int(info.get("version", -1)), run_of(info), undoes if isinstance(undoes, str) else "")
+
+
+def run_of(info: Mapping[str, Any]) -> str:
+    """Return the id of the run that made a commit, '' if none. Commands of Delta store it in the userMetadata."""
+    tags, text = info.get("tags"), info.get("userMetadata")
+    if isinstance(tags, dict) and isinstance(run_id := tags.get(RUN), str):
+        return run_id
+    try:
+        stored = parse_json(text) if isinstance(text, str) and f'"{RUN}"' in text else {}
+    except ValueError:
+        return ""
+    run_id = stored.get(RUN) if isinstance(stored, dict) else None
+    return run_id if isinstance(run_id, str) else ""
+
+
 def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> RunMetrics | None:
     """Return what the newest commit with metrics of a run stored; None if the newest commits have none.
 
@@ -173,9 +206,12 @@ def last_run(storage: pa_fs.FileSystem, log: Iterable[str], version: int) -> Run
         log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version of the newest commit to read.
     """
+    undone: set[str] = set()
     try:
         for info in commit_infos(storage, log, version, MAX_COMMITS_WITH_METRICS):
             tags = info.get("tags")
+            if _undone(info, undone):
+                continue
             if not isinstance(tags, dict) or not isinstance(run_id := tags.get(RUN), str):
                 continue
             if columns := parse_touched(tags.get(TOUCHED)):

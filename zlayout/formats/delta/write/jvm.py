@@ -8,7 +8,7 @@ the tested versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zlayout.formats.delta.read.schema import STRING_PREFIX
@@ -66,6 +66,12 @@ class DeltaJvm:
     def snapshot(self) -> Any:
         """Read the log again and return the newest snapshot."""
         return self._log.update(False, self.none, self.none)
+
+    def snapshot_at(self, version: int) -> Any:
+        """Return the snapshot of a version. Earlier versions of Delta lack the last parameters of the method."""
+        known = self._classes.find("org.apache.spark.sql.delta.DeltaLog") or ()
+        count = next(n for n in (3, 2, 1) if f"getSnapshotAt/{n + 1}" in known)
+        return self._log.getSnapshotAt(version, *(self.none, self.none, False)[:count])
 
     def begin(self, snapshot: Any) -> Any:
         """Return an OptimisticTransaction that is pinned to a snapshot. Commits after the snapshot may be conflicts."""
@@ -195,8 +201,7 @@ class DeltaJvm:
         return {_STRING_PREFIX_OF_SESSION: str(declared.get()) if declared.isDefined() else of_session}
 
     @property
-    def knows_string_prefix(self) -> bool:
-        """Whether Delta accepts the table property `STRING_PREFIX`."""
+    def knows_string_prefix(self) -> bool:  # the table property
         return not self._classes.missing(_STRING_PREFIX_OF_TABLE)
 
     def register_metrics(self, transaction: Any, metrics: Mapping[str, int]) -> None:
@@ -242,6 +247,10 @@ class DeltaJvm:
 
     def require_files(self, files: Iterable[Any]) -> None:
         """See `zlayout.formats.kernel.new_files.require_files`. files: new AddFiles."""
+        require_files(*self.sizes(files))
+
+    def sizes(self, files: Iterable[Any]) -> tuple[dict[str, int], Callable[[str], int | None]]:
+        """Return the recorded sizes of files by path, and a function that returns their sizes on storage."""
         sizes, paths = {}, {}
         for file in files:
             name = str(file.path())
@@ -253,7 +262,7 @@ class DeltaJvm:
             storage = path.getFileSystem(conf)
             return int(storage.getFileStatus(path).getLen()) if storage.exists(path) else None
 
-        require_files(sizes, stored)
+        return sizes, stored
 
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
         """Replace the partition columns in the transaction's metadata. Call this before the transaction writes."""

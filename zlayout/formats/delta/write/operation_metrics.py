@@ -15,15 +15,21 @@ from zlayout.formats.kernel.commits import Rewritten, new_files
 
 def operation_metrics(rewritten: Sequence[Rewritten]) -> dict[str, int]:
     """Return the metrics of the commit that replaces the files of these groups, by Delta's names."""
-    added = sorted(file.bytes for file in new_files(rewritten))
     removed = [each.group.files for each in rewritten]
+    vectors = sum(pc.sum(pc.not_equal(f.version_key, "")).as_py() or 0 for f in removed)
+    sizes = [int(size) for files in removed for size in files.bytes]
+    return replacement_metrics(sizes, [file.bytes for file in new_files(rewritten)], vectors)
+
+
+def replacement_metrics(removed: Sequence[int], added: Sequence[int], vectors: int) -> dict[str, int]:
+    """Return the metrics of a replacement of files, given their sizes and the number of removed deletion vectors."""
     return {
-        "numRemovedFiles": sum(map(len, removed)),
-        "numRemovedBytes": sum(int(files.bytes.sum()) for files in removed),
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(removed),
         "numAddedFiles": len(added),
         "numAddedBytes": sum(added),
-        **_quartiles(added),
-        "numDeletionVectorsRemoved": sum(pc.sum(pc.not_equal(f.version_key, "")).as_py() or 0 for f in removed),
+        **_quartiles(sorted(added)),
+        "numDeletionVectorsRemoved": vectors,
     }
 
 

@@ -54,17 +54,17 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
         for group in groups
         for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
     }
-    adds = delta.live_files(snapshot) if len(pins) == live else _adds(delta, snapshot, list(pins))
+    adds = delta.live_files(snapshot) if len(pins) == live else add_files_at(delta, snapshot, list(pins))
     by_path = {file.path(): file for file in adds}
-    unchanged = all(_vector(file) == pins.get(path) for path, file in by_path.items())
+    unchanged = all(deletion_vector(file) == pins.get(path) for path, file in by_path.items())
     if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
         files = sum(len(group.files) for group in groups)
         raise changed_files(table, "some", files)
     return PinnedFiles(delta.seq(adds), by_path)
 
 
-def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
-    """Return the live AddFiles at these paths as a java.util.List."""
+def add_files_at(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
+    """Return the live AddFiles at these paths, with complete statistics, as a java.util.List."""
     from pyspark.sql import functions as f
 
     live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
@@ -74,7 +74,7 @@ def _adds(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
     return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
 
 
-def _vector(file: Any) -> str:
+def deletion_vector(file: Any) -> str:
     """Return the unique id of an AddFile's deletion vector in the form of `FileTable.version_key`, '' for none."""
     unique_id = file.getDeletionVectorUniqueId()
     return str(unique_id.get()) if unique_id.isDefined() else ""

@@ -32,7 +32,7 @@ def external_rewrites_of(
         known: Whether the table has layout records, so that zlayout has rewritten it.
     """
     found: list[ExternalRewrite] = []
-    for number, one in enumerate(_ancestors(metadata, snapshot)):
+    for number, one in enumerate(ancestors(metadata, snapshot)):
         summary = {} if one.summary is None else dict(one.summary.additional_properties)
         if recorded.LAYOUT_ID in summary or recorded.RUN in summary:
             return external_rewrites(found)
@@ -45,7 +45,7 @@ def external_rewrites_of(
     return external_rewrites(found) if known else ()
 
 
-def _ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+def ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
     """Yield a snapshot and its ancestors, the newest first, as far as they have not expired."""
     by_id = {s.snapshot_id: s for s in metadata.snapshots}
     seen: set[int] = set()

@@ -76,24 +76,15 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
 
 def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
     """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
-    snapshots = load_table(catalog, name).metadata.snapshots
-    for snapshot in sorted(snapshots, key=lambda s: s.sequence_number or 0, reverse=True):
+    metadata = load_table(catalog, name).metadata
+    undone = recorded.undone(metadata.properties)
+    kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in undone]
+    for snapshot in sorted(kept, key=lambda s: s.sequence_number or 0, reverse=True):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         columns = parse_touched(summary.get(TOUCHED))
         if recorded.RUN in summary and columns:
             return run_metrics(summary[recorded.RUN], snapshot.snapshot_id, columns, summary)
     return None
-
-
-def parent_snapshot(catalog: CatalogConfig, name: TableName, snapshot: int) -> int | None:
-    """Return the id of the snapshot that a snapshot followed, None if it is not known.
-
-    Raises:
-        TableError: ZL121 to ZL123.
-    """
-    snapshots = {s.snapshot_id: s for s in load_table(catalog, name).metadata.snapshots}
-    made = snapshots.get(snapshot)
-    return made.parent_snapshot_id if made and made.parent_snapshot_id in snapshots else None
 
 
 def commits_to(groups: Sequence[Group], run: Sequence[RunCommit]) -> Iterator[Commit]:

@@ -77,7 +77,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         wanted = {c.name: schema.find_field(c.name).field_id for c in leaves if c.name in needed and c.orderable}
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = read_state(metadata.properties)
-    state = recorded.from_summaries(state, summaries(metadata))
+    state = recorded.from_summaries(state, summaries(metadata), recorded.undone(metadata.properties))
     files = _files(data, metadata, schema, leaves, wanted, config, state)
     return TableState(
         table=str(name),

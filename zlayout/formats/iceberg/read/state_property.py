@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zlayout.formats.undo import ROLLBACK
 from zlayout.reading import parse_json
 from zlayout.spec.model import COLUMN_IDS, Layout
 from zlayout.table.baseline import Baseline, parse_baseline
@@ -126,16 +127,37 @@ def drop_dead(state: State, dead: frozenset[int]) -> State:
     return {name: entry for name, entry in kept.items() if entry.snapshots}
 
 
-def from_summaries(state: State, summaries: Iterable[tuple[int, Mapping[str, str]]]) -> State:
-    """Return the state with the snapshots whose summary has a layout id.
+def from_summaries(
+    state: State, summaries: Iterable[tuple[int, Mapping[str, str]]], without: frozenset[int] = frozenset()
+) -> State:
+    """Return the state with the snapshots whose summary has a layout id, except those in `without`.
 
     The property may lack such a snapshot, because a run may be killed before it sets the property.
     """
-    known = listed(state)
+    known = listed(state) | without
     for snapshot_id, summary in summaries:
         if LAYOUT_ID in summary and snapshot_id not in known:
             state = add(state, summary[LAYOUT_ID], [snapshot_id])
     return state
+
+
+def undone(properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the snapshots of runs that were rolled back, which have layout ids in their summaries."""
+    return frozenset(snapshot for entry in rollbacks(properties) for snapshot in entry["snapshots"])
+
+
+def rollbacks(properties: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return what the table stores about rollbacks: `run`, `rollback` (both ids) and `snapshots`, the oldest first."""
+    try:
+        entries = parse_json(properties.get(ROLLBACK, "[]"))
+    except ValueError:
+        return []
+    return [entry for entry in entries if _is_rollback(entry)] if isinstance(entries, list) else []
+
+
+def _is_rollback(entry: Any) -> bool:
+    snapshots = entry.get("snapshots") if isinstance(entry, dict) else None
+    return isinstance(snapshots, list) and all(type(snapshot) is int for snapshot in snapshots)
 
 
 def layout_id(name: str) -> str:

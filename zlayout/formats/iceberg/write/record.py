@@ -85,7 +85,7 @@ def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:
         state = recorded.parse(base.properties().get(recorded.PROPERTY))
     except recorded.CorruptState:
         state = {}
-    return recorded.from_summaries(state, _summaries(jvm, base))
+    return recorded.from_summaries(state, _summaries(jvm, base), recorded.undone(dict(base.properties())))
 
 
 def _summaries(jvm: IcebergJvm, base: Any) -> Iterable[tuple[int, Mapping[str, str]]]:

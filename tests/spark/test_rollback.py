@@ -1,0 +1,244 @@
+"""Rollback on both formats: exactly the run is undone, other changes are kept, and anything else is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from spark.sample_tables import append_delta, create_delta, create_iceberg
+from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
+from spark.test_delta_conflicts import ALL, during_commit
+from spark.vacuum import vacuum
+from support.builders import make_layout, make_spec
+from support.runs import plan_and_apply
+
+from zlayout.app.plan import plan_table
+from zlayout.errors import CommitConflict, Refused
+from zlayout.formats.base import Commit
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.iceberg.read.state_property import PROPERTY
+from zlayout.formats.iceberg.write import rollback as iceberg_rollback
+from zlayout.planner.decision import PlanOptions
+from zlayout.spec.model import LayoutSpec
+
+LAYOUT = make_layout("a", "b", target_size=20_000)
+
+
+@pytest.fixture
+def table(delta: DeltaSubject) -> DeltaSubject:
+    return replace(delta, layout=LAYOUT, files=4)
+
+
+def roll_back(table: Any, run: str | None = None) -> Commit:
+    backend = table.backend
+    commit: Commit = backend.roll_back(backend.undo(table.name, run), f"undo-{table.name.name}", {}, lambda _: None)
+    return commit
+
+
+def code(error: pytest.ExceptionInfo[Any]) -> str:
+    found: str = error.value.diagnostics[0].code
+    return found
+
+
+def live(table: DeltaSubject) -> dict[str, Any]:
+    """All fields of the live AddFiles, by path."""
+    delta = DeltaJvm(table.spark, str(table.path))
+    return {row.path: row.asDict(recursive=True) for row in delta.all_files(delta.snapshot()).collect()}
+
+
+def planned(spec: LayoutSpec, table: SparkSubject) -> Any:
+    """What a plan states about the table, without the version that it was made from."""
+    plan = plan_table(spec, table.backend, PlanOptions()).decision.plan
+    return plan.status, plan.actions, plan.columns, plan.diagnostics, plan.size_histogram
+
+
+def test_the_exact_files_and_the_plan_return_and_an_append_is_kept(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_delta(table, 600)
+    spec = make_spec(LAYOUT, table.name)
+    files, rows = live(table), table.rows(ALL)
+    before = planned(spec, table)
+    _, applied = plan_and_apply(spec, table.backend)
+    append_delta(table, 5000, 5010)
+    shown = table.backend.undo(table.name, None)
+    assert (shown.run_id, shown.kept, shown.rows) == (applied.run_id, (shown.version,), 599)
+    assert set(shown.returned["path"].to_pylist()) == set(files)
+    during_commit(monkeypatch, lambda: append_delta(table, 6000, 6010))
+    commit = roll_back(table)
+    assert (commit.kind, commit.files_added, commit.rows) == ("rollback", len(files), 599)
+
+    now = live(table)
+    assert {path: now[path] for path in files} == files, "every field of every AddFile, among them deletion vectors"
+    assert table.rows(ALL, "id < 5000") == rows, "the rows with their ids and commit versions"
+    assert len(table.rows("id", "id >= 5000")) == 20
+    actions = [json.loads(line) for line in (table.path / "_delta_log" / f"{commit.version:020}.json").open()]
+    changed = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+    assert not any(action["dataChange"] for action in changed)
+    table.sql(f"delete from {table} where id >= 5000")
+    assert planned(spec, table) == before
+    assert table.backend.last_run(table.name, table.observe()) is None
+
+    table.sql(f"alter table {table} set tblproperties ('delta.checkpointInterval' = '1')")
+    table.sql(f"delete from {table} where id = 8")
+    assert list((table.path / "_delta_log").glob("*.checkpoint*.parquet")), "a checkpoint could be written"
+    vacuum(table.spark, str(table))
+    assert table.rows(ALL, "id <> 8") == [row for row in rows if row[0] != 8]
+
+
+def test_only_runs_in_effect_are_undone(table: DeltaSubject) -> None:
+    create_delta(table, 100)
+    with pytest.raises(Refused) as none:
+        table.backend.undo(table.name, None)
+    assert code(none) == "ZL231"
+    files = live(table)
+    table.run(run_id="one", partitions=[0])
+    table.run(run_id="one", partitions=[1])  # a run may make several commits
+    first = live(table)
+    table.run(run_id="two", partitions=[0])
+    with pytest.raises(Refused) as older:
+        table.backend.undo(table.name, "one")
+    assert code(older) == "ZL232"
+    assert "OPTIMIZE of run two at version" in str(older.value)
+    roll_back(table)
+    assert live(table) == first
+    with pytest.raises(Refused) as again:
+        table.backend.undo(table.name, "two")
+    assert code(again) == "ZL231"
+    shown = table.backend.undo(table.name, None)
+    assert (shown.run_id, len(shown.commits)) == ("one", 2)
+    roll_back(table)
+    assert live(table) == files
+
+
+def test_what_other_writers_changed_is_not_lost(table: DeltaSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_delta(table, 100)
+    table.run()
+    shown, version = table.backend.undo(table.name, None), table.observe().version
+    during_commit(monkeypatch, lambda: table.sql(f"delete from {table} where id = 10"))
+    with pytest.raises(CommitConflict) as conflict:
+        roll_back(table)
+    assert code(conflict) == "ZL321"
+    assert table.observe().version == version + 1
+    with pytest.raises(Refused) as changed:
+        table.backend.roll_back(shown, "late", {}, lambda _: None)
+    assert code(changed) == "ZL232"
+    assert f"DELETE at version {version + 1}" in str(changed.value)
+
+
+def test_vacuumed_files_and_another_schema_are_refused(table: DeltaSubject) -> None:
+    create_delta(table, 100)
+    table.run()
+    table.sql(f"alter table {table} add column more int")
+    assert table.backend.undo(table.name, None).rows == 99, "an added column is null on both sides"
+    table.sql(f"alter table {table} drop column m")
+    with pytest.raises(Refused) as dropped:
+        table.backend.undo(table.name, None)
+    assert code(dropped) == "ZL234"
+    vacuum(table.spark, str(table))
+    with pytest.raises(Refused) as gone:
+        table.backend.undo(table.name, None)
+    assert code(gone) in ("ZL233", "ZL234")
+
+
+def entries(table: IcebergSubject) -> set[Any]:
+    """The live entries of the manifests, with what they say of the snapshot and the sequence of a file."""
+    columns = "status, snapshot_id, sequence_number, file_sequence_number, data_file.file_path, data_file.record_count"
+    found = table.sql(f"select {columns} from {table}.entries where status < 2").collect()
+    return {tuple(row)[1:] for row in found}
+
+
+def append_iceberg(table: IcebergSubject, start: int, count: int = 10) -> None:
+    rows = table.spark.range(start, start + count, 1, 1)
+    table.append(rows.selectExpr("id", "id a", "cast(id % 60 as int) b", "cast(id % 2 as int) p"))
+
+
+def expire(table: IcebergSubject) -> None:
+    """Expire all snapshots but the current one by Iceberg's own API, which also deletes files."""
+    table.sql("select 1").collect()
+    java = table.java_table()
+    java.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, version: int) -> None:
+    create_iceberg(iceberg, version)
+    spec = make_spec(LAYOUT, iceberg.name)
+    files, rows, before = entries(iceberg), iceberg.rows(), planned(spec, iceberg)
+    lineage = iceberg.lineage() if version == 3 else {}
+    _, applied = plan_and_apply(spec, iceberg.backend)
+    assert entries(iceberg) != files
+    shown = iceberg.backend.undo(iceberg.name, None)
+    assert (shown.run_id, shown.kept, shown.rows) == (applied.run_id, (), 540)
+    commit = roll_back(iceberg)
+    assert (commit.kind, commit.files_added, commit.rows) == ("rollback", 3, 540)
+    assert entries(iceberg) == files
+    assert iceberg.rows() == rows
+    assert planned(spec, iceberg) == before
+    assert PROPERTY not in iceberg.java_table().properties()
+    assert version == 2 or iceberg.lineage() == lineage
+    expire(iceberg)
+    assert iceberg.rows() == rows
+    plan_and_apply(spec, iceberg.backend)
+    assert planned(spec, iceberg)[0] == "unchanged"
+
+
+def test_iceberg_keeps_appends_and_refuses_what_it_cannot_keep(iceberg: IcebergSubject) -> None:
+    create_iceberg(iceberg)
+    with pytest.raises(Refused) as none:
+        iceberg.backend.undo(iceberg.name, None)
+    assert code(none) == "ZL231"
+    rows, files = iceberg.rows(), set(iceberg.observe().files.path.to_pylist())
+    iceberg.run(run_id="one")
+    state = iceberg.java_table().properties()[PROPERTY]
+    append_iceberg(iceberg, 1000)
+    iceberg.run(run_id="two")
+    append_iceberg(iceberg, 2000)
+    with pytest.raises(Refused) as older:
+        iceberg.backend.undo(iceberg.name, "one")
+    assert code(older) == "ZL232"
+    assert "replace of run two" in str(older.value)
+    assert iceberg.backend.undo(iceberg.name, None).run_id == "two"
+    roll_back(iceberg)
+    assert json.loads(iceberg.java_table().properties()[PROPERTY]) == json.loads(state)
+    with pytest.raises(Refused) as picked:
+        roll_back(iceberg)
+    assert code(picked) == "ZL236"
+    assert "source-snapshot-id" in str(picked.value)
+    expire(iceberg)
+    assert [row for row in iceberg.rows() if row[0] < 1000] == rows
+    assert len(iceberg.ids()) == len(rows) + 20
+    assert files.isdisjoint(iceberg.observe().files.path.to_pylist())
+    with pytest.raises(Refused) as expired:
+        iceberg.backend.undo(iceberg.name, "one")
+    assert code(expired) in ("ZL231", "ZL233")
+
+
+def test_iceberg_keeps_concurrent_commits(iceberg: IcebergSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_iceberg(iceberg)
+    rows = iceberg.rows()
+    iceberg.run()
+    properties: Any = iceberg_rollback._properties
+
+    def append_first(*arguments: Any) -> Any:
+        append_iceberg(iceberg, 3000)
+        return properties(*arguments)
+
+    monkeypatch.setattr(iceberg_rollback, "_properties", append_first)
+    with pytest.raises(CommitConflict) as conflict:
+        roll_back(iceberg)
+    assert code(conflict) == "ZL321"
+    assert len(iceberg.ids()) == len(rows) + 10
+    monkeypatch.undo()
+    roll_back(iceberg)
+    assert [row for row in iceberg.rows() if row[0] < 1000] == rows
+    assert len(iceberg.ids()) == len(rows) + 10
+    iceberg.run()
+    iceberg.sql(f"delete from {iceberg} where id = 20")
+    with pytest.raises(Refused) as changed:
+        iceberg.backend.undo(iceberg.name, None)
+    assert code(changed) == "ZL236"
+    assert "deleted rows" in str(changed.value)

@@ -1,0 +1,73 @@
+"""The command `rollback`: show what a rollback undoes, ask for approval, and commit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from zlayout.app.project import load_project
+from zlayout.app.rollback import plan_rollback, roll_back
+from zlayout.cli.console import Console, name_log
+from zlayout.errors import SpecError
+from zlayout.formats.undo import Undo, total
+from zlayout.report.words import number, plural, printable, size, version_word
+from zlayout.spark.session import SparkRuntime
+
+MAX_LISTED_FILES = 10
+
+
+def rollback_command(
+    project: Path, table: str, run: str | None, console: Console, *, auto_approve: bool, dry_run: bool, timeout: float
+) -> int:
+    """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.rollback`."""
+    if not (auto_approve or dry_run or console.interactive):
+        raise SpecError.of(
+            "ZL046",
+            "expected a terminal on which rollback can ask for approval, found none",
+            hint="use --auto-approve, or --dry-run",
+        )
+    loaded = load_project(project)
+    undo = plan_rollback(loaded, table, run, timeout=timeout)
+    console.result("\n".join(shown(undo, verbose=console.verbose)) + "\n")
+    if dry_run:
+        console.say("Dry run: nothing was written.")
+        return 0
+    if not auto_approve and console.ask("\nRoll back this run? Only 'yes' is accepted: ") != "yes":
+        console.say("Not approved: nothing was written.")
+        return 1
+    runtime = SparkRuntime(loaded, brief=True)
+    try:
+        done = roll_back(loaded, undo, runtime, lambda progress: console.say(f"{progress.stage}: {progress.table}"))
+    finally:
+        name_log(runtime, console)
+    word = version_word(undo.format)
+    console.result(
+        f"\nRolled back in {word} {done.commit.version}: {plural(done.commit.files_removed, 'file')} removed, "
+        f"{plural(done.commit.files_added, 'file')} returned. zlayout plan shows what the layout needs now.\n"
+    )
+    return 0
+
+
+def shown(undo: Undo, *, verbose: bool) -> Iterator[str]:
+    """Yield lines of text that state what a rollback undoes and what it keeps."""
+    word = version_word(undo.format)
+    yield f"{printable(str(undo.table))} ({undo.format}, {word} {undo.version})"
+    yield f"  undoes   run {printable(undo.run_id)}"
+    yield f"  commits  {word} {', '.join(map(str, undo.commits))}"
+    yield f"  removes  {plural(len(undo.removed), 'file')} of the run, {size(total(undo.removed, 'bytes'))}"
+    yield from _files(undo.removed, verbose)
+    yield f"  returns  {plural(len(undo.returned), 'file')}, {size(total(undo.returned, 'bytes'))}"
+    yield from _files(undo.returned, verbose)
+    yield f"  rows     {number(undo.rows)} in both; table properties that the run has set are kept"
+    if undo.kept:
+        yield f"  keeps    {plural(len(undo.kept), 'later commit')} of other writers"
+
+
+def _files(files: pa.Table, verbose: bool) -> Iterator[str]:
+    paths = files["path"].to_pylist()
+    listed = paths if verbose else paths[:MAX_LISTED_FILES]
+    yield from (f"             {printable(path)}" for path in listed)
+    if len(listed) < len(paths):
+        yield f"             and {len(paths) - len(listed):,} more; -v lists them all"

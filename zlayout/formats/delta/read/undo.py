@@ -1,0 +1,214 @@
+"""Determines from the log of a Delta table, without a JVM, what the rollback of a run undoes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.json as pa_json
+
+from zlayout.errors import Diagnostic, Refused, TableError
+from zlayout.formats import undo
+from zlayout.formats.delta.read.history import commit_infos, recorded, run_of
+from zlayout.formats.delta.read.log_segment import commits_in
+from zlayout.formats.delta.read.tags import LOG
+from zlayout.formats.stored_files import missing_files
+from zlayout.formats.undo import Change, Identity, Net, Undo
+from zlayout.spec.model import TableName
+from zlayout.table.state import TableState
+
+MAX_COMMITS = 10_000
+_VECTOR = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32())])
+_FILE = pa.struct([("path", pa.string()), ("deletionVector", _VECTOR)])
+_ACTIONS = pa.schema([("add", _FILE), ("remove", _FILE)])
+_ROW_TRACKING = "delta.enableRowTracking"
+_ICEBERG_COMPAT = "delta.enableIcebergCompatV"
+_GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
+
+
+def undo_run(
+    table: TableName,
+    storage: pa_fs.FileSystem,
+    log: Collection[str],
+    state: TableState,
+    observe: Callable[[int], TableState],
+    run: str | None,
+) -> Undo:
+    """Determine the rollback of a run.
+
+    Args:
+        table: The name of the table.
+        storage: The file system, rooted at the table.
+        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
+        state: The observed table.
+        observe: Observes the table at another version.
+        run: The id of the run; None for the newest run in effect that changed files.
+
+    Raises:
+        Refused: ZL231 to ZL235.
+        TableError: ZL111, if the log cannot be read.
+    """
+    try:
+        history = list(commit_infos(storage, log, state.version, MAX_COMMITS))
+        runs = undo.runs_in_effect(map(recorded, history))
+        chosen, changes = _chosen(table, storage, log, runs, run)
+        net = undo.net_change(changes)
+        removed, missing = undo.file_rows(state, net.added)
+        by = list(_changed_by(storage, log, history, changes[0].version, chosen, missing)) if missing else []
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        message = f"the log of {table} cannot be read: {error}"
+        raise TableError.of("ZL111", message, hint="check access to _delta_log") from error
+    undo.require_unchanged(table, chosen, missing, len(net.added), by)
+    returned, notes = _returned(table, net, observe, state)
+    _require_stored(table, storage, returned)
+    unknown = next((note.message for note in (*notes, *state.notes)), "")
+    undo.require_rows(table, removed, returned, unknown)
+    versions = tuple(change.version for change in changes)
+    kept = tuple(one["version"] for one in reversed(history) if one["version"] > versions[0] and run_of(one) != chosen)
+    place = state.table_id, state.location
+    return Undo(table, "delta", chosen, versions, state.version, *place, removed, returned, kept, versions[0] - 1)
+
+
+def _chosen(
+    table: TableName,
+    storage: pa_fs.FileSystem,
+    log: Collection[str],
+    runs: Mapping[str, Sequence[int]],
+    wanted: str | None,
+) -> tuple[str, list[Change]]:
+    """Return the run to undo, and those of its commits that changed files. Raises Refused ZL231."""
+    for run_id in [wanted] if wanted is not None else runs:
+        changes = [change for at in sorted(runs.get(run_id, ())) if (change := _change(storage, log, at)) is not None]
+        if changes:
+            return run_id, changes
+    raise undo.no_run(table, wanted, runs)
+
+
+def _change(storage: pa_fs.FileSystem, log: Collection[str], version: int) -> Change | None:
+    """Return the files that a commit changed, None if it removed none: a change of settings or of layout records."""
+    with storage.open_input_stream(f"{LOG}/{commits_in(log)[version]}", compression=None) as stream:
+        content = stream.read()
+    lines = b"\n".join(line for line in content.split(b"\n") if b'"add"' in line or b'"remove"' in line)
+    if not lines:
+        return None
+    actions = pa_json.read_json(
+        io.BytesIO(lines),
+        read_options=pa_json.ReadOptions(block_size=min(max(1 << 24, len(lines)), 1 << 30)),
+        parse_options=pa_json.ParseOptions(explicit_schema=_ACTIONS, unexpected_field_behavior="ignore"),
+    )
+    added, removed = (_files(actions[name].combine_chunks()) for name in ("add", "remove"))
+    return Change(version, added, removed) if removed else None
+
+
+def _files(actions: pa.StructArray) -> tuple[Identity, ...]:
+    path, vector = (pc.struct_field(actions, name) for name in ("path", "deletionVector"))
+    storage, where, offset = (pc.struct_field(vector, field.name) for field in _VECTOR)
+    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    key = pc.fill_null(pc.binary_join_element_wise(storage, where, at, ""), "")
+    pairs = zip(path.to_pylist(), key.to_pylist(), strict=True)
+    return tuple((name, vector) for name, vector in pairs if name is not None)
+
+
+def _changed_by(
+    storage: pa_fs.FileSystem,
+    log: Collection[str],
+    history: Iterable[Mapping[str, Any]],
+    after: int,
+    run_id: str,
+    files: Sequence[Identity],
+) -> Iterator[str]:
+    """Yield the operations that changed or removed files after a version, the newest first."""
+    paths = {path for path, _ in files}
+    for info in history:
+        if info["version"] > after and run_of(info) != run_id:
+            change = _change(storage, log, info["version"])
+            if change is not None and not paths.isdisjoint(path for path, _ in change.removed):
+                by = f" of run {run_of(info)}" if run_of(info) else ""
+                yield f"{info.get('operation', 'a commit')}{by} at version {info['version']}"
+
+
+def _returned(
+    table: TableName, net: Net, observe: Callable[[int], TableState], state: TableState
+) -> tuple[pa.Table, list[Diagnostic]]:
+    """Return the replaced files as they were directly before the commit that removed them, and notes on their rows.
+
+    Raises:
+        Refused: ZL233, if such a version cannot be read; ZL234, if the files no longer fit the table.
+    """
+    found: list[pa.Table] = [undo.FILES.empty_table()]
+    notes: list[Diagnostic] = []
+    for version, files in net.removed.items():
+        try:
+            before = observe(version - 1)
+        except TableError as error:
+            what = f"version {version - 1}, which the run changed, cannot be read"
+            raise undo.gone(table, what, _GONE_HINT, error.diagnostics[0].text) from error
+        require_fitting(table, before, state)
+        rows, missing = undo.file_rows(before, files)
+        if missing:
+            raise undo.gone(
+                table, f"version {version - 1} lacks files that the run replaced", _GONE_HINT, missing[0][0]
+            )
+        found.append(rows)
+        notes += before.notes
+    files = pa.concat_tables(found).combine_chunks()
+    live = set(state.files.path.to_pylist())
+    if back := [path for path in files["path"].to_pylist() if path in live]:
+        raise undo.changed_table(table, f"{len(back)} of them are live already")
+    return files, notes
+
+
+def require_fitting(table: TableName, before: TableState, now: TableState) -> None:
+    """Check that files of the table as it was before fit the table as it is now.
+
+    Added columns are null in the files of both sides, and renamed columns keep their physical names.
+
+    Raises:
+        Refused: ZL234.
+    """
+    undo.require_partitioning(table, before.partition_fields, now.partition_fields)
+    if before.table_id != now.table_id:
+        raise undo.changed_table(table, "it was replaced by another table")
+    types = {column.id or column.name: column.type for column in now.columns}
+    for column in before.columns:
+        if (found := types.get(column.id or column.name)) != column.type:
+            what = "was dropped" if found is None else f"has type {found} instead of {column.type}"
+            raise undo.changed_table(table, f"column {column.name} {what}")
+    if dropped := sorted(before.features - now.features):
+        raise undo.changed_table(table, f"table features were dropped: {', '.join(dropped)}")
+    if enabled := sorted(_enabled(now) - _enabled(before)):
+        raise undo.changed_table(table, f"{enabled[0]} was enabled")
+
+
+def _enabled(state: TableState) -> set[str]:
+    """Return the enabled properties that require more of each file than it had when it was replaced."""
+    names = (name for name in state.properties if name == _ROW_TRACKING or name.startswith(_ICEBERG_COMPAT))
+    return {name for name in names if state.properties[name].lower() == "true"}
+
+
+def _require_stored(table: TableName, storage: pa_fs.FileSystem, files: pa.Table) -> None:
+    """Check that files are on storage with their sizes. Absolute paths are checked directly before the commit.
+
+    Raises:
+        Refused: ZL233.
+    """
+    sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
+    inside = [path for path in sizes if ":/" not in path and not path.startswith("/")]
+
+    def stored(path: str) -> int | None:
+        size: int | None = storage.get_file_info(unquote(path)).size
+        return size
+
+    if missing := [path for path, _ in missing_files({path: sizes[path] for path in inside}, stored)]:
+        raise vacuumed(table, len(missing), len(sizes), missing[0])
+
+
+def vacuumed(table: TableName, missing: int, of: int, first: str) -> Refused:
+    """Return ZL233 for files that are no longer on storage. first: the path of one of them."""
+    what = f"{missing} of {of} files that the run replaced are no longer on storage"
+    return undo.gone(table, what, f"VACUUM has deleted them: {_GONE_HINT}", first)

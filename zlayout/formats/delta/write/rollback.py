@@ -1,0 +1,106 @@
+"""Commits a rollback on Delta: a transaction that removes the files of a run and adds those that the run replaced.
+
+RESTORE would also undo the later commits of other writers. This transaction has the conflict checks of a rewrite: it
+has read exactly the files that it removes, so a concurrent change of one of them is a conflict, and an append is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.errors import CommitConflict
+from zlayout.formats.base import Commit, Notify, Progress, Stage
+from zlayout.formats.delta.read.undo import vacuumed
+from zlayout.formats.delta.write.commit import begin
+from zlayout.formats.delta.write.failures import spark_errors
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.operation_metrics import replacement_metrics
+from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.source_files import add_files_at, deletion_vector
+from zlayout.formats.kernel.requirements import changed_files
+from zlayout.formats.stored_files import missing_files
+from zlayout.formats.undo import ROLLBACK, Undo, total
+
+
+def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
+    """Commit a rollback.
+
+    Args:
+        delta: The table.
+        log: Makes the commit.
+        undo: The rollback, as it was determined from the version that the commit is checked against.
+        notify: Called with each stage.
+
+    Raises:
+        Refused: ZL233, if a file that returns is no longer on storage. Nothing was committed.
+        CommitConflict: ZL320, ZL321.
+        EngineError: ZL314.
+        CommitUnknown: ZL331.
+    """
+    table = str(undo.table)
+    notify(Progress(table, Stage.STARTING, "reading the replaced files"))
+    with spark_errors(table, "reading the replaced files"):
+        snapshot = delta.snapshot_at(undo.version)
+        removed = _adds(delta, snapshot, undo.removed, table)
+        returned = [
+            file
+            for version in pc.unique(undo.returned["version"]).to_pylist()
+            for file in _adds(delta, delta.snapshot_at(version), _at(undo.returned, version), table)
+        ]
+        transaction = begin(delta, snapshot, delta.seq(removed))
+    notify(Progress(table, Stage.COMMITTING))
+    with spark_errors(table, "committing the rollback"):
+        now = int(time.time() * 1000)
+        old, new = (files["bytes"].to_pylist() for files in (undo.removed, undo.returned))
+        delta.register_metrics(transaction, replacement_metrics(old, new, vectors=0))
+        if missing := list(_missing(delta, returned)):  # directly before the commit, because VACUUM may run
+            raise vacuumed(undo.table, len(missing), len(returned), missing[0])
+        if delta.row_tracking_enabled_since(transaction):
+            message = f"{table}: row tracking was enabled during the rollback"
+            raise CommitConflict.of("ZL321", message, hint="run rollback again")
+        actions = delta.seq([*returned, *(file.removeWithTimestamp(now, False) for file in removed)])
+        tags = {ROLLBACK: undo.run_id}
+        version = log.commit(transaction, actions, delta.optimize([]), "committing the rollback", tags)
+    return Commit(
+        "rollback",
+        version,
+        files_removed=len(removed),
+        files_added=len(returned),
+        bytes_removed=total(undo.removed, "bytes"),
+        bytes_added=total(undo.returned, "bytes"),
+        rows=undo.rows,
+    )
+
+
+def _at(files: pa.Table, version: int) -> pa.Table:
+    return files.filter(pc.equal(files["version"], version))
+
+
+def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> list[Any]:
+    """Return the AddFiles (py4j) of files in a snapshot. Delta returns them with `dataChange` false.
+
+    Raises:
+        CommitConflict: ZL320, if one of them is not live in the snapshot, or has another deletion vector.
+    """
+    wanted = dict(zip(files["path"].to_pylist(), files["version_key"].to_pylist(), strict=True))
+    adds = list(add_files_at(delta, snapshot, list(wanted)))
+    if len(adds) != len(wanted) or any(wanted.get(str(file.path())) != deletion_vector(file) for file in adds):
+        raise changed_files(table, "some", len(wanted))
+    return adds
+
+
+def _missing(delta: DeltaJvm, files: list[Any]) -> Iterator[str]:
+    """Yield the paths of AddFiles that are not on storage, or whose deletion vector is not."""
+    yield from (path for path, _ in missing_files(*delta.sizes(files)))
+    conf, table = delta.hadoop_conf(), delta.log_folder().getParent()
+    for file in files:
+        vector = file.deletionVector()
+        if vector is not None and vector.isOnDisk():
+            path = vector.absolutePath(table)
+            if not path.getFileSystem(conf).exists(path):
+                yield str(path)

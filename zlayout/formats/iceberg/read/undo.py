@@ -1,0 +1,191 @@
+"""Determines from the metadata of an Iceberg table, without a JVM, what the rollback of a run undoes.
+
+A rollback returns the branch main to the snapshot directly before the run and picks the later appends again. Adding the
+replaced files in a new snapshot would be unsafe: when the run's snapshot expires, Iceberg's `ExpireSnapshots` deletes
+the files that it removed, without a check whether a later snapshot has added them again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.errors import Refused
+from zlayout.formats import undo
+from zlayout.formats.iceberg.read import state_property as stored
+from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
+from zlayout.formats.iceberg.read.external import ancestors
+from zlayout.formats.iceberg.read.manifests import read_change
+from zlayout.formats.stored_files import missing_files
+from zlayout.formats.undo import Change, Recorded, Undo
+from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.state import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_GONE_HINT = "the replaced files cannot return; change the layout and apply instead"
+# What a summary may say that need not be kept: what Iceberg counts, and the engine. Other entries may be the state of a
+# streaming writer, which would write its rows again if it did not find them.
+_PLAIN = re.compile(
+    r"(added|deleted|removed|total)-[a-z-]+|changed-partition-count|manifests-[a-z]+|entries-processed"
+    r"|engine-(name|version)|iceberg-version|app-(id|name)|spark\.app\.id|trino_query_id"
+)
+
+
+def undo_run(
+    catalog: CatalogConfig, name: TableName, observe: Callable[[int | None], TableState], run: str | None
+) -> Undo:
+    """Determine the rollback of a run.
+
+    Args:
+        catalog: The catalog.
+        name: The name of the table.
+        observe: Observes the table at a snapshot, None for the current one.
+        run: The id of the run; None for the newest run in effect that changed files.
+
+    Raises:
+        Refused: ZL231 to ZL236.
+        TableError: ZL121 to ZL125.
+    """
+    table = load_table(catalog, name)
+    history = list(ancestors(table.metadata, table.current_snapshot()))
+    with readable_metadata(table, name):
+        chosen, changes = _chosen(name, table, history, run)
+    state = observe(history[0].snapshot_id)
+    line = {one.snapshot_id: one for one in history}
+    before = line[changes[0].version].parent_snapshot_id
+    if before is None or before not in line:
+        raise undo.gone(name, f"the snapshot before run {chosen} has expired", _GONE_HINT)
+    later = history[: next(at for at, one in enumerate(history) if one.snapshot_id == before)]
+    kept = [one for one in reversed(later) if _run(one) != chosen]
+    net = undo.net_change(changes)
+    with readable_metadata(table, name):
+        _require_picks(name, table, state, kept, {path for path, _ in net.added}, chosen)
+    states = {at: observe(line[at].parent_snapshot_id) for at in net.removed}
+    removed, missing = _rows(state, {path for path, _ in net.added})
+    undo.require_unchanged(name, chosen, missing, len(net.added), [])
+    parts = [_rows(states[at], {path for path, _ in files}) for at, files in net.removed.items()]
+    returned = pa.concat_tables([undo.FILES.empty_table(), *(files for files, _ in parts)]).combine_chunks()
+    for each in (*states.values(), state):
+        _require_spec(name, each, state, {*removed["path"].to_pylist(), *returned["path"].to_pylist()})
+    _require_stored(name, table, returned)
+    undo.require_rows(name, removed, returned, _unknown([state, *states.values()]))
+    return Undo(
+        name,
+        "iceberg",
+        chosen,
+        tuple(change.version for change in changes),
+        state.version,
+        state.table_id,
+        state.location,
+        removed,
+        returned,
+        tuple(one.snapshot_id for one in kept),
+        before,
+    )
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def _run(snapshot: Snapshot) -> str:
+    return _summary(snapshot).get(stored.RUN, "")
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
+
+
+def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: str | None) -> tuple[str, list[Change]]:
+    """Return the run to undo, and those of its snapshots that replaced files. Raises Refused ZL231."""
+    runs = undo.runs_in_effect(Recorded(one.snapshot_id, _run(one)) for one in history)
+    by_id = {one.snapshot_id: one for one in history}
+    for run_id in [wanted] if wanted is not None else runs:
+        changes = []
+        for snapshot in reversed(runs.get(run_id, ())):
+            found = read_change(by_id[snapshot].manifests(table.io), table.io, snapshot)
+            added, removed = (tuple((path, "") for path in sorted(paths)) for paths in (found.added, found.removed))
+            if removed:
+                changes.append(Change(snapshot, added, removed))
+        if changes:
+            return run_id, changes
+    raise undo.no_run(name, wanted, runs)
+
+
+def _require_picks(
+    name: TableName, table: Table, state: TableState, kept: Sequence[Snapshot], added: set[str], run_id: str
+) -> None:
+    """Check that the later snapshots are appends that can be picked again without a change of rows.
+
+    Raises:
+        Refused: ZL232, if one of them changed files of the run; ZL236.
+    """
+    for snapshot in kept:
+        what = f"{_operation(snapshot)} of run {_run(snapshot)}" if _run(snapshot) else _operation(snapshot)
+        by = f"snapshot {snapshot.snapshot_id} ({what})"
+        summary = _summary(snapshot)
+        if _operation(snapshot) == "append" and not _run(snapshot):
+            if other := sorted(key for key in summary if not _PLAIN.fullmatch(key)):
+                raise _cannot_keep(name, f"{by} stores {other[0]}, which a writer may need to find again")
+            continue
+        change = read_change(snapshot.manifests(table.io), table.io, snapshot.snapshot_id)
+        undo.require_unchanged(name, run_id, [(path, "") for path in sorted(change.removed & added)], len(added), [by])
+        if any(int(summary.get(f"added-{kind}", 0)) for kind in ("delete-files", "dvs", "equality-delete-files")):
+            raise _cannot_keep(name, f"{by} deleted rows")
+        raise _cannot_keep(name, f"{by} is later than the run and is not an append")
+    if kept and "row-lineage" in state.features:
+        raise _cannot_keep(name, f"{len(kept)} later snapshots gave row ids, which their rows would lose")
+
+
+def _cannot_keep(name: TableName, what: str) -> Refused:
+    return Refused.of(
+        "ZL236",
+        f"{name}: a rollback cannot keep a later snapshot as it is: {what}",
+        hint="roll back later runs first, if the snapshot is theirs; if not, change the layout and apply instead",
+    )
+
+
+def _rows(state: TableState, paths: set[str]) -> tuple[pa.Table, list[tuple[str, str]]]:
+    """Return the files at these paths with the columns of FILES, and those that are not live in the state."""
+    live = [identity for identity in undo.identities_of(state.files) if identity[0] in paths]
+    found, _ = undo.file_rows(state, live)
+    return found, [(path, "") for path in sorted(paths - {path for path, _ in live})]
+
+
+def _require_spec(name: TableName, state: TableState, now: TableState, paths: set[str]) -> None:
+    """Check that the files at these paths have the present partition spec. Raises Refused ZL234."""
+    chosen = [at for at, path in enumerate(state.files.path.to_pylist()) if path in paths]
+    specs = {state.files.partitions[at].spec_id for at in np.unique(state.files.partition[chosen]).tolist()}
+    if specs - {now.spec_id}:
+        raise undo.changed_table(name, f"its partition spec is {now.spec_id}, and theirs are {sorted(specs)}")
+
+
+def _unknown(states: Sequence[TableState]) -> str:
+    """Return why the numbers of live rows are not known exactly, '' if they are."""
+    if any("equality-deletes" in state.features for state in states):
+        return "the table has equality deletes"
+    if any(state.files.shared_deletes.any() for state in states):
+        return "the table has position deletes that apply to several files"
+    return ""
+
+
+def _require_stored(name: TableName, table: Table, files: pa.Table) -> None:
+    """Check that files are on storage with their sizes. Raises Refused ZL233."""
+    sizes = dict(zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True))
+
+    def size(path: str) -> int | None:
+        file = table.io.new_input(path)
+        return len(file) if file.exists() else None
+
+    with readable_metadata(table, name):
+        missing = [path for path, _ in missing_files(sizes, size)]
+    if missing:
+        what = f"{len(missing)} of {len(sizes)} files that the run replaced are no longer on storage"
+        raise undo.gone(name, what, _GONE_HINT, missing[0])

@@ -1,0 +1,116 @@
+"""Commits a rollback on Iceberg: returns the branch main to the snapshot before a run, and picks later appends again.
+
+The commit succeeds only if the table's metadata has not changed since it was read. Iceberg's own `rollback_to_snapshot`
+and `Transaction.commitTransaction` try again on newer metadata, and would then drop a concurrent append.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from zlayout.errors import CommitConflict
+from zlayout.formats.base import Commit
+from zlayout.formats.iceberg.read import state_property as recorded
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.iceberg.write.record import known_state
+from zlayout.formats.kernel.outcome import settled
+from zlayout.formats.undo import ROLLBACK, Undo, changed_table, total
+from zlayout.planner import accepted
+
+
+def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
+    """Commit a rollback.
+
+    Args:
+        jvm: The JVM.
+        undo: The rollback, as it was determined from the snapshot that must still be the current one.
+        run_id: The id of the rollback.
+
+    Raises:
+        Refused: ZL234.
+        CommitConflict: ZL321, if the table has changed.
+        EngineError: ZL314.
+        CommitUnknown: ZL331.
+    """
+    doing = f"committing rollback {run_id} of {undo.table}"
+    with java_errors(doing):  # nothing is sent to the catalog here
+        table = jvm.load(undo.table)
+        operations = table.operations()
+        transaction = table.newTransaction()
+        base = operations.current()
+        _require_current(base, undo)
+        manager = transaction.manageSnapshots().rollbackTo(undo.before)
+        for snapshot in undo.kept:
+            manager.cherrypick(snapshot)
+        manager.commit()
+        properties = transaction.updateProperties()
+        for key, value in _properties(jvm, base, table.io(), undo, run_id).items():
+            properties.set(key, value) if value is not None else properties.remove(key)
+        properties.commit()
+        wanted = transaction.table().operations().current()
+        done = _commit(undo, int(wanted.currentSnapshot().snapshotId()))
+
+    def send() -> Commit:
+        operations.commit(base, wanted)
+        return done
+
+    def look() -> Commit | None:
+        now = jvm.load(undo.table)
+        found = any(entry.get("rollback") == run_id for entry in recorded.rollbacks(dict(now.properties())))
+        return done if found else None
+
+    return settled(doing, send, look, FAILURES)
+
+
+def _require_current(base: Any, undo: Undo) -> None:
+    """Check that the table is the one that was read, and that its rows keep their ids. Raises ZL234, ZL321."""
+    if base.uuid() != undo.table_id or base.currentSnapshot().snapshotId() != undo.version:
+        message = f"{undo.table}: another commit was made since snapshot {undo.version} was read"
+        raise CommitConflict.of("ZL321", message, hint="run rollback again; the other commit stays")
+    if base.currentSnapshot().firstRowId() is not None and base.snapshot(undo.before).firstRowId() is None:
+        raise changed_table(undo.table, "it has row ids now, which the replaced files do not have")
+
+
+def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
+    """Return the layout records before the run, and the record of the rollback; None for a property to remove."""
+    now = dict(base.properties())
+    before = _properties_at(jvm, base, io, undo.before)
+    if before is None:  # the metadata file is gone: the records of the run go, those that it has dropped do not return
+        own = frozenset(undo.commits)
+        state = recorded.drop_dead(known_state(jvm, base), own)
+        before = {recorded.PROPERTY: recorded.render(state)} if state else {}
+    known = {int(snapshot.snapshotId()) for snapshot in base.snapshots()}
+    entries = [entry for entry in recorded.rollbacks(now) if not known.isdisjoint(entry["snapshots"])]
+    entries.append({"run": undo.run_id, "rollback": run_id, "snapshots": list(undo.commits)})
+    changed = {
+        key: before.get(key) for key in (recorded.PROPERTY, accepted.PROPERTY) if before.get(key) != now.get(key)
+    }
+    return changed | {ROLLBACK: json.dumps(entries, separators=(",", ":"))}
+
+
+def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mapping[str, str] | None:
+    """Return the table properties when a snapshot was last the current one, None if their metadata file is gone."""
+    read = jvm.iceberg.TableMetadataParser.read
+    for entry in reversed(list(base.previousFiles())):
+        try:
+            metadata = read(io, entry.file())
+        except Exception:
+            return None
+        current = metadata.currentSnapshot()
+        if current is not None and int(current.snapshotId()) == snapshot:
+            return dict(metadata.properties())
+    return None
+
+
+def _commit(undo: Undo, snapshot: int) -> Commit:
+    return Commit(
+        "rollback",
+        snapshot,
+        files_removed=len(undo.removed),
+        files_added=len(undo.returned),
+        bytes_removed=total(undo.removed, "bytes"),
+        bytes_added=total(undo.returned, "bytes"),
+        rows=undo.rows,
+    )

@@ -1,0 +1,258 @@
+"""What a rollback undoes: the commits of one run, the files that it removes and those that return.
+
+A rollback removes exactly the files that the run added and that it has not replaced itself, and adds the files that the
+run replaced, as they were. The functions here decide what that is, given what a format has read. They refuse a rollback
+that would undo a change of another writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.errors import Refused
+from zlayout.spec.model import TableName
+from zlayout.table.state import FileTable, PartitionField, TableState
+
+# The property of a commit that undoes a run: the id of that run.
+ROLLBACK = "zlayout.rollback"
+FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("version_key", pa.string()),
+        ("rows", pa.int64()),  # live rows
+        ("bytes", pa.int64()),
+        ("version", pa.int64()),  # a version of the table in which the file is live in this form
+    ]
+)
+MAX_NAMED = 3  # commits and files that a message names
+
+# A file at one version: its path, and what identifies its deletes (`FileTable.version_key`).
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A commit of the table's history. run_id, undoes: '' if no run made it, or if it undoes none."""
+
+    version: int
+    run_id: str = ""
+    undoes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The files that one commit of a run added and removed."""
+
+    version: int
+    added: tuple[Identity, ...]
+    removed: tuple[Identity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """What a run changed in all its commits together.
+
+    Attributes:
+        added: The files of the run that it has not replaced itself.
+        removed: The files that the run replaced, by the version whose commit removed them.
+    """
+
+    added: tuple[Identity, ...]
+    removed: Mapping[int, tuple[Identity, ...]]
+
+    @property
+    def returned(self) -> tuple[Identity, ...]:
+        return tuple(file for files in self.removed.values() for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """The rollback of one run, as it was determined from the metadata of one version.
+
+    Attributes:
+        table: The table.
+        format: The name of the format.
+        run_id: The run that is undone.
+        commits: The versions of the run's commits that changed files, the oldest first.
+        version: The version that was read.
+        table_id: The id of the table.
+        location: The location of the table.
+        removed: The files of the run, with the columns of FILES.
+        returned: The files that return, in the same form.
+        kept: The versions of later commits of other writers, which are kept, the oldest first.
+        before: The version directly before the run.
+    """
+
+    table: TableName
+    format: str
+    run_id: str
+    commits: tuple[int, ...]
+    version: int
+    table_id: str
+    location: str
+    removed: pa.Table
+    returned: pa.Table
+    kept: tuple[int, ...]
+    before: int
+
+    @property
+    def rows(self) -> int:
+        """The number of live rows in the files of the run, and in those that return."""
+        return total(self.removed, "rows")
+
+    def same_as(self, other: Undo) -> bool:
+        """Return whether another rollback undoes the same commits and files of the same table."""
+        return (
+            (self.table_id, self.location, self.commits) == (other.table_id, other.location, other.commits)
+            and _identities(self.removed) == _identities(other.removed)
+            and _identities(self.returned) == _identities(other.returned)
+        )
+
+
+def total(files: pa.Table, column: str) -> int:
+    """Return the sum of a column of FILES."""
+    return int(files[column].to_numpy().sum())
+
+
+def file_rows(state: TableState, chosen: Iterable[Identity]) -> tuple[pa.Table, list[Identity]]:
+    """Return the chosen files with the columns of FILES, and those that are not live in the state."""
+    files = state.files
+    at = {identity: number for number, identity in enumerate(identities_of(files))}
+    wanted = list(chosen)
+    index = np.array([at[file] for file in wanted if file in at], np.int64)
+    found = files.take(index)
+    table = pa.Table.from_arrays(
+        [
+            found.path.cast(pa.string()),
+            found.version_key.cast(pa.string()),
+            pa.array(found.live_rows),
+            pa.array(found.bytes),
+            pa.array(np.full(len(found), state.version, np.int64)),
+        ],
+        schema=FILES,
+    )
+    return table, [file for file in wanted if file not in at]
+
+
+def identities_of(files: FileTable) -> list[Identity]:
+    """Return the identity of each file."""
+    return list(zip(files.path.to_pylist(), files.version_key.to_pylist(), strict=True))
+
+
+def _identities(files: pa.Table) -> set[Identity]:
+    return set(zip(files["path"].to_pylist(), files["version_key"].to_pylist(), strict=True))
+
+
+def runs_in_effect(newest_first: Iterable[Recorded]) -> dict[str, list[int]]:
+    """Return the versions of each run, the newest run first and the newest version first.
+
+    A rollback is no run that can be undone, and a run that was rolled back is no longer in effect.
+    """
+    undone: set[str] = set()
+    runs: dict[str, list[int]] = {}
+    for commit in newest_first:
+        if commit.undoes:
+            undone |= {commit.undoes, commit.run_id}
+        elif commit.run_id and commit.run_id not in undone:
+            runs.setdefault(commit.run_id, []).append(commit.version)
+    return runs
+
+
+def net_change(changes: Iterable[Change]) -> Net:
+    """Return what the commits of a run, in their order, changed together."""
+    added: dict[Identity, None] = {}
+    removed: dict[int, tuple[Identity, ...]] = {}
+    for change in changes:
+        others = tuple(file for file in change.removed if file not in added)
+        for file in change.removed:
+            added.pop(file, None)
+        added |= dict.fromkeys(change.added)
+        if others:
+            removed[change.version] = others
+    return Net(tuple(added), removed)
+
+
+def no_run(table: TableName, wanted: str | None, found: Mapping[str, object]) -> Refused:
+    """Return ZL231: there is no run to undo. found: the runs in effect."""
+    if wanted is None:
+        return Refused.of(
+            "ZL231",
+            f"{table} has no run of zlayout in effect that rewrote files, or its commits are no longer in the history",
+            hint="look at the history of the table",
+        )
+    known = ", ".join(list(found)[:MAX_NAMED])
+    return Refused.of(
+        "ZL231",
+        f"{table}: run {wanted} is not in effect: the history has no commit of it, it rewrote no files, or it was "
+        "rolled back",
+        hint=f"use one of the runs in effect: {known}" if known else "look at the history of the table",
+    )
+
+
+def require_unchanged(table: TableName, run_id: str, missing: Sequence[Identity], of: int, by: Sequence[str]) -> None:
+    """Check that all files of the run are live as the run wrote them.
+
+    Args:
+        table: The table.
+        run_id: The run.
+        missing: The files of the run that are not.
+        of: The number of files of the run.
+        by: The commits that changed or removed them, if they are known.
+
+    Raises:
+        Refused: ZL232.
+    """
+    if not missing:
+        return
+    named = f" by {', '.join(by[:MAX_NAMED])}{' and others' if len(by) > MAX_NAMED else ''}" if by else ""
+    raise Refused.of(
+        "ZL232",
+        f"{table}: {len(missing)} of {of} files that run {run_id} wrote were changed or removed{named}; a rollback "
+        "would lose these changes",
+        hint="roll back later runs first, if these changes are theirs; changes of other writers cannot be kept",
+        detail=missing[0][0],
+    )
+
+
+def require_partitioning(table: TableName, before: tuple[PartitionField, ...], now: tuple[PartitionField, ...]) -> None:
+    """Check that the partitioning is the same as before the run. Raises Refused ZL234."""
+    if before != now:
+        was, found = (", ".join(map(str, fields)) or "nothing" for fields in (before, now))
+        raise changed_table(table, f"it was partitioned by {was} and is now partitioned by {found}")
+
+
+def changed_table(table: TableName, what: str) -> Refused:
+    """Return ZL234: the files that would return no longer fit the table."""
+    return Refused.of(
+        "ZL234",
+        f"{table} has changed since the run, so that the replaced files no longer fit it: {what}",
+        hint="change the layout and apply instead",
+    )
+
+
+def gone(table: TableName, what: str, hint: str, detail: str = "") -> Refused:
+    """Return ZL233: what the run replaced no longer exists."""
+    return Refused.of("ZL233", f"{table}: {what}", hint=hint, detail=detail)
+
+
+def require_rows(table: TableName, removed: pa.Table, returned: pa.Table, unknown: str = "") -> None:
+    """Check that the files of the run have as many live rows as the files that return.
+
+    unknown: why a number of rows is not known exactly, '' if all are.
+
+    Raises:
+        Refused: ZL235.
+    """
+    new, old = (total(files, "rows") for files in (removed, returned))
+    if not unknown and new == old:
+        return
+    what = unknown or f"the files of the run have {new} live rows, and those that it replaced have {old}"
+    raise Refused.of(
+        "ZL235",
+        f"{table}: the rows cannot be compared, or differ: {what}",
+        hint="keep the rewrite; report this error if no other writer changed files of the table",
+    )
