@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from contract import Contract, make_rows
+from contract import Arena, Contract, make_rows
 from spark.arenas import DeltaArena, IcebergArena
 
 from zlayout.table.state import PartitionField
@@ -18,6 +18,10 @@ CASES += [("delta", "native", "zorder"), ("iceberg", "native", "zorder"), ("iceb
 )
 class TestEngines(Contract):
     """Every test of the contract."""
+
+    @pytest.mark.long  # test_rollback tries both formats every day
+    def test_a_rollback_returns_the_files_and_the_plan_and_keeps_an_append(self, arena: Arena) -> None:
+        super().test_a_rollback_returns_the_files_and_the_plan_and_keeps_an_append(arena)
 
 
 @pytest.mark.parametrize("arena", [IcebergArena], indirect=True)

@@ -89,6 +89,7 @@ def test_the_exact_files_and_the_plan_return_and_an_append_is_kept(
     assert table.rows(ALL, "id <> 8") == [row for row in rows if row[0] != 8]
 
 
+@pytest.mark.long
 def test_only_runs_in_effect_are_undone(table: DeltaSubject) -> None:
     create_delta(table, 100)
     with pytest.raises(Refused) as none:
@@ -129,6 +130,7 @@ def test_what_other_writers_changed_is_not_lost(table: DeltaSubject, monkeypatch
     assert f"DELETE at version {version + 1}" in str(changed.value)
 
 
+@pytest.mark.long
 def test_vacuumed_files_and_another_schema_are_refused(table: DeltaSubject) -> None:
     create_delta(table, 100)
     table.run()
@@ -163,7 +165,7 @@ def expire(table: IcebergSubject) -> None:
     java.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 1000).retainLast(1).commit()
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, version: int) -> None:
     create_iceberg(iceberg, version)
     spec = make_spec(LAYOUT, iceberg.name)
@@ -186,6 +188,7 @@ def test_iceberg_returns_to_the_exact_files_and_plan(iceberg: IcebergSubject, ve
     assert planned(spec, iceberg)[0] == "unchanged"
 
 
+@pytest.mark.long
 def test_iceberg_keeps_appends_and_refuses_what_it_cannot_keep(iceberg: IcebergSubject) -> None:
     create_iceberg(iceberg)
     with pytest.raises(Refused) as none:
