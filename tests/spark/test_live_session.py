@@ -57,6 +57,13 @@ def left(spark: SparkSession) -> Left:
     )
 
 
+def assert_nothing_is_left(spark: SparkSession, before: Left) -> None:
+    """Spark may have removed a listener of another session, which was garbage-collected meanwhile."""
+    after = left(spark)
+    added = [listener for listener in after.listeners if listener not in before.listeners]
+    assert replace(after, listeners=added) == replace(before, listeners=[])
+
+
 def cached(spark: SparkSession) -> dict[int, Any]:
     """The RDDs that the SparkContext caches, by id."""
     context: Any = spark.sparkContext
@@ -112,7 +119,7 @@ def test_both_formats_are_applied_and_nothing_is_left_behind(live: SparkSession,
     assert {table: result.outcome for table, result in report.results.items()} == dict.fromkeys(
         (str(s.table) for s in tables.layouts), "as_declared"
     )
-    assert left(live) == before
+    assert_nothing_is_left(live, before)
     assert not zlayout.plan(tables).has_changes
     assert [type(e) for e in events if not isinstance(e, zlayout.Progress)] == [
         zlayout.TableStarted,
@@ -151,7 +158,7 @@ def test_a_failing_apply_leaves_nothing_behind_either(
     before = left(live)
     report = zlayout.apply(zlayout.plan(tables), live)
     assert {result.outcome for result in report.results.values()} == {"failed"}
-    assert left(live) == before
+    assert_nothing_is_left(live, before)
 
 
 def test_an_interrupted_apply_leaves_nothing_behind_either(live: SparkSession, tables: Project) -> None:
@@ -162,7 +169,7 @@ def test_an_interrupted_apply_leaves_nothing_behind_either(live: SparkSession, t
     before = left(live)
     with pytest.raises(KeyboardInterrupt):
         zlayout.apply(zlayout.plan(tables), live, interrupt)
-    assert left(live) == before
+    assert_nothing_is_left(live, before)
 
 
 def test_a_running_session_that_is_not_given_is_refused_and_stays(live: SparkSession, tables: Project) -> None:
@@ -212,7 +219,7 @@ def test_advise_draws_its_sample_in_the_session(live: SparkSession, tables: Proj
     before = left(live)
     study = zlayout.advise(tables, str(table), [workload], spark=live)
     assert study.choices
-    assert left(live) == before
+    assert_nothing_is_left(live, before)
 
 
 @pytest.mark.parametrize(
