@@ -29,7 +29,7 @@ def by_worth(tables: Iterable[Planned]) -> list[Planned]:
 def worth(plan: TablePlan) -> float:
     """Return by how much apply may lower touched, summed over the columns, for each byte that it rewrites."""
     gain = sum(max(column.touched - column.low, 0.0) for column in plan.columns if column.low is not None)
-    return gain / max(sum(group.bytes for group in plan.groups), 1)
+    return gain / max(plan.rewrite_bytes, 1)
 
 
 def at_the_same_time(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from zlayout.errors import CommitConflict
+from zlayout.formats.base import Commit
 from zlayout.formats.kernel.engine_check import Internals, fallback_reason, untested
 from zlayout.formats.kernel.failures import Failures, java_errors
-from zlayout.formats.undo import Undo
+from zlayout.formats.undo import Undo, total
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import TableName
 
@@ -39,3 +40,16 @@ def checked_undo(steps: Undoes, failures: Failures, shown: Undo) -> Undo:
         message = f"{shown.table}: a rollback of run {shown.run_id} would now change other files than were shown"
         raise CommitConflict.of("ZL320", message, hint="run rollback again and review it")
     return now
+
+
+def rollback_commit(undo: Undo, version: int) -> Commit:
+    """Return the commit of a rollback. version: of the table after it, a snapshot on Iceberg."""
+    return Commit(
+        "rollback",
+        version,
+        files_removed=len(undo.removed),
+        files_added=len(undo.returned),
+        bytes_removed=total(undo.removed, "bytes"),
+        bytes_added=total(undo.returned, "bytes"),
+        rows=undo.rows,
+    )

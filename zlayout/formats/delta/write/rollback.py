@@ -23,8 +23,9 @@ from zlayout.formats.delta.write.operation_metrics import replacement_metrics
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import add_files_at, deletion_vector
 from zlayout.formats.kernel.requirements import changed_files
+from zlayout.formats.kernel.undo import rollback_commit
 from zlayout.formats.stored_files import missing_files
-from zlayout.formats.undo import ROLLBACK, Undo, total
+from zlayout.formats.undo import ROLLBACK, Undo
 
 
 def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
@@ -66,15 +67,7 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
         actions = delta.seq([*returned, *(file.removeWithTimestamp(now, False) for file in removed)])
         tags = {ROLLBACK: undo.run_id}
         version = log.commit(transaction, actions, delta.optimize([]), "committing the rollback", tags)
-    return Commit(
-        "rollback",
-        version,
-        files_removed=len(removed),
-        files_added=len(returned),
-        bytes_removed=total(undo.removed, "bytes"),
-        bytes_added=total(undo.returned, "bytes"),
-        rows=undo.rows,
-    )
+    return rollback_commit(undo, version)
 
 
 def _at(files: pa.Table, version: int) -> pa.Table:

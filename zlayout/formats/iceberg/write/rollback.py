@@ -16,7 +16,8 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.record import known_state
 from zlayout.formats.kernel.outcome import settled
-from zlayout.formats.undo import ROLLBACK, Undo, changed_table, total
+from zlayout.formats.kernel.undo import rollback_commit
+from zlayout.formats.undo import ROLLBACK, Undo, changed_table
 from zlayout.planner import accepted
 
 
@@ -50,7 +51,7 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
             properties.set(key, value) if value is not None else properties.remove(key)
         properties.commit()
         wanted = transaction.table().operations().current()
-        done = _commit(undo, int(wanted.currentSnapshot().snapshotId()))
+        done = rollback_commit(undo, int(wanted.currentSnapshot().snapshotId()))
 
     def send() -> Commit:
         operations.commit(base, wanted)
@@ -102,15 +103,3 @@ def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mappin
         if current is not None and int(current.snapshotId()) == snapshot:
             return dict(metadata.properties())
     return None
-
-
-def _commit(undo: Undo, snapshot: int) -> Commit:
-    return Commit(
-        "rollback",
-        snapshot,
-        files_removed=len(undo.removed),
-        files_added=len(undo.returned),
-        bytes_removed=total(undo.removed, "bytes"),
-        bytes_added=total(undo.returned, "bytes"),
-        rows=undo.rows,
-    )
