@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -106,9 +105,8 @@ def apply(
     names = sorted({spec.table.catalog for spec in changing})
     runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
     following = Following(runtime, on_event or (lambda _event: None))
-    with runtime, following.interrupts:
-        requested = following.interrupts
-        run = carry_out(plan, runtime, following, verify, lambda: requested.requested, concurrent_tables, limit)
+    with runtime, following.interrupts as interrupts:
+        run = carry_out(plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit)
     if run.interrupted:
         append_and_log(plan.project, plan.planned, with_results(report, run.done), Command.APPLY)
         raise KeyboardInterrupt
@@ -137,13 +135,12 @@ def carry_out(
     limit = limit or TimeLimit()
     changing = by_worth([p for p in plan.planned if p.decision.plan.status is Status.CHANGES])
 
-    left, done = deque(changing), list[Applied]()
+    left, done = iter(changing), list[Applied]()  # threads take from one iterator, each table once
 
     def carry_out_next(runtime: SparkRuntime, report: OnEvent) -> None:
         """Carry out tables until none is left, with a runtime that nobody else uses."""
         backends = backends_of(plan.project, runtime, [p.spec for p in changing])
-        while left and not stop_requested():
-            planned = left.popleft()
+        while not stop_requested() and (planned := next(left, None)) is not None:
             applied = new_run(planned)
             done.append(applied)
             backend = backends[planned.spec.table.catalog]
