@@ -187,7 +187,7 @@ def stand_in() -> Iterator[None]:
             (commit, "write_groups", write_groups),
             (commit, "layout_tags", cache(commit.layout_tags)),
             (outcome, "version_with_marker", version_with_marker),
-            (source_files, "_adds", chosen_adds),
+            (source_files, "add_files_at", chosen_adds),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.enter_context(spark_job.stand_in())
