@@ -136,9 +136,10 @@ class Contract:
         assert (decision.plan.sample.rows, decision.plan.sample.files) == (self.rows, self.files)
         assert decision.plan.sample.bytes_read > 0
         assert decision.pinned == before.decision.pinned
-        within = 0.2 if spec.layout.engine == "native" else 0.1
+        within = 0.3 if spec.layout.engine == "native" else 0.1
         for then, now in zip(decision.plan.columns, after.decision.plan.columns, strict=True):
-            assert then.predicted == pytest.approx(now.touched, rel=within, abs=0.3), then.column
+            close = pytest.approx(now.touched, rel=within, abs=0.3)
+            assert then.predicted == close, (then.column, then.predicted, now.touched)
             assert then.floor is not None
             assert then.floor <= now.touched + 1e-9
 

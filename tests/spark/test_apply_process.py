@@ -75,6 +75,7 @@ def test_ctrl_c_abandons_a_rewrite_at_once_and_commits_nothing(applying: subproc
     assert DeltaTable(table).version() == 7
 
 
+@pytest.mark.long
 def test_the_nightly_workflow_applies_what_drifted(table: Path) -> None:
     workflow = yaml.safe_load((ROOT / "examples/github-actions/zlayout-nightly.yml").read_text())
     (step,) = (s for s in workflow["jobs"]["apply"]["steps"] if s.get("name") == "Apply")

@@ -67,6 +67,7 @@ class TestContract(Contract):
     """Every test of the contract."""
 
 
+@pytest.mark.long
 def test_a_store_that_the_definition_does_not_name_is_explained(project: Project, runtime: SparkRuntime) -> None:
     """A catalog can lead to a table in any store. Spark has the jars only of those that the project declares."""
     properties = {key: str(project.catalogs["ice"].options[key]) for key in ("uri", "warehouse")}

@@ -74,6 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             end(process)
 
 
+@pytest.mark.long
 def test_a_killed_executor_costs_time_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
     conf = {
         "spark.driver.host": "127.0.0.1",

@@ -9,9 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import json, sys
 from pathlib import Path
+
+import pytest
 from zlayout.spark.quick_start import CLASS_PATH, JAVA_OPTIONS
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
@@ -33,6 +37,7 @@ print(json.dumps(answer))
 """
 
 
+@pytest.mark.long
 def test_a_start_uses_what_earlier_ones_left(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first, second = start(tmp_path, cache), start(tmp_path, cache)

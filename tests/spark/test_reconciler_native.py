@@ -17,7 +17,6 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
-SEQUENCES = 20
 STEPS = 6
 
 
@@ -66,9 +65,10 @@ class IcebergChanges(Changes, IcebergArena):
         self.call("expire_snapshots", ", older_than => now(), retain_last => 1")
 
 
+@pytest.mark.parametrize("sequences", [6, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", [DeltaChanges, IcebergChanges], ids=["delta", "iceberg"])
 def test_one_apply_is_always_enough(
-    kind: type[DeltaChanges | IcebergChanges], project: Project, runtime: SparkRuntime, tmp_path: Path
+    kind: type[DeltaChanges | IcebergChanges], sequences: int, project: Project, runtime: SparkRuntime, tmp_path: Path
 ) -> None:
     made = 0
 
@@ -88,7 +88,7 @@ def test_one_apply_is_always_enough(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=SEQUENCES,
+            max_examples=sequences,
             stateful_step_count=STEPS,
             deadline=None,
             # a failing sequence takes a minute; the first one found is good enough
