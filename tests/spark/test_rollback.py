@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from spark.sample_tables import append_delta, create_delta, create_iceberg
 from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from spark.test_delta_conflicts import ALL, during_commit
@@ -16,11 +19,14 @@ from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
 from zlayout.app.plan import plan_table
-from zlayout.errors import CommitConflict, Refused
+from zlayout.errors import CommitConflict, CommitUnknown, EngineError, Refused
 from zlayout.formats.base import Commit
+from zlayout.formats.delta.write import outcome as delta_outcome
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.iceberg.read.state_property import PROPERTY
 from zlayout.formats.iceberg.write import rollback as iceberg_rollback
+from zlayout.formats.kernel.failures import Failures
+from zlayout.formats.kernel.outcome import settled
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.model import LayoutSpec
 
@@ -245,3 +251,57 @@ def test_iceberg_keeps_concurrent_commits(iceberg: IcebergSubject, monkeypatch: 
         iceberg.backend.undo(iceberg.name, None)
     assert code(changed) == "ZL236"
     assert "deleted rows" in str(changed.value)
+
+
+@pytest.mark.long
+def test_iceberg_metadata_that_cannot_be_read_is_an_error_and_metadata_that_is_gone_is_not(
+    iceberg: IcebergSubject,
+) -> None:
+    create_iceberg(iceberg)
+    rows = iceberg.rows()
+    iceberg.run()
+    version = iceberg.java_table().currentSnapshot().snapshotId()
+    entries_of_log = list(iceberg.java_table().operations().current().previousFiles())
+    before = Path(str(entries_of_log[-1].file()).removeprefix("file:"))
+    text = before.read_bytes()
+    before.write_bytes(b"{")
+    with pytest.raises(EngineError):
+        roll_back(iceberg)
+    assert iceberg.java_table().currentSnapshot().snapshotId() == version
+    before.unlink()
+    roll_back(iceberg)
+    assert iceberg.rows() == rows
+    assert PROPERTY not in iceberg.java_table().properties()
+    before.write_bytes(text)
+
+
+@pytest.mark.parametrize("sent", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("format_name", ["delta", "iceberg"])
+def test_a_lost_answer_is_settled_by_reading_the_table(
+    format_name: str, sent: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject: Any = request.getfixturevalue("table" if format_name == "delta" else "iceberg")
+    create_delta(subject, 100) if format_name == "delta" else create_iceberg(subject)
+    rows = subject.rows("id")
+    subject.run()
+    state = subject.observe()
+
+    def answerless(doing: str, send: Callable[[], Any], look: Callable[[], Any], failures: Failures) -> Any:
+        def lost() -> Any:
+            if sent:
+                send()
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+        return settled(doing, lost, look, failures)
+
+    for module in (iceberg_rollback, delta_outcome):
+        monkeypatch.setattr(module, "settled", answerless)
+    if sent:
+        assert roll_back(subject).version == subject.observe().version
+        assert subject.backend.last_run(subject.name, subject.observe()) is None
+    else:
+        with pytest.raises(CommitUnknown) as unknown:
+            roll_back(subject)
+        assert code(unknown) == "ZL331"
+        assert subject.observe().version == state.version
+    assert subject.rows("id") == rows

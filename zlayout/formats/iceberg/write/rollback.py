@@ -95,10 +95,9 @@ def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mappin
     """Return the table properties when a snapshot was last the current one, None if their metadata file is gone."""
     read = jvm.iceberg.TableMetadataParser.read
     for entry in reversed(list(base.previousFiles())):
-        try:
-            metadata = read(io, entry.file())
-        except Exception:
+        if not io.newInputFile(entry.file()).exists():
             return None
+        metadata = read(io, entry.file())
         current = metadata.currentSnapshot()
         if current is not None and int(current.snapshotId()) == snapshot:
             return dict(metadata.properties())

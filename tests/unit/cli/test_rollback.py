@@ -1,0 +1,65 @@
+"""The command rollback on a table in memory: what it shows, whether it asks, and what it leaves."""
+
+from __future__ import annotations
+
+import pytest
+from support.memory_format.store import MemoryTable
+from support.projects import Cli, Scripted
+
+from zlayout.cli.console import Console
+
+TABLE = "lake.db.orders"
+
+
+@pytest.fixture
+def table(memory: Scripted, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> MemoryTable:
+    """The table after apply, whose four files of before are in its last version but one."""
+    monkeypatch.setattr("zlayout.app.rollback.backend_for", lambda *_: memory)
+    cli("apply", "--auto-approve")
+    return memory._catalog.load(("db", "orders"))
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(Console, "interactive", property(lambda _: True))
+    monkeypatch.setattr(Console, "ask", lambda _console, _question: text)
+
+
+def test_a_dry_run_names_the_files_and_writes_nothing(table: MemoryTable, cli: Cli) -> None:
+    version, before = table.current, table.log[-2]
+    shown = cli("rollback", TABLE, "--dry-run")
+    assert f"removes  {len(version.files)} files of the run" in shown.out
+    assert "returns  4 files" in shown.out
+    assert "rows     200 in both" in shown.out
+    assert len(before.files) == 4
+    assert all(path in shown.out for path in before.files)
+    assert "nothing was written" in shown.err
+    assert table.current is version
+
+
+def test_only_yes_rolls_back(table: MemoryTable, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    version, before = table.current, table.log[-2]
+    answer(monkeypatch, "y")
+    assert "Not approved: nothing was written." in cli("rollback", TABLE, code=1).err
+    assert table.current is version
+    answer(monkeypatch, "yes")
+    done = cli("rollback", TABLE)
+    assert f"Rolled back in version {table.current.number}: " in done.out
+    assert f"{len(version.files)} files removed, 4 files returned" in done.out
+    assert set(table.current.files) == set(before.files)
+    assert cli("drift", code=2).out
+    assert "ZL231" in cli("rollback", TABLE, "--auto-approve", code=3).err
+
+
+def test_without_a_terminal_the_approval_is_an_option(table: MemoryTable, cli: Cli) -> None:
+    version = table.current
+    assert "ZL046" in cli("rollback", TABLE, code=1).err
+    assert table.current is version
+    cli("rollback", TABLE, "--auto-approve")
+    assert table.current is not version
+
+
+def test_a_run_that_is_not_in_effect_and_a_table_without_a_catalog_are_named(table: MemoryTable, cli: Cli) -> None:
+    version = table.current
+    assert "ZL231" in cli("rollback", TABLE, "--run", "absent", "--dry-run", code=3).err
+    assert "ZL021" in cli("rollback", "elsewhere.db.orders", "--dry-run", code=1).err
+    assert table.current is version
