@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from zlayout.app.concurrent_reads import read_one
 from zlayout.app.planned import Planned
 from zlayout.app.project import known_table
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
+from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport
 from zlayout.planner.trend import Trend
 from zlayout.records.model import Command, HistoryStore, Record
 from zlayout.records.of_plan import records_of
 from zlayout.records.trend import MAX_RECORDS, Growth, growths, touched_trend
-from zlayout.spec.model import Project
+from zlayout.spec.model import Project, TableName
 
 # The number of records that a trend in a report shows.
 MAX_POINTS = 30
@@ -108,21 +110,39 @@ def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[D
     return replace(report, trends=trends), ()
 
 
-_HINT = "check the path and its permissions; a history of another program or of a newer zlayout is not used"
+_HINT = "check the place and its permissions; a history of another program or of a newer zlayout is not used"
 
 
 def _store(project: Project) -> HistoryStore | None:
     config = project.history
     if config is None:
         return None
+    if config.table:
+        name = known_table(project, config.table)
+        catalog = project.catalogs[name.catalog]
+        return _InTime(FORMATS[catalog.format].history_table(catalog, name, config.keep_days), name)
     from zlayout.records.sqlite import SqliteStore  # imported here because most projects keep no history
 
     return SqliteStore(config.path, config.keep_days)
 
 
+@dataclass(frozen=True, slots=True)
+class _InTime:
+    """A history in a table, whose catalog or store may not answer. Raises ZL105 then."""
+
+    store: HistoryStore
+    table: TableName
+
+    def append(self, records: Sequence[Record]) -> None:
+        read_one(lambda: self.store.append(records), self.table)
+
+    def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
+        return read_one(lambda: self.store.read(tables, limit), self.table)
+
+
 def _place(project: Project) -> str:
     assert project.history is not None
-    return str(project.history.path.relative_to(project.root))
+    return project.history.table or str(project.history.path.relative_to(project.root))
 
 
 def _warning(project: Project, done: str, error: Exception) -> Diagnostic:

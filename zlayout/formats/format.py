@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spark.versions import Release
-    from zlayout.spec.model import CatalogConfig
+    from zlayout.spec.model import CatalogConfig, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,10 @@ class Format(Protocol):
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
         """Return the backend for one catalog, without connecting to the catalog."""
+        ...
+
+    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
+        """Return the history in one table of the catalog, without connecting to the catalog."""
         ...
 
     def session_started(self, session: Any, catalogs: Iterable[CatalogConfig]) -> None:

@@ -13,10 +13,15 @@ DEFAULT_KEEP = "400d"
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:
-    """The history of a project. path: a SQLite file. keep_days: records that are older are removed."""
+    """The history of a project, in a SQLite file or in a Delta or Iceberg table.
+
+    path: the SQLite file; ignored if there is a table. table: the name of the table as declared; empty for the file.
+    keep_days: records that are older are removed.
+    """
 
     path: Path
     keep_days: int
+    table: str = ""
 
 
 def history_config(entry: Mapping[str, Any], root: Path) -> HistoryConfig | None:
@@ -25,4 +30,4 @@ def history_config(entry: Mapping[str, Any], root: Path) -> HistoryConfig | None
     path = root / written
     if written.is_absolute() or ".." in written.parts or not path.resolve().is_relative_to(root.resolve()):
         return None
-    return HistoryConfig(path, int(entry.get("keep", DEFAULT_KEEP).removesuffix("d")))
+    return HistoryConfig(path, int(entry.get("keep", DEFAULT_KEEP).removesuffix("d")), entry.get("table", ""))

@@ -19,6 +19,7 @@ from zlayout.spec.environment import configuration_values, literal_only, substit
 from zlayout.spec.history import HistoryConfig, history_config
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
+from zlayout.spec.names import parse_table
 from zlayout.spec.notify import notify_config
 from zlayout.spec.patterns import WILDCARDS, matching
 from zlayout.spec.rules import layout_rule
@@ -98,18 +99,39 @@ class _Loading:
         sample = bool(defaults.get("sample", False))
         declared_prices = data.get("prices") if valid else None
         prices = Prices(**{k: float(v) for k, v in declared_prices.items()}) if declared_prices else None
-        history = self._history(document, data["history"]) if valid and document and "history" in data else None
+        entry = data.get("history") if valid else None
+        history = self._history(document, entry, catalogs) if document and entry is not None else None
         config = SparkConfig(spark.get("master"), conf)
         notify = notify_config(data["notify"]) if valid and "notify" in data else None
         return Project(self.root, catalogs, config, layouts, sample, rules, prices, history, notify)
 
-    def _history(self, document: Document, entry: Mapping[str, Any]) -> HistoryConfig | None:
+    def _history(
+        self, document: Document, entry: Mapping[str, Any], catalogs: Mapping[str, CatalogConfig]
+    ) -> HistoryConfig | None:
         config = history_config(entry, self.root)
         if config is None:
             message = "expected a path of the history in the folder of the project, found another one"
             at = document.locations.get("history.path", document.locations["history"])
             self._error("ZL051", message, at, "use a relative path without '..', such as .zlayout/history.db")
+        elif config.table:
+            self._check_history_table(config.table, entry, document.locations["history.table"], catalogs)
         return config
+
+    def _check_history_table(
+        self, table: str, entry: Mapping[str, Any], at: Location, catalogs: Mapping[str, CatalogConfig]
+    ) -> None:
+        if "path" in entry:
+            self._error("ZL051", "expected path or table of the history, found both", at, "remove one of the two")
+        try:
+            name = parse_table(table, at)
+        except SpecError as error:
+            self.errors.extend(error.diagnostics)
+            return
+        if name.catalog not in catalogs:
+            known = ", ".join(sorted(catalogs))
+            self._error("ZL021", f"unknown catalog {quote_value(name.catalog)}", at, f"known catalogs: {known}")
+        elif not name.namespace:
+            self._error("ZL051", "expected catalog.namespace.table for the history", at, "add a namespace")
 
     def _document(self) -> tuple[Document | None, dict[str, Any]]:
         if not self._is_in_project(self.path, "keep zlayout.yaml and the target of its link in the same folder"):

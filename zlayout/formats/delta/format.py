@@ -9,8 +9,9 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig
+    from zlayout.spec.model import CatalogConfig, TableName
 
 
 class DeltaFormat:
@@ -44,6 +45,11 @@ class DeltaFormat:
         from zlayout.formats.delta.backend import DeltaBackend
 
         return DeltaBackend(catalog, runtime)
+
+    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
+        from zlayout.formats.delta.history_table import DeltaHistory
+
+        return DeltaHistory(catalog, table, keep_days)
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}

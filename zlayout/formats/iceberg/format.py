@@ -9,8 +9,9 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig
+    from zlayout.spec.model import CatalogConfig, TableName
 
 
 class IcebergFormat:
@@ -42,6 +43,11 @@ class IcebergFormat:
         from zlayout.formats.iceberg.backend import IcebergBackend
 
         return IcebergBackend(catalog, runtime)
+
+    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
+        from zlayout.formats.iceberg.history_table import IcebergHistory
+
+        return IcebergHistory(catalog, table, keep_days)
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:
         from zlayout.formats.iceberg.catalog_conf import spark_catalog_conf

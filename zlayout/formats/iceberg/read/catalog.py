@@ -47,7 +47,7 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
     try:
-        with _loaded(catalog) as loaded:
+        with loaded_catalog(catalog) as loaded:
             return loaded.load_table(name.identifier)
     except ZlayoutError:
         raise
@@ -82,7 +82,7 @@ def list_tables(catalog: CatalogConfig, pattern: TableName) -> Iterator[Listed]:
         TableError: ZL121, if the catalog cannot be reached.
     """
     try:
-        with _loaded(catalog) as loaded:
+        with loaded_catalog(catalog) as loaded:
             namespaces: list[tuple[str, ...]] = [()]
             for glob in pattern.namespace:
                 below = {found for above in namespaces for found in loaded.list_namespaces(above)}
@@ -122,7 +122,7 @@ def list_warehouse(catalog: CatalogConfig) -> str | None:
 
 
 @contextmanager
-def _loaded(catalog: CatalogConfig) -> Iterator[Catalog]:
+def loaded_catalog(catalog: CatalogConfig) -> Iterator[Catalog]:
     """Give the catalog to the block, which alone uses it. Raises TableError ZL121.
 
     A catalog that the block leaves without an error is given to later blocks for MAX_SECONDS_OF_USE: loading it asks

@@ -1,0 +1,77 @@
+"""History records as Arrow tables, for histories that are Delta or Iceberg tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from random import uniform
+from time import sleep
+
+import pyarrow as pa
+
+from zlayout.records.model import Record
+
+_COLUMN = pa.struct(
+    [
+        ("column", pa.string()),
+        ("touched", pa.float64()),
+        ("floor", pa.float64()),
+        ("predicted", pa.float64()),
+        ("measured", pa.float64()),
+    ]
+)
+_DECAY = pa.struct([("measure", pa.string()), ("value", pa.float64()), ("tolerance", pa.float64())])
+SCHEMA = pa.schema(
+    [
+        ("record_version", pa.int32()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("run_id", pa.string()),
+        ("command", pa.string()),
+        ("table", pa.string()),
+        ("layout_id", pa.string()),
+        ("state", pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("rewrite_bytes", pa.int64()),
+        ("columns", pa.list_(_COLUMN)),
+        ("decay", pa.list_(_DECAY)),
+    ]
+)
+# Commits of other processes can win this often before an append is given up.
+MAX_ATTEMPTS = 12
+# Old records are removed once they are older than allowed by this share, because each removal rewrites files.
+OVERDUE = 1.05
+
+
+def to_arrow(records: Sequence[Record]) -> pa.Table:
+    """Return one row per record, with the columns of SCHEMA."""
+    return pa.Table.from_pylist([record.row() for record in records], SCHEMA)
+
+
+def from_arrow(rows: pa.Table) -> list[Record]:
+    """Return the record of each row. Raises ValueError if one has another version."""
+    return [Record.of_row(row) for row in rows.select(SCHEMA.names).to_pylist()]
+
+
+def require_history(names: Iterable[str]) -> None:
+    """Raise ValueError if a table with these columns is no history."""
+    found = set(names)
+    if missing := [name for name in SCHEMA.names if name not in found]:
+        raise ValueError(f"expected a history of zlayout, found a table without column {missing[0]}")
+
+
+def oldest_kept(keep_days: int, factor: float = 1.0) -> datetime:
+    """Return the time before which records are removed."""
+    return datetime.now(UTC) - timedelta(days=keep_days * factor)
+
+
+def attempt(commit: Callable[[], None], conflicts: tuple[type[Exception], ...]) -> None:
+    """Call `commit` again after a conflict with another process, after a pause of random length."""
+    for number in range(1, MAX_ATTEMPTS + 1):
+        try:
+            return commit()
+        except conflicts:
+            if number == MAX_ATTEMPTS:
+                raise
+            sleep(uniform(0.02, 0.1) * number)
+    return None
