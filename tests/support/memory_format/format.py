@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
+    from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
-    from zlayout.spec.model import CatalogConfig
+    from zlayout.spec.model import CatalogConfig, TableName
 
 
 class MemoryFormat:
@@ -40,6 +41,9 @@ class MemoryFormat:
         from support.memory_format.store import MemoryCatalog
 
         return MemoryBackend(MemoryCatalog(self.tables))
+
+    def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
+        raise NotImplementedError
 
     def catalog_conf(self, catalog: CatalogConfig) -> dict[str, str]:  # noqa: ARG002
         return {}

@@ -53,7 +53,7 @@ def test_no_two_readers_have_the_same_catalog(loads: list[str], config: CatalogC
     both = Barrier(2, timeout=30)
 
     def hold(_: int) -> int:
-        with read._loaded(config) as loaded:
+        with read.loaded_catalog(config) as loaded:
             both.wait()
             return id(loaded)
 
