@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from zlayout.records.model import ColumnRecord, Command, DecayRecord, Record, RecordState
@@ -26,3 +30,18 @@ def make_record(day: float = 0.0, unclustered: float = 0.02, touched: float = 4.
         "decay": (DecayRecord("unclustered", unclustered, 0.1),),
     }
     return Record(**values | changes)
+
+
+def run_at_once(script: str, arguments: list[list[str]]) -> None:
+    """Run a script in one process for each list of arguments. It waits for a character on its standard input."""
+    tests = Path(__file__).parents[1]
+    environ = {"PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}", "PATH": ""}
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, *given], stdin=subprocess.PIPE, env=environ, text=True)
+        for given in arguments
+    ]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("x")
+        process.stdin.close()
+    assert [process.wait(120) for process in running] == [0] * len(running)

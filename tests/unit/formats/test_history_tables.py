@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from support.projects import Cli, cli
-from support.records import make_record
+from support.records import make_record, run_at_once
 
 import zlayout
 from zlayout.app.history import _store
@@ -89,21 +87,7 @@ def test_records_are_read_as_they_were_written_newest_last() -> None:
 
 
 def test_many_processes_append_to_a_new_history_at_once(catalog: str) -> None:
-    tests = str(Path(__file__).parents[2])
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", APPEND, str(n), str(APPENDS)],
-            stdin=subprocess.PIPE,
-            env={"PYTHONPATH": tests, "PATH": ""},
-            text=True,
-        )
-        for n in range(PROCESSES)
-    ]
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("x")
-        process.stdin.close()
-    assert [process.wait(120) for process in running] == [0] * PROCESSES
+    run_at_once(APPEND, [[str(n), str(APPENDS)] for n in range(PROCESSES)])
     expected = sorted(f"{process}-{number}" for process in range(PROCESSES) for number in range(APPENDS))
     assert sorted(rows(catalog)["run_id"].to_pylist()) == expected
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.records import make_record
+from support.records import make_record, run_at_once
 
 from zlayout.records.model import ColumnRecord, Command, RecordState
 from zlayout.records.sqlite import SqliteStore
@@ -66,19 +64,7 @@ def test_a_history_that_does_not_exist_yet_is_empty_and_not_created(path: Path) 
 
 
 def test_many_processes_append_to_a_new_history_at_once(path: Path) -> None:
-    tests = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", APPEND, str(path)]
-    running = [
-        subprocess.Popen(
-            [*command, str(n), str(APPENDS)], stdin=subprocess.PIPE, env={"PYTHONPATH": tests, "PATH": ""}, text=True
-        )
-        for n in range(PROCESSES)
-    ]
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("x")
-        process.stdin.close()
-    assert [process.wait(60) for process in running] == [0] * PROCESSES
+    run_at_once(APPEND, [[str(path), str(n), str(APPENDS)] for n in range(PROCESSES)])
     found = SqliteStore(path, 400).read(["a", "b"], 10_000)
     expected = {f"{process}-{number}" for process in range(PROCESSES) for number in range(APPENDS)}
     for records in found.values():
