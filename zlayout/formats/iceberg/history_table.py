@@ -24,7 +24,7 @@ class IcebergHistory:
         self._catalog, self._table, self._keep_days = catalog, table, keep_days
 
     def append(self, records: Sequence[Record]) -> None:
-        from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         rows = to_arrow(records)
 
@@ -38,7 +38,7 @@ class IcebergHistory:
                 if (table := self._open(catalog)) is not None:
                     table.delete(f"time < '{oldest_kept(self._keep_days).isoformat()}'")
 
-        attempt(commit, (CommitFailedException, NamespaceAlreadyExistsError, TableAlreadyExistsError))
+        attempt(commit, (CommitFailedException, TableAlreadyExistsError))
         if self._is_overdue():
             attempt(remove, (CommitFailedException,))
 
@@ -63,7 +63,10 @@ class IcebergHistory:
         return table
 
     def _create(self, catalog: Catalog) -> Table:
-        catalog.create_namespace_if_not_exists(self._table.namespace)
+        try:
+            catalog.create_namespace_if_not_exists(self._table.namespace)
+        except Exception:  # another process may have created it: a SQL catalog then reports an error of its database
+            catalog.load_namespace_properties(self._table.namespace)
         return catalog.create_table(self._table.identifier, SCHEMA)
 
     def _is_overdue(self) -> bool:
