@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import uniform
 from time import sleep
+from typing import TypeVar
 
 import pyarrow as pa
 
 from zlayout.records.model import Record
 
+Made = TypeVar("Made")
 _COLUMN = pa.struct(
     [
         ("column", pa.string()),
@@ -65,13 +67,11 @@ def oldest_kept(keep_days: int, factor: float = 1.0) -> datetime:
     return datetime.now(UTC) - timedelta(days=keep_days * factor)
 
 
-def attempt(commit: Callable[[], None], conflicts: tuple[type[Exception], ...]) -> None:
+def attempt(commit: Callable[[], Made], conflicts: tuple[type[Exception], ...]) -> Made:
     """Call `commit` again after a conflict with another process, after a pause of random length."""
-    for number in range(1, MAX_ATTEMPTS + 1):
+    for number in range(1, MAX_ATTEMPTS):
         try:
             return commit()
         except conflicts:
-            if number == MAX_ATTEMPTS:
-                raise
             sleep(uniform(0.02, 0.1) * number)
-    return None
+    return commit()

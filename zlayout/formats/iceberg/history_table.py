@@ -28,18 +28,18 @@ class IcebergHistory:
 
         rows = to_arrow(records)
 
-        def commit() -> None:
+        def commit() -> Table:
             with loaded_catalog(self._catalog) as catalog:
                 table = self._open(catalog) or self._create(catalog)
                 table.append(rows)
+                return table
 
         def remove() -> None:
             with loaded_catalog(self._catalog) as catalog:
                 if (table := self._open(catalog)) is not None:
                     table.delete(f"time < '{oldest_kept(self._keep_days).isoformat()}'")
 
-        attempt(commit, (CommitFailedException, TableAlreadyExistsError))
-        if self._is_overdue():
+        if self._is_overdue(attempt(commit, (CommitFailedException, TableAlreadyExistsError))):
             attempt(remove, (CommitFailedException,))
 
     def read(self, tables: Iterable[str], limit: int) -> dict[str, list[Record]]:
@@ -66,12 +66,11 @@ class IcebergHistory:
         try:
             catalog.create_namespace_if_not_exists(self._table.namespace)
         except Exception:  # another process may have created it: a SQL catalog then reports an error of its database
-            catalog.load_namespace_properties(self._table.namespace)
+            if not catalog.namespace_exists(self._table.namespace):
+                raise
         return catalog.create_table(self._table.identifier, SCHEMA)
 
-    def _is_overdue(self) -> bool:
+    def _is_overdue(self, table: Table) -> bool:
         """Return whether bounds in the manifests allow records that are much too old."""
         limit = oldest_kept(self._keep_days, OVERDUE).isoformat()
-        with loaded_catalog(self._catalog) as catalog:
-            table = self._open(catalog)
-            return table is not None and any(True for _ in table.scan(row_filter=f"time < '{limit}'").plan_files())
+        return any(True for _ in table.scan(row_filter=f"time < '{limit}'").plan_files())
