@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -56,15 +57,11 @@ def run_action(folder: Path, **inputs: str) -> tuple[subprocess.CompletedProcess
     assert inputs.keys() <= defaults.keys()
     for name, given in step["env"].items():
         (key,) = re.fullmatch(r"\$\{\{ inputs\.([a-z-]+) \}\}", given).groups()  # type: ignore[union-attr]
-        step["run"] = f"export {name}={_quoted((defaults | inputs)[key])}\n{step['run']}"
+        step["run"] = f"export {name}={shlex.quote((defaults | inputs)[key])}\n{step['run']}"
     done = shell(step, folder)
     lines = (folder / "outputs").read_text().splitlines()
     (folder / "outputs").unlink()
     return done, dict(line.split("=", 1) for line in lines)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def test_the_action_runs_a_command_with_its_arguments(checkout: Path) -> None:

@@ -11,12 +11,12 @@ from spark.projects import DELTA, ICEBERG, DiskProject, make_events, make_projec
 
 ROWS = make_events(150_000)
 # master, shuffle partitions, bytes of a split: few and many tasks, in another order each time
-PARALLELISM = [("local[1]", 4, 128 << 20), ("local[4]", 13, 40_000)]
+PARALLELISM = [("local[1]", 4, 128 << 20), ("local[2]", 13, 40_000), ("local[4]", 3, 90_000)]
 
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
-    """The two tables twice, in folders whose names have another length, each rewritten by its own process."""
+    """The two tables three times, in folders whose names have another length, each rewritten by its own process."""
     made: list[DiskProject] = []
     for number, (master, shuffle, split) in enumerate(PARALLELISM):
         conf = {

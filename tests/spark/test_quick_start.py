@@ -14,8 +14,6 @@ import pytest
 SCRIPT = """
 import json, sys
 from pathlib import Path
-
-import pytest
 from zlayout.spark.quick_start import CLASS_PATH, JAVA_OPTIONS
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig
