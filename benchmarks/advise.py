@@ -34,7 +34,8 @@ from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
-from zlayout.spec.model import Layout, LayoutSpec, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.state import TableState
 from zlayout.workload import Workload, read_workload
 

@@ -14,7 +14,8 @@ from zlayout.app.plan import plan_table
 from zlayout.app.results import new_run
 from zlayout.errors import Location
 from zlayout.planner.diff import PlanOptions
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import LayoutSpec, TableName
 
 Keys = tuple[str, ...]
 

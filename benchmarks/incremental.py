@@ -34,16 +34,8 @@ from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.planner.decision import PlanOptions
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import (
-    CatalogConfig,
-    Layout,
-    LayoutSpec,
-    Project,
-    SparkConfig,
-    TableName,
-    Tolerance,
-    ZorderColumn,
-)
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName, Tolerance
 from zlayout.table.state import FileTable
 
 OUT = Path(__file__).parent / "results" / "incremental.json"

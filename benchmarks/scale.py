@@ -35,7 +35,7 @@ from zlayout.curve.layout import FileMap, build
 from zlayout.curve.two_levels import Refined, build_boxes, join, refine
 from zlayout.rewrite.sample import MAX_SAMPLE_ROWS, MIN_ROWS_PER_FILE, rows_per_file
 from zlayout.rewrite.shards import BOX_SAMPLE_ROWS, MAX_CHUNK_ROWS
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 
 OUT = Path(__file__).parent / "results" / "scale.json"
 COLUMNS = ("a", "b")

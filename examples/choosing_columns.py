@@ -27,7 +27,8 @@ from zlayout.advisor.simulate import rank_sample, simulate
 from zlayout.predicate.model import And, Compare
 from zlayout.report import charts
 from zlayout.report.line_chart import lines
-from zlayout.spec.model import Layout, TableName, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import TableName
 from zlayout.table.partition import Partition
 from zlayout.table.state import Column, FileTable, TableState
 from zlayout.workload import Query, read_workload

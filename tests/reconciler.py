@@ -21,7 +21,8 @@ from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
-from zlayout.spec.model import TableName, Tolerance, ZorderColumn
+from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import TableName, Tolerance
 from zlayout.table.state import PartitionField
 
 REGIONS = np.array(["east", "west"])

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from zlayout.planner.model import Plan, Status, TablePlan
     from zlayout.planner.result import ResultStatus, TableResult
     from zlayout.planner.run_report import RunReport
-    from zlayout.spec.model import Layout, LayoutSpec, Project
+    from zlayout.spec.layout import Layout
+    from zlayout.spec.model import LayoutSpec, Project
 
 __version__ = "0.2.0"
 

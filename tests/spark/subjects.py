@@ -19,7 +19,8 @@ from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.formats.iceberg.write.staging import staged
 from zlayout.formats.kernel.commits import commit_apart
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig, Layout, Project, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import CatalogConfig, Project, TableName
 from zlayout.table.state import TableState
 
 LAYOUT = make_layout("a", "b")

@@ -20,7 +20,8 @@ from zlayout.advisor.model import KeySample, Study
 from zlayout.advisor.queries import in_partitions, queries_on
 from zlayout.advisor.spark_sample import draw_sample
 from zlayout.advisor.study import Question, present_files, rewrite_target, study
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import TableState
 from zlayout.workload import read_workload

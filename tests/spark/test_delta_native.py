@@ -25,7 +25,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.planner.decision import PlanOptions
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.layout import ZorderColumn
 from zlayout.table.state import PartitionField, TableState
 
 LAYOUT = make_layout("a", "b", curve="zorder", range_ids=500, target_size=20_000, engine="native")

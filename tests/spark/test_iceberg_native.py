@@ -16,7 +16,7 @@ from zlayout.formats.base import GroupFailed
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write.settings import change_settings
 from zlayout.planner.work import Group, Work
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.spec.names import parse_partition_key
 from zlayout.table.digests import digests_of
 from zlayout.table.state import PartitionField, TableState

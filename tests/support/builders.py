@@ -20,7 +20,8 @@ from zlayout.planner.actions import (
 )
 from zlayout.planner.requirements import Requirement, VersionIs
 from zlayout.planner.work import Group, Work, rewrite_group
-from zlayout.spec.model import Layout, LayoutSpec, TableName, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.partition import Partition, PartitionField
 from zlayout.table.state import ColumnBounds, FileTable, LayoutRecord, TableState
 

@@ -16,7 +16,8 @@ from zlayout.advisor.model import Choice, KeySample, TableQuery
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.planner.forecasts import BetterLayout
 from zlayout.planner.work import Capabilities
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 

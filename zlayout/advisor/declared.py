@@ -8,7 +8,8 @@ from zlayout.errors import SpecError
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import Capabilities
 from zlayout.spec.defaults import DEFAULT_CURVE
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.state import TableState
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zlayout.advisor.model import Choice
-from zlayout.spec.model import CURVES, Layout, ZorderColumn
+from zlayout.spec.layout import CURVES, Layout, ZorderColumn
 
 MAX_COLUMNS = 6
 # Share of the bytes that another column must save, because each column makes the others less effective.

@@ -15,7 +15,7 @@ from zlayout.advisor.model import FileSet, Float64, KeySample, Target
 from zlayout.curve.layout import build
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import simulated_bounds
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.table.state import ColumnBounds, Int32, Int64
 
 

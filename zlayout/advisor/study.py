@@ -24,7 +24,7 @@ from zlayout.advisor.model import (
 from zlayout.advisor.queries import column_shares
 from zlayout.advisor.search import Progress, Search, all_curves
 from zlayout.advisor.simulate import Ranks, rank_sample, simulate
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.table.state import TableState
 from zlayout.workload.model import Workload
 

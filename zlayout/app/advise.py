@@ -25,7 +25,8 @@ from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout, LayoutSpec, Project, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
 from zlayout.workload import Workload, read_workload

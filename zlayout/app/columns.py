@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from zlayout.errors import Location, SpecError
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.validation import column_hint
 from zlayout.table.state import TableState
 

@@ -14,7 +14,7 @@ from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
 from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
-from zlayout.spec.model import CURVES
+from zlayout.spec.layout import CURVES
 
 # scale() shifts a range id by the width, and the result must fit into an int64.
 MAX_BITS_PER_COLUMN = 31

@@ -16,7 +16,8 @@ from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.planner.work import Capabilities, Group, Work
-from zlayout.spec.model import Layout, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 

@@ -14,7 +14,8 @@ from zlayout.planner.forecast import measure
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
 from zlayout.planner.work import Group
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.histogram import size_histogram
 from zlayout.table.ranks import rank_bounds
 from zlayout.table.state import ColumnBounds, FileTable, Int64, TableState, identities

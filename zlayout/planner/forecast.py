@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from zlayout.planner.forecasts import BytesRead, ColumnForecast, TouchedRange
 from zlayout.planner.partitions import laid_out
-from zlayout.spec.model import Layout, LayoutSpec
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.joint_optimum import joint_optimum
 from zlayout.table.metrics import ColumnMetrics, layout_metrics, rows_with_value
 from zlayout.table.reach import Reach, reach

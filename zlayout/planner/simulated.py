@@ -12,7 +12,7 @@ from zlayout.curve.layout import FileMap, build
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import file_limits, simulated_bounds
 from zlayout.planner.partitions import Floats, Index
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.table.joined import joined_bounds
 from zlayout.table.state import ColumnBounds, FileTable
 

@@ -23,7 +23,8 @@ from zlayout.planner.requirements import (
     same_subject,
     violated,
 )
-from zlayout.spec.model import Layout, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import TableName
 from zlayout.table.state import FileTable, PartitionField
 
 

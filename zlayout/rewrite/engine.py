@@ -51,7 +51,7 @@ from zlayout.rewrite.rows import (
 from zlayout.rewrite.shards import Shard, build_shards
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

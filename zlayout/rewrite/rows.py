@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from zlayout.errors import EngineError
 from zlayout.rewrite.constants import Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.sql_text import quote_identifier, quote_path
 
 Int64 = NDArray[np.int64]

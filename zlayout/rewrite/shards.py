@@ -34,7 +34,7 @@ from zlayout.rewrite.sample import (
 )
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.arrow import to_arrow
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

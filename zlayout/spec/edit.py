@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")

@@ -12,7 +12,8 @@ from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
-from zlayout.spec.model import CatalogConfig, Layout, LayoutSpec, TableName, Tolerance, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import CatalogConfig, LayoutSpec, TableName, Tolerance
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import Document

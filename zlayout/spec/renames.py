@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zlayout.spec.model import COLUMN_IDS, Layout, ZorderColumn
+from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn
 
 if TYPE_CHECKING:
     from zlayout.table.state import Column, LayoutRecord

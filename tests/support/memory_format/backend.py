@@ -19,7 +19,8 @@ from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunColumn, RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.planner import accepted
-from zlayout.spec.model import Layout, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.key_sample import RowGroups, RowGroupSample

@@ -19,7 +19,7 @@ from zlayout.advisor.simulate import Ranks
 from zlayout.advisor.simulate import simulate as simulate_for_real
 from zlayout.advisor.study import Question, rewrite_target, study
 from zlayout.predicate.model import And, Compare, Predicate
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.yaml import parse
 from zlayout.workload import Query
 

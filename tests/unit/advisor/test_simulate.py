@@ -16,7 +16,7 @@ from zlayout.advisor.model import KeySample, TableQuery, Target
 from zlayout.advisor.simulate import rank_sample, simulate
 from zlayout.curve.layout import build
 from zlayout.predicate.model import And, Compare, In, IsNull, Or, Predicate
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.workload import Query
 
 DATA = lineitem_like(4_000)

@@ -24,7 +24,8 @@ from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, SetP
 from zlayout.planner.diff import Decision, PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.requirements import PropertyIs
-from zlayout.spec.model import TableName, ZorderColumn
+from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
 SPEC = make_spec(make_layout("a", target_size=2000), "mem.db.t")

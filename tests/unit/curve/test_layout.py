@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zlayout.curve.layout import FileMap, build
-from zlayout.spec.model import CURVES
+from zlayout.spec.layout import CURVES
 
 WITHOUT_KD = tuple(c for c in CURVES if c != "kd")
 

@@ -20,7 +20,7 @@ from zlayout.formats.delta.read.schema import dotted, parse_names
 from zlayout.formats.delta.write.literals import literal, partitions_predicate
 from zlayout.formats.delta.write.native import native_diagnostics, optimize_conf
 from zlayout.formats.delta.write.source_files import file_uris
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.layout import ZorderColumn
 from zlayout.sql_text import string_literal
 from zlayout.table.state import Partition, PartitionField, TableState
 

@@ -22,7 +22,8 @@ from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.report.formats import REPORTERS
-from zlayout.spec.model import LayoutSpec, Tolerance, ZorderColumn
+from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import LayoutSpec, Tolerance
 from zlayout.table.state import Column, ColumnBounds, LayoutRecord, PartitionField, TableState
 
 BACKENDS = (DELTA, replace(DELTA, format="iceberg", partition_evolution=True, native_by_rank=False))

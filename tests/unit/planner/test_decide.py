@@ -38,7 +38,7 @@ from zlayout.predicate.model import Compare
 from zlayout.report.findings import findings
 from zlayout.report.phrases import rewrite_text
 from zlayout.report.text import render
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.layout import ZorderColumn
 from zlayout.table.digests import digests_of
 from zlayout.table.state import Column, ColumnBounds, Partition, PartitionField, TableState
 

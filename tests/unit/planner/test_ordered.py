@@ -10,7 +10,7 @@ from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide, propose
 from zlayout.planner.ordered import differences
 from zlayout.planner.proposal import Proposal
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.layout import ZorderColumn
 from zlayout.table.state import Ordering, TableState
 
 LINEAR = replace(SPEC, layout=replace(SPEC.layout, curve="linear"))

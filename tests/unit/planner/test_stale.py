@@ -15,7 +15,8 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide
 from zlayout.planner.requirements import FilesAre
 from zlayout.planner.stale import Staleness, staleness
-from zlayout.spec.model import LayoutSpec, ZorderColumn
+from zlayout.spec.layout import ZorderColumn
+from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import Column, FileTable, PartitionField, TableState
 
 THEN = state(File(0, 9), File(0, 9))

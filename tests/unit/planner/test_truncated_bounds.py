@@ -18,7 +18,7 @@ from zlayout.planner.diff import Decision, decide, propose, settle
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.truncated_bounds import examine, indistinct_partitions
 from zlayout.report.words import property_reason
-from zlayout.spec.model import ZorderColumn
+from zlayout.spec.layout import ZorderColumn
 from zlayout.table.state import Column, ColumnBounds, TableState
 
 LONGER = (("prefix", "256"),)

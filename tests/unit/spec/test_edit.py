@@ -9,7 +9,7 @@ import yaml
 from support.builders import make_layout
 
 from zlayout.spec.edit import with_layout
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 
 DECLARED = make_layout("day", "part")
 WANTED = replace(DECLARED, columns=(ZorderColumn("part", 2.5), ZorderColumn("id")))

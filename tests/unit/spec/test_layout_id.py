@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.builders import make_layout
 
-from zlayout.spec.model import Layout, ZorderColumn
+from zlayout.spec.layout import Layout, ZorderColumn
 
 ONE = make_layout("a")
 TWO = replace(ONE, columns=(ZorderColumn("a"), ZorderColumn("b")))

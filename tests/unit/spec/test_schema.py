@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zlayout.errors import Location
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS
-from zlayout.spec.model import CURVES
+from zlayout.spec.layout import CURVES
 from zlayout.spec.names import parse_partition_key
 from zlayout.spec.schema import load_schema, schema_text
 from zlayout.spec.validation import validate

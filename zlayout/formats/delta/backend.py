@@ -30,7 +30,8 @@ from zlayout.formats.undo import Undo
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import rewrite_group
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 

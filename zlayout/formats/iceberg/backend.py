@@ -20,7 +20,8 @@ from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
 from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import CatalogConfig, Layout, TableName
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.sql_text import quote_path
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState

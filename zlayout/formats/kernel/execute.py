@@ -17,7 +17,7 @@ from zlayout.formats.kernel.engine_check import (
 from zlayout.formats.kernel.failures import Failures, java_errors
 from zlayout.planner.work import Capabilities
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.table.state import TableState
 
 

@@ -21,7 +21,7 @@ from zlayout.formats.run_metrics import (
     render_cost,
     render_touched,
 )
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.table.baseline import Baseline
 from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.metrics import layout_metrics

@@ -25,7 +25,8 @@ from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID, log_sizes, read_annotations
 from zlayout.reading import parse_json
-from zlayout.spec.model import COLUMN_IDS, TableName
+from zlayout.spec.layout import COLUMN_IDS
+from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.distinct_rows import distinct_rows

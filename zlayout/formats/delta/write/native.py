@@ -19,7 +19,7 @@ from zlayout.formats.delta.write.outcome import USER_METADATA, Log, user_metadat
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.planner.partitions import SMALL_BELOW
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.state import FileTable, TableState
 

@@ -20,7 +20,7 @@ from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
 from zlayout.spark.arrow import from_arrow
-from zlayout.spec.model import Layout
+from zlayout.spec.layout import Layout
 
 _PREFIX = "zlayout."
 

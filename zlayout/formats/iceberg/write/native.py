@@ -20,7 +20,8 @@ from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
 from zlayout.formats.kernel.outcome import ran
 from zlayout.formats.kernel.requirements import partitions_of
-from zlayout.spec.model import CatalogConfig, Layout
+from zlayout.spec.layout import Layout
+from zlayout.spec.model import CatalogConfig
 from zlayout.table.state import TableState
 
 CURVES = frozenset({"zorder", "hilbert", "linear"})

@@ -1,0 +1,121 @@
+"""The layout settings: `Layout`, its layout id, and which recorded layouts it covers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+CURVES = ("kd", "zorder", "hilbert", "linear")
+_CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
+# Part of the layout id. Raise it if the same settings would produce other files.
+ALGORITHM_VERSION = 1
+# The key of the column ids in the settings that a table stores. It is no layout setting, and not part of the layout id.
+COLUMN_IDS = "column_ids"
+# A change of the target size up to this share of the recorded one is no drift: files vary as much in any case.
+SIMILAR_SIZE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ZorderColumn:
+    """A z-order column.
+
+    weight: how often queries filter on it, relative to the other z-order columns. id: the column id in the table, see
+    `Column`; empty if unknown.
+    """
+
+    name: str
+    weight: float = 1.0
+    id: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All settings that determine which row goes to which file, once the partitioning is known.
+
+    columns: empty for compaction alone, which keeps the order of the rows. target_size: bytes. The partitioning is not
+    included, because the table records how each file is partitioned.
+    """
+
+    columns: tuple[ZorderColumn, ...]
+    curve: str
+    range_ids: int
+    noise: bool
+    target_size: int
+    sort_within: bool
+    engine: str
+
+    @property
+    def orders(self) -> bool:
+        """Whether rows are ordered. If not, rewrites only combine small files and remove deleted rows."""
+        return bool(self.columns)
+
+    @property
+    def effective_curve(self) -> str:
+        """The curve that influences the result: kd for a single column with engine zlayout, else the declared one."""
+        return "kd" if len(self.columns) == 1 and self.engine == "zlayout" else self.curve
+
+    @property
+    def uses_range_ids(self) -> bool:
+        """Whether range ids influence the result. kd and linear cut at values of the sample instead."""
+        return self.effective_curve in _CURVES_WITH_RANGE_IDS
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The effective weight of each column: 1 for hilbert, linear, engine native and a single column."""
+        weighs = self.engine == "zlayout" and self.curve in ("kd", "zorder") and len(self.columns) > 1
+        return {c.name: c.weight if weighs else 1.0 for c in self.columns}
+
+    def settings(self) -> dict[str, Any]:
+        """The layout settings as JSON values under their dotted names, with range ids only if the curve uses them."""
+        if not self.orders:
+            return {"files.target_size": self.target_size, "engine": self.engine}
+        range_ids = {"zorder.range_ids": self.range_ids} if self.curve in _CURVES_WITH_RANGE_IDS else {}
+        return {
+            "zorder.columns": [
+                c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
+            ],
+            "zorder.curve": self.curve,
+            **range_ids,
+            "zorder.noise": self.noise,
+            "files.target_size": self.target_size,
+            "files.sort_within": self.sort_within,
+            "engine": self.engine,
+        }
+
+    def recorded_settings(self) -> dict[str, Any]:
+        """The layout settings as a table stores them: with the ids of the columns, which renames do not change."""
+        ids = [column.id for column in self.columns]
+        return {**self.settings(), **({COLUMN_IDS: ids} if ids and all(ids) else {})}
+
+    def identified(self, ids: Sequence[str]) -> Layout:
+        """This layout with a column id for each z-order column."""
+        columns = tuple(replace(column, id=known) for column, known in zip(self.columns, ids, strict=True))
+        return replace(self, columns=columns)
+
+    @property
+    def layout_id(self) -> str:
+        """The first 16 hex digits of the SHA-256 of the canonical JSON of the effective layout settings.
+
+        Layouts that differ only in settings without effect have the same id: docs/adr/0005-layout-id.md.
+        """
+        columns = tuple(ZorderColumn(name, weight) for name, weight in self.weights.items())
+        effective = replace(self, columns=columns, curve=self.effective_curve)
+        document = {"algorithm": ALGORITHM_VERSION, **effective.settings()}
+        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def covers(self, layout_id: str, settings: Mapping[str, Any]) -> bool:
+        """Return whether files with a layout record (its layout id and settings) count as laid out by this layout.
+
+        They do if the layout id is that of this layout, with the declared target size or with a recorded one that
+        differs from it by at most SIMILAR_SIZE.
+        """
+        if layout_id == self.layout_id:
+            return True
+        size = settings.get("files.target_size")
+        if type(size) is not int or abs(self.target_size - size) > SIMILAR_SIZE * size:
+            return False
+        return replace(self, target_size=size).layout_id == layout_id
