@@ -75,7 +75,8 @@ _NAMES = {
     "zlayout.planner.model": "Plan Status TablePlan",
     "zlayout.planner.result": "ResultStatus TableResult",
     "zlayout.planner.run_report": "RunReport",
-    "zlayout.spec.model": "Layout LayoutSpec Project",
+    "zlayout.spec.layout": "Layout",
+    "zlayout.spec.model": "LayoutSpec Project",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
