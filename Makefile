@@ -4,6 +4,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 CORE := spec predicate table curve planner report
 RELIABILITY := tests/model tests/hostile tests/spark/faults tests/spark/kills
+# Without bytecode each process of the tests compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo check reliability engines apart servers servers-long test test-long bench matrix mutation schemas lock clean
 
