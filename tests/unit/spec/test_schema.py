@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Literal
 
 import jsonschema
@@ -141,16 +142,21 @@ def value_for(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy
     return st.one_of(*([st.sampled_from(scalars)] * 6 if scalars else ()), SCALARS)
 
 
+@cache
+def documents(name: Literal["layout", "project"]) -> st.SearchStrategy[dict[str, Any]]:
+    schema = load_schema(name)
+    return value_for(schema, schema).filter(lambda v: isinstance(v, dict))
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_every_violation_found_by_jsonschema_has_a_message_of_our_own(
     name: Literal["layout", "project"], data: st.DataObject
 ) -> None:
-    schema = load_schema(name)
-    value = data.draw(value_for(schema, schema).filter(lambda v: isinstance(v, dict)))
+    value = data.draw(documents(name))
     ours = validate(Document(value, {}, Location("f")), name)
-    theirs = list(jsonschema.Draft7Validator(schema).iter_errors(value))
+    theirs = list(jsonschema.Draft7Validator(load_schema(name)).iter_errors(value))
     assert ours or not theirs
     assert all(d.location == Location("f") and d.message and d.code.startswith("ZL0") for d in ours)
     assert len(set(ours)) == len(ours)
