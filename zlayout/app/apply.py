@@ -181,6 +181,8 @@ def _carry_out_one(
 
     def report(event: ApplyEvent) -> None:
         runtime.cancellable = isinstance(event, Progress) and event.stage is Stage.REWRITING
+        if isinstance(event, Progress) and event.stage is Stage.STARTING and not runtime.started:
+            event = replace(event, stage=Stage.STARTING_SPARK)
         told(event)
 
     def announce(table: str, event: Event) -> None:
@@ -221,10 +223,13 @@ def apply_table(
     """
     current, limit = planned, limit or TimeLimit().of_table()
     with _recorded(applied, planned):
+        notify(Progress(applied.table, Stage.SAMPLING))
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
         for _ in range(attempts):
+            notify(Progress(applied.table, Stage.STARTING))
             failed = execute(current, backend, applied, notify, announce, verify, limit)
+            notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
             applied.after, applied.again = after.decision.plan, after
             applied.forgotten |= forgets(current, failed, after)

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, cast
@@ -29,6 +30,23 @@ TIMEOUT = 60.0  # seconds
 Result = TypeVar("Result")
 
 
+class Step(StrEnum):
+    """What is read of a table to plan it: metadata, a sample of rows, or what the queries of its workload need."""
+
+    OBSERVE = "observe"
+    SAMPLE = "sample"
+    WORKLOAD = "workload"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """A table was read, or its time limit has passed. seconds: the duration; 0 if reading it was not begun."""
+
+    table: str
+    step: Step
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How tables are read.
@@ -37,15 +55,30 @@ class Reading:
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit for one table, in seconds.
         on_progress: Called with the number of tables that are read or late, and the number of all.
+        on_read: Called with each table that is read or late.
     """
 
     parallelism: int = PARALLELISM
     timeout: float = TIMEOUT
     on_progress: Callable[[int, int], None] | None = None
+    on_read: Callable[[TableRead], None] | None = None
+
+    def reporting(self, step: Step, tables: Sequence[TableName]) -> Callable[[int, float], None]:
+        """Return the `on_done` of `read_all` that calls `on_read`."""
+
+        def report(number: int, seconds: float) -> None:
+            if self.on_read is not None:
+                self.on_read(TableRead(str(tables[number]), step, seconds))
+
+        return report
 
 
 def read_all(
-    lanes: Sequence[str], read: Callable[[int], Result], late: Callable[[int], Result], reading: Reading
+    lanes: Sequence[str],
+    read: Callable[[int], Result],
+    late: Callable[[int], Result],
+    reading: Reading,
+    on_done: Callable[[int, float], None] | None = None,
 ) -> list[Result]:
     """Read tables in threads.
 
@@ -55,11 +88,12 @@ def read_all(
         late: Makes the result for a table that could not be read within the time limit. If no table of its catalog was
             read since the last one that was late, the waiting tables of that catalog are late too.
         reading: The limits.
+        on_done: Called in this thread with the number of each table that is read or late, and the seconds it took.
 
     Returns:
         The result of each table.
     """
-    return _Run(lanes, read, late, reading).results()
+    return _Run(lanes, read, late, reading, on_done or (lambda _number, _seconds: None)).results()
 
 
 def read_one(read: Callable[[], Result], table: TableName, timeout: float = TIMEOUT) -> Result:
@@ -99,9 +133,14 @@ class _Lane:
 
 class _Run(Generic[Result]):
     def __init__(
-        self, lanes: Sequence[str], read: Callable[[int], Result], late: Callable[[int], Result], reading: Reading
+        self,
+        lanes: Sequence[str],
+        read: Callable[[int], Result],
+        late: Callable[[int], Result],
+        reading: Reading,
+        on_done: Callable[[int, float], None],
     ) -> None:
-        self._read, self._late, self._reading = read, late, reading
+        self._read, self._late, self._reading, self._on_done = read, late, reading, on_done
         self._done: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
         self._found: dict[int, Result] = {}
         self._count = len(lanes)
@@ -145,8 +184,9 @@ class _Run(Generic[Result]):
             raise error
         self._found[number] = cast("Result", result)
         lane = next(lane for lane in self._lanes if number in lane.running)
-        del lane.running[number]
+        seconds = time.monotonic() + self._reading.timeout - lane.running.pop(number)
         lane.answered = True
+        self._on_done(number, seconds)
 
     def _give_up(self, lane: _Lane) -> None:
         """Replace the results of late tables."""
@@ -158,5 +198,6 @@ class _Run(Generic[Result]):
         if late:
             lane.answered = False  # a service that has stopped to answer costs its other tables one more limit
         for number in late:
-            lane.running.pop(number, None)
+            begun = lane.running.pop(number, None) is not None
             self._found[number] = self._late(number)
+            self._on_done(number, self._reading.timeout if begun else 0.0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 import zlayout
-from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, no_answer, read_all, read_one
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_all, read_one
 from zlayout.app.history import append_and_log
 from zlayout.app.planned import Planned as Planned
 from zlayout.app.rules import Declared, selected_layouts
@@ -183,7 +183,8 @@ def plan_tables(
         error = no_answer(spec.table, reading.timeout, spec.location)
         return spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
 
-    found = read_all([spec.table.catalog for spec in specs], read, late, reading)
+    on_done = reading.reporting(Step.OBSERVE, [spec.table for spec in specs])
+    found = read_all([spec.table.catalog for spec in specs], read, late, reading, on_done)
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
     failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
@@ -205,7 +206,8 @@ def _sampled(
     def late(number: int) -> Decision:
         return sampled_late(planned[number].spec, planned[number].decision, reading.timeout)
 
-    decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading)
+    on_done = reading.reporting(Step.SAMPLE, [p.spec.table for p in planned])
+    decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading, on_done)
     return tuple(replace(p, decision=decision) for p, decision in zip(planned, decisions, strict=True))
 
 

@@ -16,7 +16,7 @@ from zlayout.advisor.model import QueryPredicates, TableQuery, Use
 from zlayout.advisor.payback import executions_per_day, payback
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.study import present_files
-from zlayout.app.concurrent_reads import Reading, read_all
+from zlayout.app.concurrent_reads import Reading, Step, read_all
 from zlayout.app.planned import Planned
 from zlayout.app.sampling import SEED
 from zlayout.errors import Diagnostic, first_line
@@ -64,7 +64,9 @@ def with_workloads(
     def late(at: int) -> Planned:
         return _unknown(planned[numbers[at]], f"no answer within {reading.timeout:g} s")
 
-    found = read_all([planned[n].spec.table.catalog for n in numbers], forecast, late, reading)
+    tables = [planned[n].spec.table for n in numbers]
+    on_done = reading.reporting(Step.WORKLOAD, tables)
+    found = read_all([table.catalog for table in tables], forecast, late, reading, on_done)
     known = dict(zip(numbers, found, strict=True))
     return tuple(known.get(n, p) for n, p in enumerate(planned))
 

@@ -31,12 +31,14 @@ class Moment:
 
 
 _STAGES = {
+    Stage.SAMPLING: "sampling rows",
     Stage.STARTING_SPARK: "starting Spark",
     Stage.STARTING: "starting",
     Stage.CHANGING_SETTINGS: "changing settings",
     Stage.REWRITING: "rewriting",
     Stage.COMMITTING: "committing",
     Stage.RECORDING: "recording the layout",
+    Stage.OBSERVING: "reading the table again",
 }
 
 

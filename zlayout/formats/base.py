@@ -89,12 +89,14 @@ Event = Commit | GroupFailed | Notice
 class Stage(StrEnum):
     """The phase that the work on a table is in. Only a rewrite may be abandoned; a commit must not be."""
 
+    SAMPLING = "sampling"
     STARTING_SPARK = "starting_spark"
     STARTING = "starting"
     CHANGING_SETTINGS = "changing_settings"
     REWRITING = "rewriting"
     COMMITTING = "committing"
     RECORDING = "recording"
+    OBSERVING = "observing"
 
 
 @dataclass(frozen=True, slots=True)
