@@ -43,12 +43,7 @@ def fault_catalogs(root: Path, endpoint: str) -> dict[str, CatalogConfig]:
     """A Delta and an Iceberg catalog whose store is at this endpoint."""
     storage = {"endpoint": endpoint, "region": "us-east-1"}
     lake = {"warehouse": f"s3://{BUCKET}/delta", "storage": storage}
-    ice = {
-        "uri": f"sqlite:///{root / 'faults.db'}",
-        "warehouse": f"s3://{BUCKET}/iceberg",
-        "storage": storage,
-        "properties": _S3_FILE_IO,
-    }
+    ice = {"uri": f"sqlite:///{root / 'faults.db'}", "warehouse": f"s3://{BUCKET}/iceberg", "storage": storage}
     return {
         LAKE: CatalogConfig(LAKE, "delta", "path", lake, _PLACE),
         ICE: CatalogConfig(ICE, "iceberg", "sql", ice, _PLACE),
@@ -56,8 +51,9 @@ def fault_catalogs(root: Path, endpoint: str) -> dict[str, CatalogConfig]:
 
 
 def fault_conf() -> dict[str, str]:
-    """The settings of Spark with which S3A soon gives up."""
-    return {f"spark.hadoop.fs.s3a.bucket.{BUCKET}.{key}": value for key, value in _S3A.items()}
+    """The settings of Spark with which S3A and Iceberg's client of S3 soon give up."""
+    s3a = {f"spark.hadoop.fs.s3a.bucket.{BUCKET}.{key}": value for key, value in _S3A.items()}
+    return s3a | {f"spark.sql.catalog.{ICE}.{key}": value for key, value in _S3_FILE_IO.items()}
 
 
 @dataclass

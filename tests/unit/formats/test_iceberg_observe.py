@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import AwsStandardS3RetryStrategy
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import _import_retry_strategy
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.statistics import StatisticsFile
@@ -21,6 +23,7 @@ from zlayout.errors import TableError
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
 from zlayout.formats.iceberg.read.catalog import load_table
 from zlayout.formats.iceberg.read.observe import observe
+from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table import state as core
 from zlayout.table.digests import digests_of
@@ -196,7 +199,7 @@ def test_a_table_names_no_python_class(
         change.set_properties({key: "builtins.print", "s3.access-key-id": "canary"})
     found = load_table(config, NAME)
     assert found.properties[key] == "builtins.print"
-    assert key not in found.io.properties
+    assert found.io.properties.get(key) != "builtins.print"
     assert len(observe(config, NAME, ()).files) == 1
     assert "canary" not in capsys.readouterr().out
 
@@ -210,6 +213,14 @@ def test_a_server_names_no_python_class(
     found.properties["py-io-impl"] = "builtins.print"
     monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: found)
     assert "py-io-impl" not in load_table(config, NAME).io.properties
+
+
+def test_a_store_is_asked_as_often_as_for_delta_tables(catalog: Catalog, config: CatalogConfig) -> None:
+    """Otherwise a store that is away for three seconds ends a run."""
+    catalog.create_table("db.t", SCHEMA)
+    strategy = _import_retry_strategy(load_table(config, NAME).io.properties["s3.retry-strategy-impl"])
+    assert isinstance(strategy, AwsStandardS3RetryStrategy)
+    assert strategy.max_attempts == S3_READ_ATTEMPTS == 5
 
 
 def test_statistics_of_the_snapshot_state_distinct_values(catalog: Catalog, config: CatalogConfig) -> None:

@@ -53,6 +53,7 @@ def test_a_declared_store_reaches_every_library() -> None:
         "s3.force-virtual-addressing": "false",
     }
     assert iceberg_conf(iceberg(storage=STORAGE), {}) == {
+        "s3.retry.num-retries": "14",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "s3.endpoint": ENDPOINT,
         "client.region": "eu-central-1",
@@ -157,6 +158,15 @@ def test_local_tables_have_none_of_it() -> None:
 def test_a_rest_catalog_chooses_how_files_are_read() -> None:
     """It may give each table credentials of its own, which only its choice can use."""
     assert "io-impl" not in iceberg_conf(iceberg("rest", storage=STORAGE), {})
+
+
+@pytest.mark.parametrize("kind", ["sql", "hive", "glue", "rest"])
+def test_every_catalog_waits_for_a_store_that_is_away(kind: str) -> None:
+    """The tables of a REST catalog may be on S3 although its warehouse is only a name."""
+    options = {"warehouse": "name"} if kind == "rest" else {}
+    assert iceberg_conf(iceberg(kind, **options), {})["s3.retry.num-retries"] == "14"
+    own = {"s3.retry.num-retries": "2"}
+    assert iceberg_conf(iceberg(kind, properties=own, **options), {})["s3.retry.num-retries"] == "2"
 
 
 @pytest.mark.parametrize("kind", ["hive", "glue"])

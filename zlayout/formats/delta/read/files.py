@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.fs as pa_fs
 from deltalake.fs import DeltaStorageHandler
 
+from zlayout.formats.storage import S3_READ_ATTEMPTS
 from zlayout.table.location import S3_SCHEMES
 
 _ARROW_OPTIONS = frozenset(
@@ -28,7 +29,6 @@ _ARROW_OPTIONS = frozenset(
     }
 )
 _SECONDS = 10.0
-_ATTEMPTS = 5
 
 
 def table_files(location: str, options: Mapping[str, str]) -> pa_fs.FileSystem:
@@ -87,5 +87,5 @@ def _s3(region: str, endpoint: str, virtual_hosts: str) -> pa_fs.S3FileSystem:
         force_virtual_addressing=virtual_hosts.lower() == "true",
         connect_timeout=_SECONDS,
         request_timeout=_SECONDS,
-        retry_strategy=pa_fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        retry_strategy=pa_fs.AwsStandardS3RetryStrategy(max_attempts=S3_READ_ATTEMPTS),
     )

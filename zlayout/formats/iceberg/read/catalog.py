@@ -32,6 +32,9 @@ MAX_SECONDS_OF_USE = 60.0
 # Loaded catalogs that are not in use, each with the time at which it is too old, by name and properties.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
 
+# The only class that pyiceberg imports by its name.
+_S3_RETRIES = {"s3.retry-strategy-impl": "zlayout.formats.iceberg.read.s3_retries.S3Retries"}
+
 # How pyiceberg reports a type that it does not know. Its error has no attribute with the type.
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '(?P<name>[^']+)'|Could not parse (?P<text>.+?) into an? \w+Type")
 
@@ -180,7 +183,7 @@ def _load_no_classes(catalog: Catalog) -> None:
 
     def make(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> FileIO:
         catalog.properties = _without_classes(catalog.properties)
-        return make_file_io(_without_classes(properties), location)
+        return make_file_io(_without_classes(properties) | _S3_RETRIES, location)
 
     catalog._load_file_io = make  # type: ignore[method-assign]
     catalog.properties = _without_classes(catalog.properties)
