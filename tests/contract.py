@@ -128,7 +128,7 @@ class Contract:
         decision = sampled(spec, before.state, before.decision, arena.backend, SAMPLE_BYTES)
         self.apply(arena, before)
         after = self.plan(arena, spec)
-        if not arena.backend.capabilities.can_predict(spec.layout):
+        if not arena.backend.capabilities.can_predict(spec.layout, after.state):
             assert decision == before.decision
             return
         assert decision.plan.diagnostics == before.decision.plan.diagnostics

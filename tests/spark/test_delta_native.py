@@ -191,15 +191,10 @@ def test_properties_are_set_as_given(table: DeltaSubject) -> None:
     assert dict(wanted).items() <= dict(table.observe().properties).items()
 
 
-def test_clustered_tables_are_refused_and_missing_columns_are_an_error(table: DeltaSubject) -> None:
-    table.sql(f"create table {table} (a int, b int) using delta cluster by (a)")
-    state = table.observe()
-    with pytest.raises(Refused, match=r"ZL211 .*liquid-clustered"):
-        table.run(state)
-    plain = replace(table, name=replace(table.name, name=f"{table.name.name}_plain"))
-    plain.sql(f"create table {plain} using delta as select 1 a, 2 c")
+def test_missing_columns_are_an_error(table: DeltaSubject) -> None:
+    table.sql(f"create table {table} using delta as select 1 a, 2 c")
     with pytest.raises(EngineError, match=r"ZL314 .*OPTIMIZE .*failed.*b"):
-        plain.run()
+        table.run()
 
 
 def test_repartitioned_by_other_columns_with_the_same_rows_and_row_ids(table: DeltaSubject) -> None:

@@ -62,7 +62,7 @@ def better_layout(
         other = found.choices[-1] if found.choices else None
         return found.declared, other if _beats(other, found.declared, spec.tolerance.workload) else None
 
-    now, other = measured(keys, Question((), declared, searched(spec), search=True, seconds=SEARCH_SECONDS))
+    now, other = measured(keys, Question((), declared, searched(spec, state), search=True, seconds=SEARCH_SECONDS))
     if now is None or other is None:
         return None
     for half in _halves(state, sample):

@@ -8,7 +8,7 @@ from zlayout.errors import SpecError
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import Capabilities
 from zlayout.spec.defaults import DEFAULT_CURVE
-from zlayout.spec.layout import Layout
+from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.state import TableState
@@ -26,6 +26,12 @@ def fitting(spec: LayoutSpec, state: TableState) -> LayoutSpec:
     return spec
 
 
+CLUSTERED = (
+    "The table is liquid-clustered, and what its OPTIMIZE writes cannot be predicted. "
+    "All simulated layouts use Hilbert curves and engine zlayout."
+)
+
+
 def declared_layout(
     spec: LayoutSpec, state: TableState, capabilities: Capabilities
 ) -> tuple[Layout | None, tuple[str, ...]]:
@@ -33,19 +39,26 @@ def declared_layout(
     layout = spec.layout
     if not layout.columns:
         return None, ()
+    if state.clustering:
+        return None, (CLUSTERED,)
     notes: tuple[str, ...] = ()
     if layout.engine == "native":
         notes = ("The declared layout uses engine native. All simulated layouts use engine zlayout.",)
     if partitioning(spec, state) != state.partition_fields:
         why = "it changes the partitioning, and simulations keep the partitioning"
-    elif not capabilities.can_predict(layout):
+    elif not capabilities.can_predict(layout, state):
         why = f"the result of engine native of {capabilities.format} with curve {layout.curve} cannot be predicted"
     else:
         return layout, notes
     return None, (*notes, f"The declared layout is not simulated: {why}.")
 
 
-def searched(spec: LayoutSpec) -> Layout:
-    """The declared layout without columns and with engine zlayout, as a base for the layouts of the search."""
+def searched(spec: LayoutSpec, state: TableState) -> Layout:
+    """The declared layout without columns, as a base for the layouts of the search.
+
+    Engine and curve are zlayout and the declared curve. In a clustered table, they are those of its own OPTIMIZE.
+    """
+    if state.clustering:
+        return replace(spec.layout, columns=(), curve=CLUSTERING_CURVE, engine="native")
     curve = spec.layout.curve if spec.layout.orders else DEFAULT_CURVE["zlayout"]
     return replace(spec.layout, columns=(), curve=curve, engine="zlayout")

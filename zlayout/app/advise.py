@@ -25,7 +25,7 @@ from zlayout.formats.registry import backend_for
 from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.layout import Layout
+from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
@@ -126,7 +126,8 @@ def make_study(
         hint = "use --workload FILE, or put files with queries into workloads/"
         raise SpecError.of("ZL077", f"no workload is given for {name}, and its layout has none", hint=hint)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
-    given = layouts_of([parse_columns(text) for text in options.columns], options.curve, searched(spec), schema)
+    base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
+    given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
     read = read_workload(sources, {name.name: column_names(schema)})
     on_table = _on_table(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
@@ -138,7 +139,7 @@ def make_study(
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
     sample = _sample(project, name, state, columns, rows, options.seed, runtime)
-    question = Question(given, declared, searched(spec), options.search, options.curve, options.time_limit)
+    question = Question(given, declared, base, options.search, curve, options.time_limit)
     lengths = bound_lengths(spec, state, columns)
     found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
     return with_workload(replace(found, notes=notes), tuple(map(str, sources)), read, on_table)

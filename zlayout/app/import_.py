@@ -21,6 +21,7 @@ from zlayout.formats.base import Backend
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.report.words import printable
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.layouts import layout_spec
 from zlayout.spec.load import shown
 from zlayout.spec.model import Project, TableName
@@ -109,7 +110,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
     state = backend.observe(name, ())
     settings, source = None if columns else recorded_settings(state), _RECORDED
     if settings is None:
-        ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else state.ordering
+        ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else _ordering(state)
         if ordering is None:
             raise SpecError.of(
                 "ZL065",
@@ -121,6 +122,11 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
     text = spec_text(name, state.partition_fields, settings, source)
     _validate(text)
     return ImportedLayout(name, text, None if source is _RECORDED else source)
+
+
+def _ordering(state: TableState) -> Ordering | None:
+    """Return the external ordering, which in a clustered table is that of its clustering columns."""
+    return Ordering(state.clustering, CLUSTERING_CURVE, "CLUSTER BY") if state.clustering else state.ordering
 
 
 def _validate(text: str) -> None:
@@ -159,7 +165,8 @@ def _whole(settings: Mapping[str, Any], names: Container[str]) -> bool:
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
     """Return layout settings for a table without a layout record: its ordering and its file size."""
     curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
-    return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state)}
+    engine = {"engine": "native"} if state.clustering else {}
+    return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state), **engine}
 
 
 def target_size(state: TableState) -> int:

@@ -47,7 +47,7 @@ def sampled(
     groups = decision.groups
     if not groups or not spec.layout.orders:  # without an order there is nothing to forecast
         return decision
-    if not backend.capabilities.can_predict(spec.layout):
+    if not backend.capabilities.can_predict(spec.layout, state):
         return decision
     fields = partitioning(spec, state)
     moves = any(state.files.partitions[n].fields != fields for g in groups for n in set(g.files.partition.tolist()))

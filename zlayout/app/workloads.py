@@ -176,7 +176,12 @@ def _sampled(
     chosen = files_to_sample(spec, found.state, decision.groups)
     moves = partitioning(spec, found.state) != found.state.partition_fields
     whole = found.sample(spec, backend, every, max_bytes)
-    if decision.groups and spec.layout.orders and not moves and backend.capabilities.can_predict(spec.layout):
+    if (
+        decision.groups
+        and spec.layout.orders
+        and not moves
+        and backend.capabilities.can_predict(spec.layout, found.state)
+    ):
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
         if (after := asked.after(spec, found.state, decision, found.queries, part)) is not None:
             forecast = replace(forecast, predicted=after[0], low=after[1], high=after[2])

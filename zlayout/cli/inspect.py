@@ -15,6 +15,7 @@ from zlayout.planner.forecasts import QueryCost
 from zlayout.report.words import duration, number, plural, printable, setting, size, version_word
 from zlayout.report.workload_text import cost_text
 from zlayout.secrets import without_secrets
+from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.table.metrics import ColumnMetrics
 
 MAX_BAR_CHARACTERS = 30
@@ -47,8 +48,12 @@ def _facts(found: Inspection) -> Iterator[str]:
         covered = spec is not None and spec.layout.covers(record.layout_id, record.settings)
         declared = " (the declared layout)" if covered else ""
         columns, curve = record.settings.get("zorder.columns"), record.settings.get("zorder.curve")
+        if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:
+            columns, curve = clustered_by or "unknown columns", "clustered by"
         how = f"{setting(curve)} {setting(columns)}" if columns else "compaction alone"
         yield f"  laid out        {here} by {record.layout_id}: {how}{declared}"
+    if state.clustering is not None:
+        yield f"  cluster by      {', '.join(map(printable, state.clustering)) or 'nothing'}"
     yield f"  not laid out    {plural(int((files.layout < 0).sum()), 'file')}"
     if order := state.ordering:
         yield f"  ordered by      {order.source}: {order.curve} {setting(list(order.columns))}"

@@ -97,6 +97,20 @@ class ChangePartitioning:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeClustering:
+    """Change the clustering columns of a table that its format clusters. No file is rewritten by this."""
+
+    before: tuple[str, ...]
+    """The present clustering columns."""
+    after: tuple[str, ...]
+    """The declared z-order columns."""
+    location: Location | None
+    """The location of `zorder.columns` in the layout spec."""
+    kind: Literal["change_clustering"] = "change_clustering"
+    """The kind of action."""
+
+
+@dataclass(frozen=True, slots=True)
 class RewriteGroup:
     """Rewrite one group of files."""
 
@@ -122,4 +136,4 @@ class RewriteGroup:
     """The kind of action."""
 
 
-Action = Annotated[SetProperties | ChangePartitioning | RewriteGroup, BY_KIND]
+Action = Annotated[SetProperties | ChangePartitioning | ChangeClustering | RewriteGroup, BY_KIND]

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from zlayout.errors import Diagnostic
 from zlayout.planner import forecast, ordered
-from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, SetProperties
+from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, PropertyChange, Reason, SetProperties
 from zlayout.planner.budget import rest
 from zlayout.planner.bytes_after import with_bytes
 from zlayout.planner.candidates import Candidate
+from zlayout.planner.clustering import left_alone
 from zlayout.planner.decision import Decision
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
 from zlayout.planner.log_growth import growth_notes
@@ -20,6 +21,7 @@ from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, sc
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.requirements import (
+    ClusteringIs,
     FilesAre,
     LayoutIs,
     LocationIs,
@@ -52,9 +54,9 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         spec,
         state,
         status,
-        actions=_actions(properties, change, kept),
+        actions=_actions(properties, (change, proposal.clustering), kept),
         requirements=_requirements(spec, state, properties, kept),
-        drift=compare_layout(spec, state, proposal.selection),
+        drift=() if proposal.clustering else compare_layout(spec, state, proposal.selection),
         left_over=left_over,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
@@ -118,10 +120,12 @@ def _all_lengthened(proposal: Proposal, choice: Choice) -> bool:
 
 
 def _actions(
-    properties: tuple[PropertyChange, ...], change: ChangePartitioning | None, kept: Sequence[Candidate]
+    properties: tuple[PropertyChange, ...],
+    changes: Sequence[ChangePartitioning | ChangeClustering | None],
+    kept: Sequence[Candidate],
 ) -> tuple[Action, ...]:
     settings = (SetProperties(properties),) if properties else ()
-    return (*settings, *((change,) if change else ()), *(candidate.action for candidate in kept))
+    return (*settings, *(change for change in changes if change), *(candidate.action for candidate in kept))
 
 
 def _requirements(
@@ -134,6 +138,7 @@ def _requirements(
         SchemaIs(state.schema_digest),
         LayoutIs(spec.layout.layout_id),
         PartitioningIs(tuple(map(str, state.partition_fields))),
+        *((ClusteringIs(state.clustering),) if state.clustering is not None else ()),
         *(PropertyIs(change.name, change.before) for change in properties),
         *(FilesAre(candidate.action.id, candidate.digest) for candidate in kept),
     )
@@ -161,6 +166,7 @@ def _diagnostics(
 ) -> tuple[Diagnostic, ...]:
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     writes = bool(choice.candidates) and not proposal.refusals
+    decays = any(measure.exceeded for measure in selection.decay)
     by_others = () if selection.groups else ordered.note(spec, state)
     return (
         *proposal.checked,
@@ -173,7 +179,8 @@ def _diagnostics(
         *(by_others or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
         *reads_more(spec, columns),
-        *((not_predictable(spec),) if writes and not proposal.predictable else ()),
+        *((left_alone(spec),) if state.clustering and decays and not selection.groups else ()),
+        *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
         *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),
         *((choice.refusal,) if choice.refusal else ()),

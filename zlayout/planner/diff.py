@@ -13,6 +13,7 @@ from zlayout.planner import forecast, truncated_bounds
 from zlayout.planner.assemble import assemble, describe
 from zlayout.planner.budget import choose
 from zlayout.planner.candidates import leave_out, pin, select_files
+from zlayout.planner.clustering import clustering_refusals, compare_clustering
 from zlayout.planner.decayed import savings
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import PlanOptions as PlanOptions
@@ -70,13 +71,14 @@ def propose(
         spec=spec,
         state=state,
         partitioning=change,
+        clustering=compare_clustering(spec, state),
         properties=compare_properties(spec, state, cuts),
         cuts=cuts,
         indistinct_anyway=truncated_bounds.indistinct_anyway(spec, state),
         now=now,
         selection=selection,
         candidates=pin(spec, state, selection),
-        predictable=capabilities.can_predict(spec.layout),
+        predictable=capabilities.can_predict(spec.layout, state),
         checked=checked,
         refusals=(),
         notes=tuple(note for note in notes if note.severity != "refused"),
@@ -97,6 +99,7 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOpti
     spec, state, change, whole = proposal.spec, proposal.state, proposal.partitioning, proposal.whole
     refusals = [
         *state.refusals,
+        *clustering_refusals(spec.layout, state),
         *full_rewrite_refusals(spec, state, change, allowed=options.allow_full_rewrite),
         *(note for note in notes if note.severity == "refused"),
     ]

@@ -68,13 +68,18 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
         yield _unused(spec, "zorder.columns", f"{what} ignores weights")
 
 
-def not_predictable(spec: LayoutSpec) -> Diagnostic:
+def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
     """Make ZL413: no sample predicts the order that engine native writes."""
+    if state.clustering:
+        why, hint = "OPTIMIZE clusters by a Hilbert curve over ranges of a sample of its own", ""
+    else:
+        why = "engine native orders by the bytes of the values, which a sample does not show"
+        hint = "use engine zlayout to plan with a forecast; "
     return Diagnostic(
         "ZL413",
-        "this plan has no forecast: engine native orders by the bytes of the values, which a sample does not show",
+        f"this plan has no forecast: {why}",
         "note",
-        "use engine zlayout to plan with a forecast; `inspect` measures the table after apply",
+        f"{hint}`inspect` measures the table after apply",
         spec.location_of("engine"),
     )
 

@@ -18,8 +18,11 @@ from zlayout.table.state import PartitionField, TableState
 
 
 def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]:
-    """Return the settings in which the external ordering differs from the spec; none if one of them orders nothing."""
-    if (ordering := state.ordering) is None or not spec.layout.orders:
+    """Return the settings in which the external ordering differs from the spec; none if one of them orders nothing.
+
+    The clustering columns of a clustered table are compared instead: `zlayout.planner.clustering`.
+    """
+    if (ordering := state.ordering) is None or not spec.layout.orders or state.clustering:
         return ()
     has = (
         ("zorder.columns", list(ordering.columns), list(spec.column_names)),
@@ -33,7 +36,8 @@ def differences(spec: LayoutSpec, state: TableState) -> tuple[SettingDrift, ...]
 
 def as_declared(spec: LayoutSpec, state: TableState) -> bool:
     """Return whether the external ordering has the declared columns and curve."""
-    return state.ordering is not None and spec.layout.orders and not differences(spec, state)
+    orders = spec.layout.orders and not state.clustering
+    return state.ordering is not None and orders and not differences(spec, state)
 
 
 def decay(spec: LayoutSpec, state: TableState, now: Measured) -> tuple[Decay, ...]:
@@ -63,7 +67,7 @@ def select(
     Above the tolerance, partitions are selected by their bounds alone, because the external ordering no longer counts
     once zlayout has laid out a file. An external ordering that is not as declared is drift: no file is adopted.
     """
-    adopts = not differences(spec, state)
+    adopts = not differences(spec, state) and not state.clustering
     selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts)
     if selection.moves or indistinct.any() or not as_declared(spec, state):
         return selection

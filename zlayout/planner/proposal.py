@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangePartitioning, PropertyChange, TruncatedBounds
+from zlayout.planner.actions import ChangeClustering, ChangePartitioning, PropertyChange, TruncatedBounds
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.forecast import Measured
 from zlayout.planner.model import DeferredGroups, Status
@@ -23,6 +23,7 @@ class Proposal:
         spec: The declared layout.
         state: The observed table.
         partitioning: The partitioning change; None if there is none.
+        clustering: The change of the clustering columns; None if there is none.
         properties: The table properties to set.
         cuts: Columns whose bounds become longer in rewritten files.
         indistinct_anyway: Columns with indistinct bounds although the table already keeps long bounds.
@@ -40,6 +41,7 @@ class Proposal:
     spec: LayoutSpec
     state: TableState
     partitioning: ChangePartitioning | None
+    clustering: ChangeClustering | None
     properties: tuple[PropertyChange, ...]
     cuts: tuple[TruncatedBounds, ...]
     indistinct_anyway: tuple[TruncatedBounds, ...]
@@ -71,7 +73,7 @@ class Proposal:
     @property
     def has_changes(self) -> bool:
         groups = self.candidates or self.selection.left_out
-        return bool(self.partitioning or self.properties or groups or self.exceeds_budget)
+        return bool(self.partitioning or self.clustering or self.properties or groups or self.exceeds_budget)
 
     @property
     def selects_nothing(self) -> bool:

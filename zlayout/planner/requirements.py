@@ -71,6 +71,16 @@ class PartitioningIs:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusteringIs:
+    """The format clusters the table by these columns. Only for tables with the table feature for it."""
+
+    columns: tuple[str, ...]
+    """The clustering columns; empty after CLUSTER BY NONE."""
+    kind: Literal["clustering_is"] = "clustering_is"
+    """The kind of requirement."""
+
+
+@dataclass(frozen=True, slots=True)
 class PropertyIs:
     """The table property has this value."""
 
@@ -95,7 +105,8 @@ class FilesAre:
 
 
 Requirement = Annotated[
-    TableIs | LocationIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | PropertyIs | FilesAre, BY_KIND
+    TableIs | LocationIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | ClusteringIs | PropertyIs | FilesAre,
+    BY_KIND,
 ]
 
 
@@ -114,6 +125,7 @@ class Observed:
     properties: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
     location: str | None = None
+    clustering: tuple[str, ...] | None = None
 
 
 def violated(
@@ -160,6 +172,8 @@ def _holds(requirement: Requirement, observed: Observed) -> bool:
             return observed.layout_id in (None, layout_id)
         case PartitioningIs(fields):
             return observed.partitioning in (None, fields)
+        case ClusteringIs(columns):
+            return observed.clustering in (None, columns)
         case PropertyIs(name, value):
             return observed.properties is None or observed.properties.get(name) == value
         case FilesAre(group, digest):

@@ -16,6 +16,7 @@ import numpy as np
 
 from zlayout.planner.accepted import is_accepted
 from zlayout.planner.adoption import Adopted, adopt, too_few
+from zlayout.planner.clustering import taken, without_touched
 from zlayout.planner.decayed import measured_partitions, savings
 from zlayout.planner.forecast import Measured, measure
 from zlayout.planner.grouping import by_partition, divided, moved
@@ -103,8 +104,11 @@ def select(
         choice = _Chosen(np.zeros(len(files), bool), now.touched, now.files, now.ratio)
     else:
         limit = np.inf if max_bytes is None else max_bytes
-        choice = _choose(spec, files, adopted, planned, settled, added, truncated, now, limit)
+        judged = without_touched(spec) if state.clustering else spec
+        choice = _choose(judged, files, adopted, planned, settled, added, truncated, now, limit)
         choice = _without_remains(files, adopted, choice, now)
+        if state.clustering:
+            choice = replace(choice, files=choice.files & taken(spec.layout, state))
         groups = by_partition(files, choice.files, recorded, spec, truncated)
         if max_bytes is not None:
             parts = [part for group in groups for part in divided(group, files, spec, max_bytes)]
@@ -113,6 +117,8 @@ def select(
             groups = parts
     known = planned & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, settled, spec)
+    if state.clustering:
+        decay = tuple(measure for measure in decay if measure.measure is not Measure.TOUCHED)
     out_of_scope = int((~facts.in_scope).sum())
     selection = FileSelection(
         tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves

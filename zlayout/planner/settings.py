@@ -11,6 +11,7 @@ from zlayout.planner.actions import ChangePartitioning, PropertyChange, Property
 from zlayout.planner.model import SettingDrift
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.work import Capabilities
+from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import LayoutRecord, PartitionField, TableState
 
@@ -78,6 +79,9 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
     record = _other_record(spec, state, selection)
     if record is None:
         return ordered.differences(spec, state)
+    if (clustered_by := record.settings.get(CLUSTERED_BY)) is not None:
+        key, declared = "zorder.columns", list(spec.column_names)
+        return (SettingDrift(key, clustered_by, declared, spec.location_of(key)),)
     return tuple(
         SettingDrift(key, record.settings.get(key), value, spec.location_of(key))
         for key, value in spec.layout.settings().items()

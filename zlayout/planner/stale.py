@@ -9,10 +9,11 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import Action, ChangePartitioning, RewriteGroup
+from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, RewriteGroup
 from zlayout.planner.decision import Decision
 from zlayout.planner.model import TablePlan
 from zlayout.planner.requirements import (
+    ClusteringIs,
     FilesAre,
     LayoutIs,
     LocationIs,
@@ -36,6 +37,7 @@ _CHANGED = {
     SchemaIs: "the table's schema changed",
     LayoutIs: "the layout spec changed",
     PartitioningIs: "the table's partitioning changed",
+    ClusteringIs: "the table's clustering columns changed",
 }
 
 
@@ -78,6 +80,7 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
         schema=now.schema_digest,
         layout_id=spec.layout.layout_id,
         partitioning=tuple(map(str, now.partition_fields)),
+        clustering=now.clustering or (),
         properties=now.properties,
         files={r.group: r.digest for r in again.plan.requirements if isinstance(r, FilesAre)},
     )
@@ -113,7 +116,7 @@ def _other_settings(saved: Sequence[Action], again: Sequence[Action]) -> list[st
 def _settings(actions: Iterable[Action]) -> list[Action]:
     """Return the actions that change settings, without their locations in the spec."""
     return [
-        replace(action, location=None) if isinstance(action, ChangePartitioning) else action
+        replace(action, location=None) if isinstance(action, ChangePartitioning | ChangeClustering) else action
         for action in actions
         if not isinstance(action, RewriteGroup)
     ]

@@ -9,11 +9,12 @@ from typing import Literal
 import numpy as np
 
 from zlayout.errors import CommitConflict
-from zlayout.planner.actions import Action, ChangePartitioning, Reason, RewriteGroup, SetProperties
+from zlayout.planner.actions import Action, ChangeClustering, ChangePartitioning, Reason, RewriteGroup, SetProperties
 from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.parts import parts_of
 from zlayout.planner.requirements import (
+    ClusteringIs,
     Observed,
     PartitioningIs,
     PropertyIs,
@@ -25,7 +26,7 @@ from zlayout.planner.requirements import (
 )
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import TableName
-from zlayout.table.state import FileTable, PartitionField
+from zlayout.table.state import FileTable, PartitionField, TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ class Work:
         return self.declared if any(isinstance(a, ChangePartitioning) for a in self.actions) else None
 
     @property
+    def cluster_by(self) -> tuple[str, ...] | None:
+        """The clustering columns to change to, None where they stay."""
+        return next((action.after for action in self.actions if isinstance(action, ChangeClustering)), None)
+
+    @property
     def rewrites(self) -> tuple[RewriteGroup, ...]:
         """The actions that rewrite groups."""
         return tuple(action for action in self.actions if isinstance(action, RewriteGroup))
@@ -125,15 +131,26 @@ class Work:
         """Return the work with these groups to rewrite, and with its other actions."""
         return replace(self, actions=(*(a for a in self.actions if not isinstance(a, RewriteGroup)), *rewrites))
 
-    def require_planned(self, properties: Mapping[str, str], partition_by: Sequence[PartitionField]) -> None:
+    def require_planned(
+        self,
+        properties: Mapping[str, str],
+        partition_by: Sequence[PartitionField],
+        clustering: tuple[str, ...] | None = None,
+    ) -> None:
         """Raise CommitConflict ZL320 where another writer changed a setting that this work changes.
 
-        properties, partition_by: of the table now. A setting that already is as this work leaves it is accepted.
+        properties, partition_by, clustering: of the table now. A setting that already is as this work leaves it is
+        accepted. Clustering columns must be as planned even if this work does not change them, because OPTIMIZE
+        clusters by those that it finds.
         """
-        observed = Observed(properties=properties, partitioning=tuple(map(str, partition_by)))
+        observed = Observed(
+            properties=properties, partitioning=tuple(map(str, partition_by)), clustering=clustering or ()
+        )
         reached: list[Requirement] = [PropertyIs(*pair) for pair in self.properties]
         if self.partition_by is not None:
             reached.append(PartitioningIs(tuple(map(str, self.partition_by))))
+        planned = next((r.columns for r in self.requirements if isinstance(r, ClusteringIs)), ())
+        reached.append(ClusteringIs(planned if self.cluster_by is None else self.cluster_by))
         broken = violated(self.requirements, observed, reached)
         if found := [_found(requirement, observed) for requirement in broken if _concerns(requirement, reached)]:
             message = f"{self.table} {' and '.join(found)} since the plan"
@@ -164,6 +181,8 @@ def _found(requirement: Requirement, observed: Observed) -> str:
     if isinstance(requirement, PropertyIs) and observed.properties is not None:
         value = observed.properties.get(requirement.name)
         return f"has no {requirement.name}" if value is None else f"has {requirement.name} = {value}"
+    if isinstance(requirement, ClusteringIs):
+        return f"is clustered by {', '.join(observed.clustering or ()) or 'nothing'}"
     return f"is partitioned by {', '.join(observed.partitioning or ()) or 'nothing'}"
 
 
@@ -179,6 +198,8 @@ class Capabilities:
     partition_evolution: bool
     native_by_rank: bool
 
-    def can_predict(self, layout: Layout) -> bool:
-        """Whether the result of a rewrite to this layout can be predicted from metadata."""
+    def can_predict(self, layout: Layout, state: TableState) -> bool:
+        """Whether the result of a rewrite of the table to this layout can be predicted from metadata."""
+        if state.clustering:
+            return False
         return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank

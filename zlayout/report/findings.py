@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zlayout.errors import Diagnostic, Location
-from zlayout.planner.actions import ChangePartitioning, SetProperties
+from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.report.phrases import decay_text, drift_text, reasons_text, rewrite_text
@@ -25,6 +25,7 @@ RULES: Mapping[str, str] = {
     "not-laid-out": "The table was never laid out as declared.",
     "layout-decay": "A decay measure exceeds its tolerance.",
     "partitioning-drift": "The partitioning of the table differs from the declared partitioning.",
+    "clustering-drift": "The clustering columns of the table differ from the declared z-order columns.",
     "table-property": "A table property prevents the declared layout from taking effect.",
     "not-applied": "The table is not as declared after apply.",
 }
@@ -100,6 +101,9 @@ def _changes(table: TablePlan) -> Iterator[Finding]:
             case ChangePartitioning(before, after, location=location):
                 text = f"expected partition_by {setting(after)}, found {setting(before)}"
                 partitioning.append(finding("partitioning-drift", "partition_by", text, location))
+            case ChangeClustering(before, after, location):
+                text = f"expected CLUSTER BY {setting(after)}, found {setting(before)}"
+                partitioning.append(finding("clustering-drift", "cluster_by", text, location))
             case SetProperties(changes):
                 for change in changes:
                     text = f"expected {change.name} = {setting(change.after)}, found {setting(change.before)}: "

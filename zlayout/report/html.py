@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from zlayout.errors import SpecError
-from zlayout.planner.actions import ChangePartitioning, SetProperties
+from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.forecasts import BytesRead, ColumnForecast
 from zlayout.planner.model import Plan, TablePlan, summary
 from zlayout.planner.result import TableResult
@@ -144,6 +144,8 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
             case ChangePartitioning(before, after, full_rewrite):
                 why = "declared; rewrites every file" if full_rewrite else "declared"
                 rows.append(("partition_by", words.setting(before), words.setting(after), why))
+            case ChangeClustering(before, after):
+                rows.append(("cluster by", words.setting(before), words.setting(after), "declared"))
     return rows
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangePartitioning, SetProperties
+from zlayout.planner.actions import ChangeClustering, ChangePartitioning, SetProperties
 from zlayout.planner.model import (
     ColumnForecast,
     Plan,
@@ -164,6 +164,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
                     yield "alter", _labelled("~", printable(change.name), text)
             case ChangePartitioning(before, after):
                 yield "alter", _labelled("~", "partition_by", f"{setting(before)} -> {setting(after)}")
+            case ChangeClustering(before, after):
+                yield "alter", _labelled("~", "cluster by", f"{setting(before)} -> {setting(after)}")
     if table.is_first:
         yield "first", _labelled("+", "layout", layout_text(table))
     groups = table.groups

@@ -14,6 +14,9 @@ _CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
 ALGORITHM_VERSION = 1
 # The key of the column ids in the settings that a table stores. It is no layout setting, and not part of the layout id.
 COLUMN_IDS = "column_ids"
+# The only setting in the layout record of a file that the format itself clustered: the clustering columns.
+CLUSTERED_BY = "clustered_by"
+CLUSTERING_CURVE = "hilbert"  # by which Delta clusters
 # A change of the target size up to this share of the recorded one is no drift: files vary as much in any case.
 SIMILAR_SIZE = 0.25
 
@@ -111,8 +114,11 @@ class Layout:
         """Return whether files with a layout record (its layout id and settings) count as laid out by this layout.
 
         They do if the layout id is that of this layout, with the declared target size or with a recorded one that
-        differs from it by at most SIMILAR_SIZE.
+        differs from it by at most SIMILAR_SIZE. Files that the format itself clustered do if their clustering columns
+        are the z-order columns, in any order.
         """
+        if (clustered_by := settings.get(CLUSTERED_BY)) is not None:
+            return self.engine == "native" and sorted(clustered_by) == sorted(column.name for column in self.columns)
         if layout_id == self.layout_id:
             return True
         size = settings.get("files.target_size")

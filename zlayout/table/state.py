@@ -263,7 +263,8 @@ class TableState:
     (Delta table features, Iceberg `format-version=2`). refusals: the reasons why zlayout must not rewrite the table.
     notes: what is not exact in the observation (estimated row counts). ordering: the external ordering of a table
     without laid-out files; None if the table reports none. rewrites: what other writers rewrote since the last rewrite
-    by zlayout; empty if zlayout has not rewritten the table, as far as its history shows.
+    by zlayout; empty if zlayout has not rewritten the table, as far as its history shows. clustering: the clustering
+    columns of a table that its format clusters, empty after CLUSTER BY NONE; None for another table.
     """
 
     table: str
@@ -283,6 +284,7 @@ class TableState:
     ordering: Ordering | None = None
     rewrites: tuple[ExternalRewrite, ...] = ()
     from_catalog: bool = False
+    clustering: tuple[str, ...] | None = None
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

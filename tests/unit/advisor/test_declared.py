@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from unit.planner.plans import SPEC, File, state
 
-from zlayout.advisor.declared import declared_layout, searched
+from zlayout.advisor.declared import CLUSTERED, declared_layout, searched
 from zlayout.formats.delta.backend import DeltaBackend
 from zlayout.formats.iceberg.backend import IcebergBackend
 from zlayout.planner.work import Capabilities
@@ -36,7 +36,14 @@ def test_what_cannot_be_predicted_is_not_simulated(
 ) -> None:
     spec = replace(SPEC, layout=replace(SPEC.layout, engine=engine, curve=curve))
     assert declared_layout(spec, TABLE, capabilities) == (spec.layout if simulated else None, notes)
-    assert searched(spec).engine == "zlayout"
+    assert searched(spec, TABLE).engine == "zlayout"
+
+
+def test_layouts_for_a_clustered_table_are_those_that_its_optimize_has() -> None:
+    clustered = replace(TABLE, clustering=("a",))
+    assert declared_layout(SPEC, clustered, DELTA) == (None, (CLUSTERED,))
+    found = searched(SPEC, clustered)
+    assert (found.columns, found.curve, found.engine) == ((), "hilbert", "native")
 
 
 def test_another_partitioning_is_not_simulated() -> None:

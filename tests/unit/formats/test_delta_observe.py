@@ -189,8 +189,7 @@ def test_refusals_name_the_feature(tmp_path: Path) -> None:
         return [f"{d.code} {d.severity} {d.message}" for d in state.refusals]
 
     assert codes("appendOnly", "icebergCompatV2", "rowTracking", "domainMetadata") == []
-    (clustered,) = codes("clustering", "domainMetadata")
-    assert clustered.startswith("ZL211 refused the table is liquid-clustered")
+    assert codes("clustering", "domainMetadata") == []
     (owned,) = codes(**{"delta.coordinatedCommits.commitCoordinator-preview": "uc"})
     assert owned.startswith("ZL212")
     (unknown,) = codes("somethingNew", "alsoNew")

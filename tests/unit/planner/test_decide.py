@@ -360,8 +360,10 @@ def test_settings_without_effect_are_told(curve: str, weight: float, notes: list
 )
 def test_what_interleaved_bytes_leave_is_not_predicted(engine: str, curve: str, columns: str, predicted: bool) -> None:
     layout = replace(LAYOUT, engine=engine, curve=curve, columns=tuple(map(ZorderColumn, columns)))
-    assert IcebergBackend.capabilities.can_predict(layout) == predicted
-    assert DeltaBackend.capabilities.can_predict(layout)
+    table = state(File(0, 9))
+    assert IcebergBackend.capabilities.can_predict(layout, table) == predicted
+    assert DeltaBackend.capabilities.can_predict(layout, table)
+    assert not DeltaBackend.capabilities.can_predict(layout, replace(table, clustering=("a",)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 
@@ -27,8 +26,7 @@ from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
-from zlayout.planner.actions import Reason
-from zlayout.planner.work import rewrite_group
+from zlayout.planner.clustering import clustering_refusals, undo_refusals
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
@@ -147,7 +145,7 @@ class DeltaBackend:
             raise replaced(work, f"version {work.version} or later", str(state.version))
         require_location(work, state.location)
         require_table(work, state.table_id, work.table_id)
-        work.require_planned(state.properties, state.partition_fields)
+        work.require_planned(state.properties, state.partition_fields, state.clustering)
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
@@ -160,8 +158,8 @@ class DeltaBackend:
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
-        from zlayout.formats.delta.write.repartition import refuse_empty_strings, repartition
-        from zlayout.formats.delta.write.settings import set_properties
+        from zlayout.formats.delta.write.repartition import refuse_empty_strings, regrouped, repartition
+        from zlayout.formats.delta.write.settings import set_clustering, set_properties
 
         notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
         delta, log = self._opened(work.table, state.location, work.run_id, work.commit_properties)
@@ -171,13 +169,15 @@ class DeltaBackend:
             refuse_empty_strings(delta, work)
         if work.properties:
             yield set_properties(delta, log, work, state.version)
+        if work.cluster_by is not None:
+            yield set_clustering(delta, log, work, state.version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
             yield repartition(delta, log, snapshot, state, work, notify)
-        if work.properties or work.partition_by is not None:
+        if work.properties or work.partition_by is not None or work.cluster_by is not None:
             state = self._observe_at(state.location, work.table, _columns(work))
         if work.partition_by is not None:
-            work = _regrouped(work, state)
+            work = regrouped(work, state)
         if work.groups and native:
             from zlayout.formats.delta.write.native import run_native
 
@@ -195,7 +195,7 @@ class DeltaBackend:
         from zlayout.formats.delta.read.undo import undo_run
 
         state = self.observe(table, ())
-        require_allowed(state, ())
+        require_allowed(state, undo_refusals(state))
         storage = self._storage(table, state.location)
         at = partial(self._observe_at, state.location, table, ())
         return undo_run(table, storage, log_sizes(storage), state, at, run)
@@ -229,7 +229,7 @@ class DeltaBackend:
 
     def _require_allowed(self, work: Work, state: TableState) -> None:
         change = () if work.partition_by is None else self.partition_diagnostics(work.partition_by, state)
-        require_allowed(state, change)
+        require_allowed(state, (*clustering_refusals(work.layout, state), *change))
 
     def _pinned(self, delta: DeltaJvm, state: TableState, work: Work) -> tuple[Any, TableState]:
         """Return the newest snapshot (py4j) and its table state.
@@ -250,7 +250,7 @@ class DeltaBackend:
         )
         self._require_allowed(work, now)
         require_table(work, table_id, state.table_id)
-        work.require_planned(now.properties, now.partition_fields)
+        work.require_planned(now.properties, now.partition_fields, now.clustering)
         return snapshot, now
 
     def _observe_at(
@@ -279,20 +279,3 @@ class DeltaBackend:
 
 def _columns(work: Work) -> tuple[str, ...]:
     return tuple(column.name for column in work.layout.columns)
-
-
-def _regrouped(work: Work, state: TableState) -> Work:
-    """Return the work with one group for each partition after a full rewrite, which replaced the planned files.
-
-    The ids of the planned groups are kept, and so is the planned number of files: partitions share it by their bytes.
-    """
-    planned, files = [group.id for group in work.groups], state.files
-    wanted, size = sum(group.target_files for group in work.groups), max(int(files.bytes.sum()), 1)
-    pinned, rewrites = {}, []
-    for at in range(len(files.partitions)):
-        part = files.take(np.flatnonzero(files.partition == at))
-        target = max(1, round(wanted * int(part.bytes.sum()) / size))
-        id = planned[at] if at < len(planned) else f"partition-{at}"
-        pinned[id] = part
-        rewrites.append(rewrite_group(id, part, target, Reason.PARTITIONING_CHANGED))
-    return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)

@@ -68,14 +68,6 @@ def table_features(
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
     """Return the reasons why zlayout must not rewrite the table, empty if it may."""
     found: list[Diagnostic] = []
-    if features & CLUSTERED:
-        found.append(
-            _refused(
-                "ZL211",
-                "the table is liquid-clustered (feature clustering), which excludes a z-order of its files",
-                "run OPTIMIZE without ZORDER BY, or copy the table into one without CLUSTER BY",
-            )
-        )
     owned = features & CATALOG_OWNED or {k for k in properties if k.startswith("delta.coordinatedCommits.")}
     if owned:
         found.append(
@@ -102,6 +94,14 @@ def partition_refusals(
 ) -> tuple[Diagnostic, ...]:
     """Return the reasons why the partitioning must not change, empty if it may. partitioned: whether there is one."""
     found: list[Diagnostic] = []
+    if features & CLUSTERED:
+        found.append(
+            _refused(
+                "ZL211",
+                "partition_by cannot change, because a table with the feature clustering is never partitioned",
+                "remove partition_by, or run ALTER TABLE ... CLUSTER BY NONE and DROP FEATURE clustering",
+            )
+        )
     if properties.get("delta.appendOnly", "").lower() == "true":
         found.append(
             _refused(

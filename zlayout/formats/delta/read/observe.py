@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import shorten
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +17,16 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
+from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
 from zlayout.formats.delta.read.features import refusals, table_features
 from zlayout.formats.delta.read.files import log_files, table_files
 from zlayout.formats.delta.read.history import commit_infos, external
+from zlayout.formats.delta.read.layout_records import baselines, codes_of, layout_records
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
-from zlayout.formats.delta.read.tags import BASELINE, GROUP, LAYOUT, LAYOUT_ID, log_sizes, read_annotations
-from zlayout.reading import parse_json
-from zlayout.spec.layout import COLUMN_IDS
+from zlayout.formats.delta.read.tags import log_sizes, read_annotations
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
-from zlayout.table.baseline import Baseline, parse_baseline
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import (
     ExternalRewrite,
@@ -39,7 +37,6 @@ from zlayout.table.state import (
     Partition,
     PartitionField,
     TableState,
-    are_settings,
 )
 
 # The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
@@ -83,7 +80,12 @@ def observe_delta(
     heads: dict[str, bytes] = {}
     log, adds, annotations = _read(table, delta, log_storage, heads)
     del delta  # frees its copy of the live files
-    files, notes = _files(adds, annotations, storage, fields, wanted, string_prefix(properties))
+    try:
+        clustering = clustering_columns(log_storage, log, at, features, all_leaves)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(table, location, error) from error
+    records = clustering_records(annotations) if clustering else layout_records(annotations)
+    files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties))
     known = columns_of(
         all_leaves,
         metadata.partition_columns,
@@ -111,6 +113,7 @@ def observe_delta(
         notes=notes,
         ordering=ordering,
         rewrites=rewrites,
+        clustering=clustering,
     )
 
 
@@ -199,18 +202,19 @@ def _read(
 def _files(
     adds: pa.Table,
     annotations: pa.Table,
+    records: tuple[Int32, tuple[LayoutRecord, ...], Int32],
     storage: pa_fs.FileSystem,
     fields: tuple[PartitionField, ...],
     wanted: Sequence[Leaf],
     prefix: int,
 ) -> tuple[FileTable, tuple[Diagnostic, ...]]:
+    """Return the live files, and notes on what is not exact. records: the result of `layout_records`."""
+    layout, layouts, group = records
     path = annotations["path"].combine_chunks()
     sizes = adds["size_bytes"].to_numpy()
     rows, notes = complete_row_counts(storage, path, adds["num_records"], sizes)
     partition, partitions = _partitions(adds, fields)
     partitioning = {leaf.name for leaf in wanted if leaf.path[0] in {f.source for f in fields}}
-    layout, layouts = _layouts(annotations)
-    group = np.where(layout < 0, np.int32(-1), _codes(annotations[GROUP])[0])
     return FileTable(
         path=path,
         version_key=annotations["version_key"].combine_chunks(),
@@ -224,15 +228,8 @@ def _files(
         layouts=layouts,
         group=group,
         bounds=read_bounds(adds, wanted, partitioning, prefix),
-        baselines=_baselines(group, annotations),
+        baselines=baselines(group, annotations),
     ), notes
-
-
-def _codes(column: pa.ChunkedArray) -> tuple[Int32, pa.Array]:
-    """Return int32 codes of the values in order of first appearance (-1 for null), and the value of each code."""
-    encoded = column.combine_chunks().dictionary_encode()
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return codes, encoded.dictionary
 
 
 def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int32, tuple[Partition, ...]]:
@@ -240,7 +237,7 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
     if not fields or not count:
         return np.zeros(count, np.int32), (Partition(0, fields, ()),) if count else ()
     column = adds["partition"].combine_chunks()
-    encoded = [_codes(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
+    encoded = [codes_of(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
     distinct, which = distinct_rows([codes for codes, _ in encoded])
     dictionaries = [dictionary.to_pylist() for _, dictionary in encoded]
     partitions = tuple(
@@ -248,49 +245,3 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
         for row in distinct.tolist()
     )
     return which.astype(np.int32), partitions
-
-
-def _layouts(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...]]:
-    """Return the layout index of each file (-1 for none), and the layout records.
-
-    A record has the files with the same layout id and column ids. Its settings are the first valid ones among them.
-    """
-    layout, ids = _codes(annotations[LAYOUT_ID])
-    written, texts = _codes(annotations[LAYOUT])
-    known = layout >= 0
-    pairs, of_pair = distinct_rows([layout[known], written[known]])
-    parsed = [_settings(text.as_py()) for text in texts]
-    records: dict[tuple[int, str], LayoutRecord] = {}
-    number = np.empty(len(pairs), np.int32)
-    for at, (name, text) in enumerate(pairs.tolist()):
-        settings = parsed[text] if text >= 0 else {}
-        key = (name, str(settings.get(COLUMN_IDS)))
-        records.setdefault(key, LayoutRecord(ids[name].as_py()))
-        if settings and not records[key].settings:
-            records[key] = LayoutRecord(ids[name].as_py(), settings)
-        number[at] = list(records).index(key)
-    index = np.full(len(layout), -1, np.int32)
-    index[known] = number[of_pair]
-    return index, tuple(records.values())
-
-
-def _baselines(group: Int32, annotations: pa.Table) -> dict[int, Baseline]:
-    """Return the first valid baseline among the files of each group, by the number of the group."""
-    written, texts = _codes(annotations[BASELINE])
-    known = (group >= 0) & (written >= 0)
-    pairs, _ = distinct_rows([group[known], written[known]])
-    parsed = [parse_baseline(text) for text in texts.to_pylist()]
-    found: dict[int, Baseline] = {}
-    for number, text in pairs.tolist():
-        if (baseline := parsed[text]) is not None:
-            found.setdefault(number, baseline)
-    return found
-
-
-def _settings(text: str) -> dict[str, Any]:
-    """Return the layout settings in a file tag, empty if the tag is invalid. Without them, drift is not explained."""
-    try:
-        parsed = parse_json(text)
-    except ValueError:
-        return {}
-    return parsed if are_settings(parsed) else {}

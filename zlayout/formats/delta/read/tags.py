@@ -1,4 +1,4 @@
-"""Reads the file tags and deletion vectors of live files from the log, because deltalake does not return them.
+"""Reads file tags, clustering providers and deletion vectors of live files from the log: deltalake returns none.
 
 deltalake determines which files are live. A live file whose add action is not found here counts as not laid out, which
 leads to an unnecessary rewrite at worst. The formats are described in the Delta protocol under "Action Reconciliation"
@@ -27,7 +27,10 @@ LAYOUT_ID = "zlayout.layout_id"
 GROUP = "zlayout.group"
 LAYOUT = "zlayout.layout"
 BASELINE = "zlayout.baseline"
-TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE)
+ZCUBE_ID = "ZCUBE_ID"  # written by Delta's OPTIMIZE on clustered tables, as ZCUBE_ZORDER_BY is
+ZCUBE_COLUMNS = "ZCUBE_ZORDER_BY"
+TAGS = (LAYOUT_ID, GROUP, LAYOUT, BASELINE, ZCUBE_ID, ZCUBE_COLUMNS)
+PROVIDER = "clusteringProvider"
 
 _DELETION_VECTOR = pa.struct(
     [
@@ -42,6 +45,7 @@ _ADD = pa.struct(
         ("path", pa.string()),
         ("tags", pa.struct([(name, pa.string()) for name in TAGS])),
         ("deletionVector", _DELETION_VECTOR),
+        (PROVIDER, pa.string()),
     ]
 )
 _ACTION = pa.schema([("add", _ADD), ("sidecar", pa.struct([("path", pa.string())]))])
@@ -51,6 +55,7 @@ ANNOTATION = pa.schema(
         *((name, pa.string()) for name in TAGS),
         ("version_key", pa.string()),
         ("deleted", pa.int64()),
+        (PROVIDER, pa.string()),
     ]
 )
 _JSON_BLOCK = 64 << 20
@@ -86,9 +91,10 @@ def read_annotations(
         heads: Receives the first HEAD_BYTES of each commit that is read, by name, so that they are not read again.
 
     Returns:
-        A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag is null if the
-        file does not have it. version_key is the unique id of the deletion vector (storage type, path, @offset), empty
-        without one. deleted is the number of rows that the deletion vector marks as deleted.
+        A table with the schema ANNOTATION and one row per path of `live`, in the same order. A file tag or the
+        clustering provider is null if the file does not have it. version_key is the unique id of the deletion vector
+        (storage type, path, @offset), empty without one. deleted is the number of rows that the deletion vector marks
+        as deleted.
 
     Raises:
         TableError: ZL113, if a commit is missing.
@@ -97,7 +103,7 @@ def read_annotations(
     kept: dict[str, bytes] = {} if heads is None else heads
 
     def read_commit(name: str) -> bytes:
-        content = _read(storage, name)
+        content = read_log_file(storage, name)
         kept[name] = content[:HEAD_BYTES]
         return content
 
@@ -118,7 +124,8 @@ def read_annotations(
     return chosen
 
 
-def _read(storage: pa_fs.FileSystem, name: str) -> bytes:
+def read_log_file(storage: pa_fs.FileSystem, name: str) -> bytes:
+    """Return the content of a file in `_delta_log`."""
     with storage.open_input_stream(f"{LOG}/{name}", compression=None) as stream:
         content: bytes = stream.read()
     return content
@@ -127,7 +134,7 @@ def _read(storage: pa_fs.FileSystem, name: str) -> bytes:
 def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
     """Yield the annotations in one checkpoint file and in its sidecars."""
     if name.endswith(".json"):
-        content = _read(storage, name)
+        content = read_log_file(storage, name)
         yield _json_adds(content)
         sidecars = _json_actions(content, b'"sidecar"')["sidecar"].combine_chunks().field("path").drop_null()
     else:
@@ -147,7 +154,8 @@ def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
 def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
     if "add" not in file.schema_arrow.names:
         return ANNOTATION.empty_table()
-    wanted = ["add.path", "add.tags", *(f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)]
+    vector_fields = (f"add.deletionVector.{field.name}" for field in _DELETION_VECTOR)
+    wanted = ["add.path", "add.tags", f"add.{PROVIDER}", *vector_fields]
     adds = file.read(columns=wanted)["add"].combine_chunks()
     adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
     fields = {field.name for field in adds.type}
@@ -157,7 +165,8 @@ def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
         tag_map = pc.struct_field(adds, "tags")
         tags = [pc.map_lookup(tag_map, pa.scalar(name, tag_map.type.key_type), "first") for name in TAGS]
     vector = pc.struct_field(adds, "deletionVector") if "deletionVector" in fields else _no_vectors(len(adds))
-    return _annotation(pc.struct_field(adds, "path"), tags, vector)
+    provider = pc.struct_field(adds, PROVIDER) if PROVIDER in fields else pa.nulls(len(adds), pa.string())
+    return _annotation(pc.struct_field(adds, "path"), tags, vector, provider)
 
 
 def _json_adds(content: bytes) -> pa.Table:
@@ -165,7 +174,8 @@ def _json_adds(content: bytes) -> pa.Table:
     adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
     tag_struct = pc.struct_field(adds, "tags")
     tags = [pc.struct_field(tag_struct, [at]) for at in range(len(TAGS))]
-    return _annotation(pc.struct_field(adds, "path"), tags, pc.struct_field(adds, "deletionVector"))
+    vector, provider = (pc.struct_field(adds, name) for name in ("deletionVector", PROVIDER))
+    return _annotation(pc.struct_field(adds, "path"), tags, vector, provider)
 
 
 def _json_actions(content: bytes, mention: bytes) -> pa.Table:
@@ -181,12 +191,13 @@ def _json_actions(content: bytes, mention: bytes) -> pa.Table:
     )
 
 
-def _annotation(path: pa.Array, tags: list[pa.Array], vector: pa.Array) -> pa.Table:
+def _annotation(path: pa.Array, tags: list[pa.Array], vector: pa.Array, provider: pa.Array) -> pa.Table:
     parts = [pc.struct_field(vector, name) for name in ("storageType", "pathOrInlineDv", "offset", "cardinality")]
     storage, where, offset, cardinality = parts
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     key = pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
-    columns = [path.cast(pa.string()), *(tag.cast(pa.string()) for tag in tags), key, cardinality.cast(pa.int64())]
+    texts = [column.cast(pa.string()) for column in (path, *tags)]
+    columns = [*texts, key, cardinality.cast(pa.int64()), provider.cast(pa.string())]
     return pa.Table.from_arrays(columns, schema=ANNOTATION)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil
 
 import numpy as np
@@ -18,8 +18,9 @@ from zlayout.formats.delta.write.literals import partitions_predicate
 from zlayout.formats.delta.write.outcome import USER_METADATA, Log, user_metadata
 from zlayout.formats.delta.write.stamp import stamp
 from zlayout.formats.kernel.requirements import partitions_of
+from zlayout.planner.clustering import LARGE_CUBE, NEW_CUBE, is_full
 from zlayout.planner.partitions import SMALL_BELOW
-from zlayout.spec.layout import Layout
+from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.sql_text import quote_identifier, quote_path
 from zlayout.table.state import FileTable, TableState
 
@@ -36,6 +37,8 @@ def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) ->
         "spark.databricks.io.skipping.mdc.addNoise": str(layout.noise).lower(),
         "spark.databricks.io.skipping.mdc.sortWithinFiles": str(layout.sort_within).lower(),
         "spark.databricks.delta.optimize.maxFileSize": str(layout.target_size),
+        "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": str(LARGE_CUBE),
+        "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": str(NEW_CUBE),
         USER_METADATA: user_metadata(run_id, properties),
         "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
         "spark.sql.readSideCharPadding": "false",
@@ -44,7 +47,12 @@ def optimize_conf(layout: Layout, run_id: str, properties: Mapping[str, str]) ->
 
 
 def optimize_statement(location: str, work: Work, state: TableState) -> str:
-    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table (`state`)."""
+    """Return the OPTIMIZE statement, with WHERE unless the work has all partitions of the table (`state`).
+
+    A clustered table has no partitions, and its clustering columns are not repeated.
+    """
+    if state.clustering:
+        return f"OPTIMIZE delta.{quote_identifier(location)}{' FULL' if is_full(work.layout, state.files) else ''}"
     where, layout, kinds = "", work.layout, _partition_types(state)
     whole = work.covers_table and {state.files.partitions[at] for at in np.unique(state.files.partition)} <= set(
         partitions_of(work.groups)
@@ -91,7 +99,8 @@ def run_native(
         EngineError: If OPTIMIZE failed for another reason.
     """
     table = str(work.table)
-    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if work.layout.orders else "")))
+    orders = work.layout.orders and not state.clustering
+    notify(Progress(table, Stage.REWRITING, "with OPTIMIZE" + (" ZORDER BY" if orders else "")))
     statement = optimize_statement(delta.location, work, state)
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties) | selection_conf(work.layout)
     commits, failure = log.run(statement, conf, state.version, "OPTIMIZE")
@@ -107,6 +116,8 @@ def run_native(
     finished = tuple(group.id for group in work.groups if group not in left)
     if failure and left:
         yield GroupFailed(tuple(group.id for group in left), failure)
+    if state.clustering:  # OPTIMIZE itself has marked the files that it clustered
+        return
     notify(Progress(table, Stage.RECORDING))
     added = pa.concat_arrays([commit.added for commit in commits])
     yield from record(delta, log, work, finished, added, after.files)
@@ -162,6 +173,8 @@ def record(
 def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
     """Return ZL401 for each layout setting that OPTIMIZE ZORDER BY does not support."""
     unsupported: list[tuple[str, str]] = []
+    if state.clustering:
+        return _not_supported(_not_clustered(layout))
     if not layout.orders:
         # OPTIMIZE rewrites no file alone, even if most of its rows are deleted.
         unsupported.append(("deleted rows stay: engine native without zorder combines small files only", _USE_ZLAYOUT))
@@ -189,7 +202,17 @@ def native_diagnostics(layout: Layout, state: TableState) -> tuple[Diagnostic, .
     return _not_supported(unsupported)
 
 
-def _not_supported(found: Sequence[tuple[str, str]]) -> tuple[Diagnostic, ...]:
+def _not_clustered(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield each layout setting that OPTIMIZE of a clustered table does not support, and a hint."""
+    if layout.curve != CLUSTERING_CURVE and len(layout.columns) > 1:
+        yield f"zorder.curve {layout.curve} is not supported by liquid clustering", "declare zorder.curve: hilbert"
+    if any(column.weight != 1.0 for column in layout.columns):
+        yield "weights in zorder.columns are ignored by liquid clustering", "remove the weights"
+    if layout.noise:
+        yield "zorder.noise is rand() without a seed in Delta's OPTIMIZE, so runs differ", "set zorder.noise to false"
+
+
+def _not_supported(found: Iterable[tuple[str, str]]) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic("ZL401", message, "note", hint) for message, hint in found)
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
@@ -17,6 +19,8 @@ from zlayout.formats.base import Commit, Notify, Progress, Stage, Work
 from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.outcome import Log
+from zlayout.planner.actions import Reason
+from zlayout.planner.work import rewrite_group
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
 
@@ -86,6 +90,23 @@ def _write(
         if not adds.isEmpty():
             gate.verify(delta.read_back(delta.as_written(transaction), added, adds.head()))
     return added, rows
+
+
+def regrouped(work: Work, state: TableState) -> Work:
+    """Return the work with one group for each partition after a full rewrite, which replaced the planned files.
+
+    The ids of the planned groups are kept, and so is the planned number of files: partitions share it by their bytes.
+    """
+    planned, files = [group.id for group in work.groups], state.files
+    wanted, size = sum(group.target_files for group in work.groups), max(int(files.bytes.sum()), 1)
+    pinned, rewrites = {}, []
+    for at in range(len(files.partitions)):
+        part = files.take(np.flatnonzero(files.partition == at))
+        target = max(1, round(wanted * int(part.bytes.sum()) / size))
+        id = planned[at] if at < len(planned) else f"partition-{at}"
+        pinned[id] = part
+        rewrites.append(rewrite_group(id, part, target, Reason.PARTITIONING_CHANGED))
+    return replace(work.with_rewrites(rewrites), pinned=pinned, covers_table=True)
 
 
 def refuse_empty_strings(delta: DeltaJvm, work: Work) -> None:

@@ -1,14 +1,14 @@
-"""Sets properties of a Delta table."""
+"""Sets properties and clustering columns of a Delta table."""
 
 from __future__ import annotations
 
 from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Work
-from zlayout.formats.delta.read.schema import STRING_PREFIX
+from zlayout.formats.delta.read.schema import STRING_PREFIX, parse_names
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.native import optimize_conf
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.sql_text import quote_identifier, string_literal
+from zlayout.sql_text import quote_identifier, quote_path, string_literal
 
 
 def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
@@ -30,4 +30,19 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
     statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} SET TBLPROPERTIES ({pairs})"
     done, _ = log.run(statement, conf, version, "setting table properties")  # the statement makes one commit
+    return Commit("settings", done[-1].version if done else version)
+
+
+def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
+    """Change the clustering columns to those of the work. version: see `set_properties`.
+
+    Raises:
+        EngineError: ZL314, if Delta refuses a column.
+        CommitConflict: ZL321.
+        CommitUnknown: ZL331.
+    """
+    columns = ", ".join(quote_path(parse_names(name)[0]) for name in work.cluster_by or ())
+    statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} CLUSTER BY ({columns})"
+    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
+    done, _ = log.run(statement, conf, version, "changing the clustering columns")
     return Commit("settings", done[-1].version if done else version)

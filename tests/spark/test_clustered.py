@@ -1,0 +1,205 @@
+"""Liquid-clustered Delta tables: planned as OPTIMIZE selects, clustered by OPTIMIZE, altered by ALTER TABLE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from spark.subjects import DeltaSubject
+from support.builders import make_layout, make_spec
+
+from zlayout.app.import_ import layout_from
+from zlayout.app.plan import Planned, plan_table
+from zlayout.errors import CommitConflict, EngineError, Refused
+from zlayout.formats.base import Commit
+from zlayout.planner.actions import ChangeClustering, Reason
+from zlayout.planner.decision import PlanOptions
+from zlayout.spec.layout import CLUSTERED_BY, Layout
+from zlayout.spec.model import LayoutSpec, Tolerance
+from zlayout.table.state import PartitionField
+
+LAYOUT = make_layout("a", "b", curve="hilbert", target_size=8_000, engine="native")
+LARGE = 30_000
+
+
+@pytest.fixture
+def table(delta: DeltaSubject) -> DeltaSubject:
+    return replace(delta, layout=LAYOUT)
+
+
+@pytest.fixture
+def clustered(table: DeltaSubject) -> DeltaSubject:
+    """A table that is clustered by a and b, with six files that nothing has clustered."""
+    table.sql(f"create table {table} (id bigint, a int, b int) using delta cluster by (a, b)")
+    grow(table, 6)
+    return table
+
+
+def grow(table: DeltaSubject, files: int, rows: int = 500) -> None:
+    """Append files, each with rows of all keys."""
+    keys = ["cast(id * 7919 % 1009 as int) a", "cast(id * 104729 % 997 as int) b"]
+    table.append(table.spark.range(0, files * rows, 1, files).selectExpr("id", *keys))
+
+
+def spec_of(table: DeltaSubject, layout: Layout = LAYOUT, **changes: Any) -> LayoutSpec:
+    return make_spec(layout, table.name, **changes)
+
+
+def planned(table: DeltaSubject, spec: LayoutSpec | None = None) -> Planned:
+    return plan_table(spec or spec_of(table), table.backend, PlanOptions())
+
+
+def codes(plan: Planned) -> list[str]:
+    return [diagnostic.code for diagnostic in plan.decision.plan.diagnostics]
+
+
+def carried_out(table: DeltaSubject, plan: Planned) -> list[Commit]:
+    """Apply a plan, and check that exactly the planned files were replaced, by files with the same rows."""
+    before, rows = set(table.observe().files.path.to_pylist()), table.rows()
+    outcomes = list(table.execute(plan.decision.work(plan.spec, f"run-{table.name.name}-{len(table.history())}")))
+    replaced = before - set(table.observe().files.path.to_pylist())
+    pinned = [path for group in plan.decision.groups for path in group.files.path.to_pylist()]
+    assert replaced == set(pinned)
+    assert table.rows() == rows
+    return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
+
+
+def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubject) -> None:
+    plan = planned(clustered)
+    assert [group.reason for group in plan.decision.plan.groups] == [Reason.NOT_LAID_OUT]
+    assert codes(plan) == ["ZL413"], "no forecast"
+    (commit,) = carried_out(clustered, plan)
+    assert (commit.files_removed, commit.groups) == (6, tuple(g.id for g in plan.decision.groups))
+    state = clustered.observe()
+    assert (state.clustering, state.files.layout.tolist()) == (("a", "b"), [0] * len(state.files))
+    assert state.files.layouts[0].settings == {CLUSTERED_BY: ["a", "b"]}
+    assert planned(clustered).decision.plan.status == "unchanged"
+    other_order = replace(LAYOUT, columns=LAYOUT.columns[::-1])
+    assert planned(clustered, spec_of(clustered, other_order)).decision.plan.status == "unchanged"
+    text = layout_from(replace(clustered.project, layouts=()), clustered.name, clustered.backend, ()).text
+    assert "engine: native" in text
+    assert "columns: [a, b]" in text
+
+
+def test_the_planned_files_are_those_that_optimize_takes(
+    clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large ZCubes are left alone, small ones are clustered again with new files."""
+    for module in ("zlayout.planner.clustering", "zlayout.formats.delta.write.native"):
+        monkeypatch.setattr(f"{module}.LARGE_CUBE", LARGE)
+        monkeypatch.setattr(f"{module}.NEW_CUBE", LARGE * 3 // 2)
+    carried_out(clustered, planned(clustered))
+    spec = spec_of(clustered, tolerance=Tolerance(unclustered=0.05))
+    sizes = []
+    for files in (1, 5, 2, 9):
+        grow(clustered, files)
+        plan = planned(clustered, spec)
+        assert plan.decision.plan.groups, "the new files are more than the tolerance"
+        carried_out(clustered, plan)
+        sizes.append(plan.decision.plan.groups[0].files)
+        again = planned(clustered, spec).decision.plan
+        assert (again.status, again.groups) == ("unchanged", ())
+    cubes = set(clustered.observe().files.group.tolist())
+    assert len(cubes) > 2
+    assert sizes[-1] < len(clustered.observe().files), "ZCubes that were large enough stayed"
+
+
+def test_declared_columns_are_altered_and_all_files_clustered_again(clustered: DeltaSubject) -> None:
+    carried_out(clustered, planned(clustered))
+    grow(clustered, 1)
+    spec = spec_of(clustered, make_layout("b", curve="hilbert", target_size=8_000, engine="native"))
+    plan = planned(clustered, spec)
+    change, *groups = plan.decision.plan.actions
+    assert isinstance(change, ChangeClustering)
+    assert (change.before, change.after) == (("a", "b"), ("b",))
+    assert [group.reason for group in groups] == [Reason.LAYOUT_CHANGED]
+    settings, _ = carried_out(clustered, plan)
+    assert settings.kind == "settings"
+    assert clustered.sql(f"describe detail {clustered}").first()["clusteringColumns"] == ["b"]
+    assert planned(clustered, spec).decision.plan.status == "unchanged"
+    assert {row.operation for row in clustered.history().values()} >= {"CLUSTER BY", "OPTIMIZE"}
+
+
+def test_a_table_whose_clustering_columns_changed_since_the_plan_is_left_alone(clustered: DeltaSubject) -> None:
+    plan = planned(clustered)
+    clustered.sql(f"alter table {clustered} cluster by (b)")
+    version = clustered.observe().version
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by b since the plan"):
+        carried_out(clustered, plan)
+    assert clustered.observe().version == version
+
+
+def test_what_clustering_excludes_is_refused_by_name(clustered: DeltaSubject) -> None:
+    native = spec_of(clustered)
+    refused = {
+        "engine zlayout": spec_of(clustered, replace(LAYOUT, engine="zlayout")),
+        "no z-order columns": spec_of(clustered, make_layout(curve="linear", target_size=100_000, engine="native")),
+        "which allows 4 columns": spec_of(clustered, make_layout("id", "a", "b", "c", "d", engine="native")),
+    }
+    clustered.sql(f"alter table {clustered} add columns (c int, d int)")
+    for text, spec in refused.items():
+        found = planned(clustered, spec).decision.plan
+        assert found.status == "refused"
+        assert [text in d.message for d in found.diagnostics if d.code == "ZL211"] == [True]
+    partitioned = replace(native, partition_by=(PartitionField("c"),))
+    found = plan_table(partitioned, clustered.backend, PlanOptions(allow_full_rewrite=True)).decision.plan
+    assert "partition_by cannot change" in str(found.diagnostics)
+    with pytest.raises(Refused, match=r"ZL211 .*rollback"):
+        clustered.backend.undo(clustered.name, None)
+
+
+def test_deleted_rows_that_optimize_keeps_are_no_endless_plan(clustered: DeltaSubject) -> None:
+    carried_out(clustered, planned(clustered))
+    clustered.sql(f"alter table {clustered} set tblproperties ('delta.enableDeletionVectors' = 'true')")
+    clustered.sql(f"delete from {clustered} where id % 3 = 0")
+    plan = planned(clustered)
+    assert plan.decision.plan.groups == ()
+    assert "ZL409" in codes(plan)
+
+
+@pytest.mark.parametrize("checkpoint", ["classic", "v2"])
+def test_names_and_clustering_are_found_after_renames_and_in_checkpoints(table: DeltaSubject, checkpoint: str) -> None:
+    mapping = f"'delta.columnMapping.mode' = 'name', 'delta.checkpointPolicy' = '{checkpoint}'"
+    table.sql(
+        f"create table {table} (id bigint, s struct<`x.y`: int, z: int>, b int) using delta cluster by (s.`x.y`, b) "
+        f"tblproperties ({mapping}, 'delta.checkpointInterval' = '2')"
+    )
+    rows = table.spark.range(0, 2000, 1, 4)
+    keys = ["named_struct('x.y', cast(id * 7919 % 1009 as int), 'z', 1) s", "cast(id % 97 as int) b"]
+    table.append(rows.selectExpr("id", *keys))
+    layout = make_layout("s.`x.y`", "b", curve="hilbert", target_size=8_000, engine="native")
+    carried_out(table, planned(table, spec_of(table, layout)))
+    table.sql(f"alter table {table} rename column b to c")
+    table.append(rows.selectExpr("id", keys[0], "cast(id % 97 as int) c"))
+    assert any("checkpoint" in file.name for file in (table.path / "_delta_log").iterdir())
+    assert table.observe().clustering == ("s.`x.y`", "c")
+    renamed = spec_of(table, replace(layout, columns=make_layout("s.`x.y`", "c").columns))
+    carried_out(table, planned(table, renamed))
+    assert planned(table, renamed).decision.plan.status == "unchanged"
+
+
+def test_a_table_after_cluster_by_none_is_laid_out_by_engine_zlayout(clustered: DeltaSubject) -> None:
+    carried_out(clustered, planned(clustered))
+    clustered.sql(f"alter table {clustered} cluster by none")
+    grow(clustered, 6)
+    assert clustered.observe().clustering == ()
+    assert "excludes OPTIMIZE ZORDER BY" in str(planned(clustered).decision.plan.diagnostics)
+    spec = spec_of(clustered, make_layout("a", "b", target_size=8_000))
+    carried_out(clustered, planned(clustered, spec))
+    assert planned(clustered, spec).decision.plan.status == "unchanged"
+    rows = clustered.rows()
+    clustered.sql(f"alter table {clustered} cluster by (a)")
+    clustered.sql(f"optimize {clustered}")
+    assert clustered.rows() == rows
+    by_a = spec_of(clustered, make_layout("a", target_size=8_000, engine="native"))
+    assert planned(clustered, by_a).decision.plan.status == "unchanged"
+
+
+def test_a_column_that_cannot_cluster_is_an_error_of_delta_and_changes_nothing(clustered: DeltaSubject) -> None:
+    clustered.sql(f"alter table {clustered} add columns (flag boolean)")
+    plan = planned(clustered, spec_of(clustered, make_layout("flag", curve="hilbert", engine="native")))
+    version = clustered.observe().version
+    with pytest.raises(EngineError, match=r"ZL314 .*changing the clustering columns"):
+        carried_out(clustered, plan)
+    assert clustered.observe().version == version

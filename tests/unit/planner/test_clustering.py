@@ -1,0 +1,165 @@
+"""The plan of a clustered table: the files that OPTIMIZE takes, and changes of its clustering columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
+from unit.planner.plans import DELTA
+
+from zlayout.planner import clustering
+from zlayout.planner.actions import ChangeClustering, Reason
+from zlayout.planner.clustering import taken
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.diff import decide
+from zlayout.planner.document import from_json, to_json
+from zlayout.planner.model import Plan
+from zlayout.planner.stale import staleness
+from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import Column, LayoutRecord, Partition, TableState
+
+LAYOUT = make_layout("a", "b", curve="hilbert", engine="native", target_size=1000)
+SPEC = make_spec(LAYOUT)
+KIND = pa.int64()
+COLUMNS = {0: ["a", "b"], 1: ["b", "a"], 2: ["c"], 3: []}  # 3: of another provider
+
+
+@dataclass(frozen=True)
+class File:
+    by: int | None = None  # a key of COLUMNS
+    cube: int = -1
+    size: int = 100
+    deleted: int = 0
+
+
+def state(*files: File, columns: tuple[str, ...] = ("a", "b")) -> TableState:
+    table = make_file_table(
+        [100] * len(files),
+        deleted=[f.deleted for f in files],
+        bytes=[f.size for f in files],
+        partitions=(Partition(0, (), ()),) if files else (),
+        layout=[-1 if f.by is None else f.by for f in files],
+        layouts=tuple(LayoutRecord("liquid", {CLUSTERED_BY: names}) for names in COLUMNS.values()),
+        group=[f.cube for f in files],
+        bounds=bounds_of(files),
+    )
+    return make_state(table, columns=tuple(Column(name, KIND, True) for name in "abcdef"), clustering=columns)
+
+
+def bounds_of(files: Sequence[File]) -> dict[str, Any]:
+    return {name: make_bounds([0] * len(files), [9] * len(files), KIND) for name in "abcdef"}
+
+
+def selected(files: Sequence[File], columns: list[str], full: bool, large: int) -> set[int]:
+    """The files that OPTIMIZE takes, as `ClusteringStrategy.applyMinZCube` of Delta selects them, step by step."""
+    ordered = sorted(range(len(files)), key=lambda n: files[n].cube)  # unclustered files first
+    same = [n for n in ordered if files[n].by is None or COLUMNS[files[n].by] == columns]
+    others = [n for n in ordered if n not in same]
+    cubes: dict[int, list[int]] = {}
+    for n in same:
+        if files[n].by is not None:
+            cubes.setdefault(files[n].cube, []).append(n)
+    small = [cube for cube in cubes.values() if sum(files[n].size for n in cube) < large]
+    unclustered = [n for n in same if files[n].by is None]
+    if full and others:
+        return {*unclustered, *(n for cube in small for n in cube), *others}
+    if not unclustered and len(small) <= 1:
+        return set()
+    return {*unclustered, *(n for cube in small for n in cube)}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[File]:
+    """Files of a few ZCubes, each of which was clustered by one list of columns."""
+    by = draw(st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=1, max_size=4))
+    chosen = draw(st.lists(st.integers(-1, len(by) - 1), max_size=12))
+    sizes = draw(st.lists(st.integers(1, 300), min_size=len(chosen), max_size=len(chosen)))
+    return [File(None if n < 0 else by[n], n, size) for n, size in zip(chosen, sizes, strict=True)]
+
+
+@given(tables())
+def test_the_files_are_those_that_delta_selects(files: list[File]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clustering, "LARGE_CUBE", 400)
+        full = any(file.by in (2, 3) for file in files)
+        assert set(np.flatnonzero(taken(LAYOUT, state(*files))).tolist()) == selected(files, ["a", "b"], full, 400)
+
+
+def plan_of(spec: LayoutSpec, table: TableState) -> Any:
+    return decide(spec, table, DELTA).plan
+
+
+def test_new_files_below_the_tolerance_are_left_alone() -> None:
+    old = [File(0, 1) for _ in range(20)]
+    assert plan_of(SPEC, state(*old, File())).status == "unchanged"
+    (group,) = plan_of(SPEC, state(*old, File(), File(), File())).groups
+    assert (group.files, group.reason) == (23, Reason.DECAYED)
+
+
+def test_large_zcubes_are_no_part_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "LARGE_CUBE", 1000)
+    (group,) = plan_of(SPEC, state(*[File(0, 1)] * 10, *[File(0, 2)] * 3, File(), File())).groups
+    assert group.files == 5
+
+
+def test_touched_alone_rewrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "LARGE_CUBE", 1000)
+    plan = plan_of(SPEC, state(*[File(0, at // 10) for at in range(50)]))
+    assert (plan.status, [measure.measure for measure in plan.decay]) == ("unchanged", [])
+
+
+@pytest.mark.parametrize(("columns", "changes"), [(("a", "b"), False), (("b", "a"), False), (("a",), True)])
+def test_other_clustering_columns_are_altered(columns: tuple[str, ...], changes: bool) -> None:
+    table = state(*[File(0, 1)] * 3, columns=columns)
+    plan = plan_of(SPEC, table)
+    found = [action for action in plan.actions if isinstance(action, ChangeClustering)]
+    assert [(one.before, one.after) for one in found] == ([(columns, ("a", "b"))] if changes else [])
+    assert plan.drift == ()
+    read = from_json(to_json(Plan("0", (plan,))), "plan.json").plan.tables[0]
+    assert (read.actions, read.requirements) == (plan.actions, plan.requirements)
+
+
+def test_files_of_other_columns_are_drift() -> None:
+    plan = plan_of(SPEC, state(File(2, 1), File(2, 1), File(0, 2)))
+    assert [(d.key, d.before, d.after) for d in plan.drift] == [("zorder.columns", ["c"], ["a", "b"])]
+    assert [(group.reason, group.files) for group in plan.groups] == [(Reason.LAYOUT_CHANGED, 3)]
+
+
+def test_a_plan_is_stale_once_the_clustering_columns_have_changed() -> None:
+    then = state(File(), File())
+    saved, again = plan_of(SPEC, then), decide(SPEC, then, DELTA)
+    for now, reasons in ((then, 0), (replace(then, clustering=("c",)), 1), (replace(then, clustering=None), 1)):
+        found = staleness(saved, SPEC, again, now, "compatible")
+        assert ["clustering columns changed" in reason.message for reason in found] == [True] * reasons
+
+
+@pytest.mark.parametrize(
+    ("spec", "table", "text"),
+    [
+        (make_spec(make_layout("a", "b")), state(File(), File()), "excludes engine zlayout"),
+        (make_spec(make_layout(engine="native", curve="linear")), state(File(size=1), File(size=1)), "no z-order"),
+        (make_spec(make_layout(*"abcde", engine="native")), state(File(), File()), "which allows 4 columns"),
+        (SPEC, state(File(), File(), columns=()), "excludes OPTIMIZE ZORDER BY"),
+    ],
+)
+def test_what_clustering_excludes_is_refused(spec: LayoutSpec, table: TableState, text: str) -> None:
+    plan = decide(spec, table, DELTA, (), PlanOptions()).plan
+    assert plan.status == "refused"
+    assert [text in d.message for d in plan.diagnostics if d.code == "ZL211"] == [True]
+
+
+def test_a_table_after_cluster_by_none_is_planned_as_any_other() -> None:
+    assert plan_of(make_spec(make_layout("a", "b")), state(File(), File(), columns=())).status == "changes"
+
+
+def test_what_optimize_leaves_is_noted() -> None:
+    plan = plan_of(SPEC, state(*[File(0, 1, deleted=50)] * 4))
+    assert (plan.status, [d.code for d in plan.diagnostics]) == ("unchanged", ["ZL409"])

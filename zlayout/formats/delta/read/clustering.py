@@ -1,0 +1,138 @@
+"""Reads how Delta itself clusters a table: its clustering columns, and by which columns each file is clustered.
+
+The clustering columns are in the domain metadata `delta.clustering`. OPTIMIZE marks the files that it clusters by the
+clustering provider `liquid`, and by the tags ZCUBE_ID and ZCUBE_ZORDER_BY (`ZCubeInfo` in the Delta source). Files with
+one ZCUBE_ID are a ZCube: one OPTIMIZE clustered them together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+
+from zlayout.errors import TableError
+from zlayout.formats.delta.read.features import CLUSTERED
+from zlayout.formats.delta.read.log_segment import log_segment
+from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
+from zlayout.formats.delta.read.tags import LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
+from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.table.state import Int32, LayoutRecord
+
+DOMAIN = "delta.clustering"
+LIQUID = "liquid"  # the provider of Delta's own OPTIMIZE
+
+
+def clustering_columns(
+    storage: pa_fs.FileSystem,
+    log: Mapping[str, int],
+    version: int,
+    features: frozenset[str],
+    all_leaves: Sequence[Leaf],
+) -> tuple[str, ...] | None:
+    """Return the clustering columns of a version, empty after CLUSTER BY NONE; None for a table without clustering.
+
+    Args:
+        storage: The file system, rooted at the table.
+        log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
+        version: The version.
+        features: The table features. The log is read again only if clustering is one of them.
+        all_leaves: The leaf columns of the schema.
+
+    Raises:
+        TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
+    """
+    if not features & CLUSTERED:
+        return None
+    configuration = _configuration(storage, log, version)
+    names = {leaf.physical: leaf.name for leaf in all_leaves}
+    try:
+        physical = json.loads(configuration).get("clusteringColumns", []) if configuration else []
+        return tuple(names[tuple(path)] for path in physical)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise TableError.of(
+            "ZL111",
+            f"expected domain metadata {DOMAIN} with columns of the table, found {configuration[:200]}",
+            hint="run ALTER TABLE ... CLUSTER BY with the columns by which the table should be clustered",
+        ) from error
+
+
+def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord, ...], Int32]:
+    """Return the layout index of each file of a clustered table, the layout records, and the group of each file.
+
+    The files of one ZCube are one group. A file that no OPTIMIZE has clustered has neither record nor group (-1). The
+    record of a file of another clustering provider has no columns, because only that provider knows them.
+
+    Args:
+        annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
+    """
+    found: dict[tuple[str, tuple[str, ...]], int] = {}
+    cubes: dict[str, int] = {}
+    layout = np.full(annotations.num_rows, -1, np.int32)
+    group = np.full(annotations.num_rows, -1, np.int32)
+    names: tuple[str, ...]
+    of_file = zip(*(annotations[name].to_pylist() for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)), strict=True)
+    for at, (provider, cube, columns) in enumerate(of_file):
+        if provider not in (None, LIQUID):
+            writer, names, cube = f"{PROVIDER}={provider}", (), f"{PROVIDER}={provider}"
+        else:
+            writer, names = LIQUID, _column_names(columns)
+            if cube is None or not names:
+                continue
+        layout[at] = found.setdefault((writer, names), len(found))
+        group[at] = cubes.setdefault(cube, len(cubes))
+    records = tuple(LayoutRecord(provider, {CLUSTERED_BY: list(columns)}) for provider, columns in found)
+    return layout, records, group
+
+
+def _column_names(text: str | None) -> tuple[str, ...]:
+    """Return the columns in the tag ZCUBE_ZORDER_BY, named as in the table state; none if the tag is invalid."""
+    try:
+        names = json.loads(text or "")
+        return tuple(dotted(parsed) for name in names for parsed in parse_names(name)[:1])
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _configuration(storage: pa_fs.FileSystem, log: Mapping[str, int], version: int) -> str:
+    """Return the JSON text of the domain metadata of clustering at a version, empty if there is none."""
+    segment = log_segment(log, version)
+    for name in reversed(segment.commits):
+        if (found := _in_json(read_log_file(storage, name))) is not None:
+            return found
+    for name in segment.checkpoint:
+        found = _in_json(read_log_file(storage, name)) if name.endswith(".json") else _in_parquet(storage, name)
+        if found is not None:
+            return found
+    return ""
+
+
+def _in_json(content: bytes) -> str | None:
+    """Return the last configuration in a commit or checkpoint, empty if it was removed; None if there is none."""
+    found = None
+    for line in content.split(b"\n"):
+        if b'"domainMetadata"' in line and (action := json.loads(line).get("domainMetadata")):
+            found = _of_clustering(action, found)
+    return found
+
+
+def _in_parquet(storage: pa_fs.FileSystem, name: str) -> str | None:
+    """Return the configuration in a checkpoint, as `_in_json` does."""
+    found = None
+    with storage.open_input_file(f"{LOG}/{name}") as source:
+        file = pq.ParquetFile(source)
+        if "domainMetadata" in file.schema_arrow.names:
+            for action in file.read(columns=["domainMetadata"])["domainMetadata"].drop_null().to_pylist():
+                found = _of_clustering(action, found)
+    return found
+
+
+def _of_clustering(action: Mapping[str, Any], before: str | None) -> str | None:
+    if action.get("domain") != DOMAIN:
+        return before
+    return "" if action.get("removed") else str(action.get("configuration") or "")

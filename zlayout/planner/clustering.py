@@ -1,0 +1,117 @@
+"""Plan tables that their format clusters itself (Delta's liquid clustering). Pure functions.
+
+Such a table is laid out by the format's own OPTIMIZE, which selects the files itself. `taken` computes which files
+these are, so that the plan shows them: docs/adr/0026-clustered-tables-by-optimize.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from zlayout.errors import Diagnostic
+from zlayout.planner.actions import ChangeClustering
+from zlayout.planner.partitions import Bools
+from zlayout.spec.layout import CLUSTERED_BY, Layout
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.state import FileTable, TableState
+
+MAX_COLUMNS = 4  # Delta's limit of clustering columns
+# The size in bytes from which OPTIMIZE leaves a ZCube alone, and the size of the ZCubes that it makes. These are the
+# defaults of Delta. The session configuration of a rewrite sets them, so that OPTIMIZE takes the planned files.
+LARGE_CUBE = 100 * 2**30
+NEW_CUBE = 150 * 2**30
+
+
+def clustering(layout: Layout, state: TableState) -> tuple[str, ...] | None:
+    """Return the clustering columns to reach; None if the format does not cluster the table.
+
+    The order of clustering columns does not count as a difference.
+    """
+    declared, has = tuple(column.name for column in layout.columns), state.clustering
+    return has if not has or not declared or set(declared) == set(has) else declared
+
+
+def compare_clustering(spec: LayoutSpec, state: TableState) -> ChangeClustering | None:
+    """Return the change of the clustering columns; None if they are as declared, or if engine zlayout is declared."""
+    after = clustering(spec.layout, state)
+    if not state.clustering or after is None or after == state.clustering or spec.layout.engine != "native":
+        return None
+    return ChangeClustering(state.clustering, after, spec.location_of("zorder.columns"))
+
+
+def clustering_refusals(layout: Layout, state: TableState) -> Iterator[Diagnostic]:
+    """Yield ZL211 if the layout declares what the clustering of the table excludes."""
+    if state.clustering:
+        by = f"the table is liquid-clustered (CLUSTER BY {', '.join(state.clustering)})"
+        if layout.engine != "native":
+            hint = "declare engine: native, which runs the table's own OPTIMIZE, or run ALTER TABLE ... CLUSTER BY NONE"
+            yield _refused(f"{by}, which excludes engine zlayout", hint)
+        elif not layout.orders:
+            yield _refused(f"{by}, and the layout declares no z-order columns", "declare the clustering columns")
+        elif len(layout.columns) > MAX_COLUMNS:
+            message = f"{by}, which allows {MAX_COLUMNS} columns; the layout declares {len(layout.columns)}"
+            yield _refused(message, "declare fewer z-order columns")
+    elif state.clustering is not None and layout.engine == "native" and layout.orders:
+        message = "the table has the feature clustering without clustering columns, which excludes OPTIMIZE ZORDER BY"
+        yield _refused(message, "declare engine: zlayout, or run ALTER TABLE ... DROP FEATURE clustering")
+
+
+def without_touched(spec: LayoutSpec) -> LayoutSpec:
+    """Return the spec without a limit of touched, which decides nothing in a clustered table.
+
+    ZCubes overlap, and OPTIMIZE rewrites none of the large ones, however many files a query touches.
+    """
+    return replace(spec, tolerance=replace(spec.tolerance, touched=np.inf))
+
+
+def is_full(layout: Layout, files: FileTable) -> bool:
+    """Return whether files were clustered by other columns or another provider, which only OPTIMIZE FULL rewrites."""
+    outdated = [not layout.covers(record.layout_id, record.settings) for record in files.layouts]
+    return bool(np.array([*outdated, False], bool)[files.layout].any())
+
+
+def taken(layout: Layout, state: TableState) -> Bools:
+    """Return the files that OPTIMIZE, or OPTIMIZE FULL if it is needed, rewrites in a clustered table, bool[N].
+
+    These are the files of small ZCubes, and unclustered files. If there is one small ZCube and no unclustered file,
+    nothing is rewritten. With FULL, files that were clustered otherwise come on top (`ClusteringStrategy` in the Delta
+    source). ZCubes differ from those of OPTIMIZE only in the rounding of sizes to bytes.
+    """
+    files, columns = state.files, clustering(layout, state)
+    by = [record.settings.get(CLUSTERED_BY) == list(columns or ()) for record in files.layouts]
+    otherwise = np.array([*(not same for same in by), False], bool)[files.layout]
+    cube = files.group.astype(np.int64)
+    sizes = np.bincount(cube + 1, files.live_bytes, minlength=1)
+    large = (cube >= 0) & (sizes[cube + 1] >= LARGE_CUBE)
+    small: Bools = ~otherwise & ~large
+    if is_full(layout, files):
+        small |= otherwise
+        return small
+    alone = bool((cube[small] >= 0).all()) and len(np.unique(cube[small])) <= 1
+    return np.zeros(len(files), bool) if alone else small
+
+
+def left_alone(spec: LayoutSpec) -> Diagnostic:
+    """Make ZL409: the table exceeds a tolerance, and OPTIMIZE would rewrite none of its files."""
+    return Diagnostic(
+        "ZL409",
+        "the table exceeds its tolerance, but its OPTIMIZE rewrites no file of a complete ZCube",
+        "note",
+        "run REORG TABLE ... APPLY (PURGE) if deleted rows should go; otherwise wait for more data",
+        spec.location,
+    )
+
+
+def undo_refusals(state: TableState) -> tuple[Diagnostic, ...]:
+    """Return ZL211 for a clustered table, of which no run is rolled back."""
+    if not state.clustering:
+        return ()
+    message = f"the table is liquid-clustered (CLUSTER BY {', '.join(state.clustering)}), which excludes a rollback"
+    return (_refused(message, "use RESTORE TABLE while no other writer changes the table"),)
+
+
+def _refused(message: str, hint: str) -> Diagnostic:
+    return Diagnostic("ZL211", message, "refused", hint)
