@@ -17,7 +17,7 @@ from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_ti
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
 from zlayout.app.sampling import sampled_in_time
-from zlayout.app.time_limit import TableLimit, TimeLimit
+from zlayout.app.time_limit import TableLimit, TimeLimit, left_of_window
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
 from zlayout.planner.decision import PlanOptions
@@ -54,6 +54,7 @@ def apply(
     all_or_nothing: bool = False,
     concurrent_tables: int = 1,
     max_minutes: float | None = None,
+    ignore_window: bool = False,
 ) -> RunReport:
     """Carry out a plan on Spark and observe the tables again.
 
@@ -79,6 +80,8 @@ def apply(
             and a pool of its own, between which Spark shares its executors if its scheduler is FAIR.
         max_minutes: No rewrite is started that is expected to end later than this many minutes after the call. What is
             deferred is in `TableResult.deferred_groups`. A running rewrite is not stopped. Default: no limit.
+        ignore_window: Whether to rewrite tables outside of the maintenance windows of the project too. Otherwise the
+            end of the present window limits the time as `max_minutes` does, and outside of them nothing is rewritten.
 
     Returns:
         The plan with a `TableResult` for each table that it changes, by table name. `TableResult.succeeded` states
@@ -91,7 +94,8 @@ def apply(
         TableError: With `all_or_nothing`, a table cannot be planned. Nothing was written.
         KeyboardInterrupt: The run was interrupted. Earlier commits remain.
     """
-    limit = TimeLimit.of(max_minutes, time.monotonic())
+    window = None if ignore_window else left_of_window(plan.project.maintenance)
+    limit = TimeLimit.of(max_minutes, time.monotonic(), window)
     document = plan.document
     if document.withheld(all_or_nothing=all_or_nothing):
         broken = document.with_status(Status.ERROR) if all_or_nothing else ()

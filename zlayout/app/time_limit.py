@@ -7,10 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from zlayout.formats.base import Commit, Progress, Stage
 from zlayout.planner.actions import Action, Reason
 from zlayout.planner.work import Work
+from zlayout.spec.maintenance import Maintenance
+
+NOTHING_LEFT = timedelta(0)
 
 
 @dataclass(slots=True)
@@ -47,9 +51,16 @@ class TimeLimit:
     rate: Rate = field(default_factory=Rate)
 
     @classmethod
-    def of(cls, max_minutes: float | None, start: float) -> TimeLimit:
-        """Return the limit of a run that started at `start` of `time.monotonic`; no limit for None."""
-        return cls() if max_minutes is None else cls(start + 60 * max_minutes)
+    def of(cls, max_minutes: float | None, start: float, window: timedelta | None = None) -> TimeLimit:
+        """Return the limit of a run.
+
+        Args:
+            max_minutes: The declared minutes, None for no limit.
+            start: When the run started, of `time.monotonic`.
+            window: What is left of the maintenance window from now on, see `left_of_window`.
+        """
+        ends = math.inf if max_minutes is None else start + 60 * max_minutes
+        return cls(ends if window is None else min(ends, time.monotonic() + window.total_seconds()))
 
     @property
     def is_set(self) -> bool:
@@ -134,6 +145,14 @@ class TableLimit:
         """The bytes that can be rewritten in the time that is left; None if the rate is unknown."""
         rate = self.per_second
         return max(int(self.run.left * rate), 1) if rate else None
+
+
+def left_of_window(maintenance: Maintenance | None) -> timedelta | None:
+    """Return what is left of the maintenance window, NOTHING_LEFT outside of all windows; None if none is declared."""
+    if maintenance is None:
+        return None
+    now = datetime.now(UTC)
+    return (maintenance.end(now) or now) - now
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:

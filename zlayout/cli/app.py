@@ -23,6 +23,7 @@ from zlayout.cli.options import (
     ConcurrentTablesOption,
     ExcludeOption,
     FullRewriteOption,
+    IgnoreWindowOption,
     MaxMinutesOption,
     ParallelismOption,
     PlanFormat,
@@ -201,6 +202,7 @@ def apply(
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
     max_minutes: MaxMinutesOption = None,
+    ignore_window: IgnoreWindowOption = False,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
     parallelism: ParallelismOption = PARALLELISM,
@@ -231,6 +233,7 @@ def apply(
         all_or_nothing=all_or_nothing,
         concurrent_tables=concurrent_tables,
         max_minutes=max_minutes,
+        ignore_window=ignore_window,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from zlayout.app.apply import Run, carry_out
@@ -14,7 +15,7 @@ from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
 from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.app.rewrites import Verify
-from zlayout.app.time_limit import TimeLimit
+from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
 from zlayout.cli.console import Console, name_log
 from zlayout.cli.plan import PlanRequest, drawn, heading, kept
 from zlayout.cli.progress import ApplyProgress
@@ -30,6 +31,7 @@ from zlayout.report import closing, text
 from zlayout.report.phrases import result_text
 from zlayout.report.words import plural, printable, size
 from zlayout.spark.session import SparkRuntime
+from zlayout.spec.maintenance import Maintenance
 
 INTERRUPTED = 130
 BRIEF_BYTES = 64 * 2**20  # a rewrite of less ends before Java's optimising compiler pays
@@ -47,15 +49,17 @@ def apply_command(
     all_or_nothing: bool = False,
     concurrent_tables: int = 1,
     max_minutes: float | None = None,
+    ignore_window: bool = False,
 ) -> int:
     """Return the exit code.
 
     0 all tables are as declared, or as far as the budget and the time limit allow, 1 failure, 3 refused before any
     write, 4 some tables refused and others written, 130 interrupted. all_or_nothing: whether one table that is refused
     or cannot be planned withholds all changes. concurrent_tables: the number of tables to rewrite at the same time.
-    max_minutes: the time limit of the run, from the call.
+    max_minutes: the time limit of the run, from the call. ignore_window: whether to rewrite tables outside of the
+    maintenance windows of the project too.
     """
-    limit = TimeLimit.of(max_minutes, time.monotonic())
+    start = time.monotonic()
     as_events = output == "json" and not reports.take_stdout
     shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
     if not auto_approve and not console.interactive:
@@ -84,9 +88,13 @@ def apply_command(
         return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
     if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
         console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
-    if not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
+    maintenance = None if ignore_window else planned.project.maintenance
+    if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
+        console.say(_outside(maintenance))
+    elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
         console.say("Not approved: nothing was written.")
         return shown.end(report, 1)
+    limit = TimeLimit.of(max_minutes, start, left_of_window(maintenance))
     runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
     run = _carry_out(planned, runtime, shown, verify, concurrent_tables, limit)
     problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
@@ -131,6 +139,12 @@ def _carry_out(
     return run
 
 
+def _outside(maintenance: Maintenance) -> str:
+    """Say when the next maintenance window begins."""
+    begins = f"{maintenance.next_start(datetime.now(UTC)):%Y-%m-%d %H:%M}"
+    return f"Outside of the maintenance windows. The next one begins at {begins} ({maintenance.timezone})."
+
+
 def _stop(console: Console, runtime: SparkRuntime) -> None:
     """Handle the first Ctrl-C: cancel a running rewrite."""
     console.say(f"\n{_STOPPING}", "error")
@@ -142,5 +156,5 @@ def _outcomes(done: Sequence[Applied], width: int) -> str:
     lines = [f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in done if applied.begun]
     if deferred := [applied for applied in done if not applied.begun]:
         bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
-        lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by --max-minutes")
+        lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by the time limit")
     return "\n" + "".join(f"{piece}\n" for line in lines for piece in text.wrapped(line, width, 6))

@@ -46,6 +46,9 @@ BudgetOption = Annotated[
         help="The budget, for example 100GiB. Groups that lower touched most per byte come first.",
     ),
 ]
+IgnoreWindowOption = Annotated[
+    bool, typer.Option("--ignore-window", help="Rewrite tables outside of the maintenance windows too.")
+]
 MaxMinutesOption = Annotated[
     float | None,
     typer.Option(

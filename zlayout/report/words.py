@@ -33,7 +33,7 @@ REASONS = {
 RESULT_STATUSES = {
     ResultStatus.AS_DECLARED: "as declared",
     ResultStatus.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
-    ResultStatus.OUT_OF_TIME: "as far as --max-minutes allows",
+    ResultStatus.OUT_OF_TIME: "as far as the time limit allows",
     ResultStatus.NOT_YET: "not yet as declared",
     ResultStatus.FAILED: "failed: not as declared",
     ResultStatus.UNKNOWN: "in an unknown state",

@@ -18,6 +18,7 @@ from zlayout.spec.defaults import LAYOUT_PATTERNS, WORKLOAD_PATTERNS
 from zlayout.spec.environment import configuration_values, literal_only, substitute, written_secrets
 from zlayout.spec.history import HistoryConfig, history_config
 from zlayout.spec.layouts import layout_spec
+from zlayout.spec.maintenance import Maintenance, maintenance_of
 from zlayout.spec.model import CatalogConfig, LayoutRule, LayoutSpec, Prices, Project, SparkConfig
 from zlayout.spec.names import parse_table
 from zlayout.spec.notify import notify_config
@@ -103,7 +104,20 @@ class _Loading:
         history = self._history(document, entry, catalogs) if document and entry is not None else None
         config = SparkConfig(spark.get("master"), conf)
         notify = notify_config(data["notify"]) if valid and "notify" in data else None
-        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history, notify)
+        entry = data.get("maintenance") if valid else None
+        maintenance = self._maintenance(document, entry) if document and entry is not None else None
+        return Project(self.root, catalogs, config, layouts, sample, rules, prices, history, notify, maintenance)
+
+    def _maintenance(self, document: Document, entry: Mapping[str, Any]) -> Maintenance | None:
+        try:
+            return maintenance_of(entry)
+        except ValueError as error:
+            key, found = error.args
+            what = "the IANA name of a time zone" if key == "timezone" else "days and times"
+            hint = "write Europe/Berlin or UTC" if key == "timezone" else "write Mon-Fri 22:00-05:00, or 22:00-05:00"
+            at = document.locations[f"maintenance.{key}"]
+            self._error("ZL053", f"expected {what}, found {quote_value(found)}", at, hint)
+            return None
 
     def _history(
         self, document: Document, entry: Mapping[str, Any], catalogs: Mapping[str, CatalogConfig]

@@ -11,6 +11,7 @@ from zlayout.errors import Location
 from zlayout.predicate.model import Predicate
 from zlayout.spec.history import HistoryConfig
 from zlayout.spec.layout import Layout
+from zlayout.spec.maintenance import Maintenance
 from zlayout.spec.notify import NotifyConfig
 from zlayout.table.partition import PartitionField
 
@@ -170,7 +171,7 @@ class Project:
     layouts: the layouts that name their table. rules: those that match tables by a pattern.
     sample: whether plans read a sample of the key columns to forecast the result.
     prices: what reading and rewriting cost; None if they are not declared. history: None if none is kept.
-    notify: None if no notifications are sent.
+    notify: None if no notifications are sent. maintenance: None if apply may rewrite tables at any time.
     """
 
     root: Path
@@ -182,3 +183,4 @@ class Project:
     prices: Prices | None = None
     history: HistoryConfig | None = None
     notify: NotifyConfig | None = None
+    maintenance: Maintenance | None = None

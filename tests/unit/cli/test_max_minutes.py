@@ -12,7 +12,7 @@ from zlayout.formats.run_metrics import RunCost, RunMetrics
 def test_no_time_starts_nothing_and_says_what_is_left(memory: Scripted, cli: Cli) -> None:
     memory.breaks = AssertionError("not to be begun")
     done = cli("apply", "--auto-approve", "--max-minutes", "0")
-    assert done.out.endswith("\n1 table (7.49 KiB) left for a later run by --max-minutes\n")
+    assert done.out.endswith("\n1 table (7.49 KiB) left for a later run by the time limit\n")
     events = cli("apply", "--auto-approve", "--max-minutes", "0", "--output", "json").out
     assert "apply_start" not in events
     assert '"outcomes": {"out_of_time": 1}, "exit_code": 0' in events
@@ -23,7 +23,7 @@ def test_no_time_starts_nothing_and_says_what_is_left(memory: Scripted, cli: Cli
 @pytest.mark.usefixtures("memory")
 def test_a_report_states_the_outcome(cli: Cli) -> None:
     assert (
-        "1 as far as --max-minutes allows"
+        "1 as far as the time limit allows"
         in cli("apply", "--auto-approve", "--max-minutes", "0", "--report", "text=-").out
     )
 

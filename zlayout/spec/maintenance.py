@@ -1,0 +1,113 @@
+"""The declaration of maintenance windows, `maintenance` in `zlayout.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY = f"(?:{'|'.join(DAYS)})"
+_WINDOW = re.compile(rf"(?:({_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*) )?(\d\d):([0-5]\d)-(\d\d):([0-5]\d)")
+_DAY_MINUTES = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A period on some days of the week.
+
+    days: on which it begins, 0 is Monday. start, end: minutes after midnight of that day; an end above 1440 is on the
+    next day.
+    """
+
+    days: frozenset[int]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """When `apply` may rewrite tables. timezone: the IANA name of the time zone of the windows."""
+
+    windows: tuple[Window, ...]
+    timezone: str = "UTC"
+
+    def end(self, now: datetime) -> datetime | None:
+        """Return when the window around `now` ends; None outside of all windows. Adjacent windows are one.
+
+        Windows without a gap end a week after `now` at the earliest.
+        """
+        found: datetime | None = None
+        for start, end in self._periods(now):
+            if start <= (found or now) < end:
+                found = end
+        return found
+
+    def next_start(self, now: datetime) -> datetime:
+        """Return when the next window begins, in the declared time zone."""
+        return min(start for start, _ in self._periods(now) if start > now).astimezone(self._zone)
+
+    @property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    def _periods(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Yield start and end (UTC) of each window, in order, from two days before `now` to nine days after it."""
+        today = now.astimezone(self._zone).date()
+        days = [today + timedelta(days) for days in range(-2, 10)]
+        yield from sorted(
+            (self._instant(day, window.start), self._instant(day, window.end))
+            for day in days
+            for window in self.windows
+            if day.weekday() in window.days
+        )
+
+    def _instant(self, day: date, minutes: int) -> datetime:
+        """Return the instant (UTC) at which clocks show a time: the first of two, if they are set back."""
+        later, minute = divmod(minutes, _DAY_MINUTES)
+        shown = datetime.combine(day + timedelta(later), time(*divmod(minute, 60)), self._zone)
+        return shown.astimezone(UTC)
+
+
+def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
+    """Return the configuration of an entry that was validated.
+
+    Raises:
+        ValueError: A window or the time zone is none. The argument is the key below `maintenance`, and what was found.
+    """
+    timezone = entry.get("timezone", "UTC")
+    try:
+        ZoneInfo(timezone)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError("timezone", timezone) from error
+    written = entry["windows"]
+    windows = [_window(text) for text in written]
+    for number, window in enumerate(windows):
+        if window is None:
+            raise ValueError(f"windows[{number}]", written[number])
+    return Maintenance(tuple(window for window in windows if window), timezone)
+
+
+def _window(text: str) -> Window | None:
+    """Parse `Mon-Fri 22:00-05:00` or `22:00-05:00`; None if it is neither."""
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        return None
+    start, end = (60 * int(found[at]) + int(found[at + 1]) for at in (2, 4))
+    if start >= _DAY_MINUTES or end > _DAY_MINUTES or start == end:
+        return None
+    return Window(_days(found[1]), start, end if end > start else end + _DAY_MINUTES)
+
+
+def _days(text: str | None) -> frozenset[int]:
+    """Return the days of `Mon-Fri,Sun`, 0 for Monday; all days for None. A range may go over Sunday."""
+    if text is None:
+        return frozenset(range(7))
+    days: set[int] = set()
+    for part in text.split(","):
+        first, last = (DAYS.index(name) for name in (part[:3], part[-3:]))
+        days |= {day % 7 for day in range(first, last + (7 if last < first else 0) + 1)}
+    return frozenset(days)
