@@ -12,8 +12,10 @@ from support.builders import make_layout, make_spec
 from zlayout.app.import_ import layout_from
 from zlayout.app.plan import Planned, plan_table
 from zlayout.errors import CommitConflict, EngineError, Refused
-from zlayout.formats.base import Commit
-from zlayout.planner.actions import ChangeClustering, Reason
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.delta.write import settings
+from zlayout.formats.delta.write.outcome import Log
+from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyReason, Reason, SetProperties
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.layout import CLUSTERED_BY, Layout
 from zlayout.spec.model import LayoutSpec, Tolerance
@@ -130,6 +132,52 @@ def test_a_table_whose_clustering_columns_changed_since_the_plan_is_left_alone(c
     assert clustered.observe().version == version
 
 
+def test_a_table_that_became_clustered_since_the_plan_is_left_alone(table: DeltaSubject) -> None:
+    table.sql(f"create table {table} (id bigint, a int, b int) using delta")
+    grow(table, 4)
+    plan = planned(table)
+    table.sql(f"alter table {table} cluster by (b)")
+    version = table.observe().version
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by b since the plan"):
+        carried_out(table, plan)
+    assert table.observe().version == version
+
+
+def test_columns_that_change_between_alter_table_and_optimize_are_a_conflict(
+    clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(clustered, make_layout("b", curve="hilbert", target_size=8_000, engine="native"))
+    plan, alter = planned(clustered, spec), settings.set_clustering
+
+    def and_again(*arguments: Any) -> Commit:
+        commit = alter(*arguments)
+        clustered.sql(f"alter table {clustered} cluster by (id)")
+        return commit
+
+    monkeypatch.setattr(settings, "set_clustering", and_again)
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by id since the plan"):
+        carried_out(clustered, plan)
+    assert "OPTIMIZE" not in {row.operation for row in clustered.history().values()}
+
+
+def test_columns_that_change_while_optimize_runs_are_reported(
+    clustered: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, run = planned(clustered), Log.run
+
+    def and_alter(self: Log, *arguments: Any) -> Any:
+        done = run(self, *arguments)
+        clustered.sql(f"alter table {clustered} cluster by (id)")
+        return done
+
+    monkeypatch.setattr(Log, "run", and_alter)
+    rows = clustered.rows()
+    *_, failure = clustered.execute(plan.decision.work(plan.spec, "run"))
+    assert isinstance(failure, GroupFailed)
+    assert "were changed while OPTIMIZE ran" in str(failure.error)
+    assert clustered.rows() == rows
+
+
 def test_what_clustering_excludes_is_refused_by_name(clustered: DeltaSubject) -> None:
     native = spec_of(clustered)
     refused = {
@@ -203,3 +251,9 @@ def test_a_column_that_cannot_cluster_is_an_error_of_delta_and_changes_nothing(c
     with pytest.raises(EngineError, match=r"ZL314 .*changing the clustering columns"):
         carried_out(clustered, plan)
     assert clustered.observe().version == version
+    work = plan.decision.work(plan.spec, "run")
+    note = PropertyChange("note", None, "x", PropertyReason.NO_STATISTICS, "flag")
+    with pytest.raises(EngineError, match=r"ZL314 .*changing the clustering columns"):
+        list(clustered.execute(replace(work, actions=(SetProperties((note,)), *work.actions))))
+    assert clustered.history()[version + 1].operation == "SET TBLPROPERTIES"
+    assert clustered.observe().version == version + 1

@@ -43,8 +43,9 @@ class Search:
     """A search and its result.
 
     try_layout: simulates a layout. base: the settings besides columns and curve. deadline: on the monotonic clock.
-    on_progress: called with the progress. following: pairs of correlated columns, of which one is enough. known: all
-    simulated layouts. steps: the best layout with 1, 2, ... columns, also with more columns than the best layout.
+    on_progress: called with the progress. following: pairs of correlated columns, of which one is enough. known:
+    all simulated layouts. max_columns: of a layout. steps: the best layout with 1, 2, ... columns, also with more
+    columns than the best layout.
     """
 
     try_layout: Callable[[Layout], Choice]
@@ -56,6 +57,7 @@ class Search:
     steps: list[Choice] = field(default_factory=list)
     best: Choice | None = None
     interrupted: bool = False
+    max_columns: int = MAX_COLUMNS
 
     def run(self, shares: Mapping[str, float], curves: Sequence[str]) -> None:
         """Search, and set `steps` and `best`.
@@ -87,7 +89,7 @@ class Search:
 
     def _forward(self, shares: Mapping[str, float], curve: str) -> None:
         chosen: tuple[str, ...] = ()
-        while len(chosen) < min(MAX_COLUMNS, len(shares)):
+        while len(chosen) < min(self.max_columns, len(shares)):
             self._say(f"{len(chosen) + 1} columns" if chosen else "one column")
             left = [name for name in shares if name not in chosen]
             layouts = [
@@ -111,7 +113,7 @@ class Search:
         while not self.interrupted:
             self._say("refining")
             before = best
-            for layout in _neighbours(before.layout, shares, curves):
+            for layout in _neighbours(before.layout, shares, curves, self.max_columns):
                 choice = self._try(layout)
                 if choice is not None and self._better(choice, best):
                     best = choice
@@ -152,7 +154,7 @@ def _layout(base: Layout, names: Sequence[str], shares: Mapping[str, float], cur
     return _scaled(replace(base, curve=curve), [ZorderColumn(n, shares[n]) for n in names])
 
 
-def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str]) -> Iterator[Layout]:
+def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str], max_columns: int) -> Iterator[Layout]:
     """Layouts that differ in one weight, one column or the curve."""
     columns = layout.columns
     others = [ZorderColumn(n) for n in names if n not in {c.name for c in columns}]
@@ -165,7 +167,7 @@ def _neighbours(layout: Layout, names: Iterable[str], curves: Sequence[str]) -> 
             yield _scaled(layout, (*before, replace(other, weight=column.weight), *after))
         if len(columns) > 1:
             yield _scaled(layout, (*before, *after))
-    if len(columns) < MAX_COLUMNS:
+    if len(columns) < max_columns:
         yield from (_scaled(layout, (*columns, other)) for other in others)
     if len(columns) > 1:
         yield from (_plain(replace(layout, curve=c)) for c in curves if c != layout.curve)

@@ -164,7 +164,8 @@ def _whole(settings: Mapping[str, Any], names: Container[str]) -> bool:
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
     """Return layout settings for a table without a layout record: its ordering and its file size."""
-    curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
+    name = CLUSTERING_CURVE if state.clustering else ordering.curve
+    curve = {"zorder.curve": name} if name else {}
     engine = {"engine": "native"} if state.clustering else {}
     return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state), **engine}
 

@@ -43,7 +43,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     """Make the decision that carries out the chosen candidates. It pins files only if the status is `changes`."""
     spec, state, kept = proposal.spec, proposal.state, [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
-    change = _partitioning(proposal, left_over)
+    change, clustering = _partitioning(proposal, left_over), None if left_over else proposal.clustering
     lengthens = left_over is None or _all_lengthened(proposal, choice)
     # By name: a column without statistics may ask for the same property as the truncated bounds of another one.
     deferred = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
@@ -54,9 +54,9 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         spec,
         state,
         status,
-        actions=_actions(properties, (change, proposal.clustering), kept),
+        actions=_actions(properties, (change, clustering), kept),
         requirements=_requirements(spec, state, properties, kept),
-        drift=() if proposal.clustering else compare_layout(spec, state, proposal.selection),
+        drift=() if clustering else compare_layout(spec, state, proposal.selection),
         left_over=left_over,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
@@ -179,7 +179,7 @@ def _diagnostics(
         *(by_others or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
         *reads_more(spec, columns),
-        *((left_alone(spec),) if state.clustering and decays and not selection.groups else ()),
+        *((left_alone(spec),) if state.clustering and decays and not (selection.groups or selection.left_out) else ()),
         *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
         *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),

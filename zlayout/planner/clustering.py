@@ -18,7 +18,7 @@ from zlayout.spec.layout import CLUSTERED_BY, Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, TableState
 
-MAX_COLUMNS = 4  # Delta's limit of clustering columns
+MAX_CLUSTERING_COLUMNS = 4  # Delta's limit of clustering columns
 # The size in bytes from which OPTIMIZE leaves a ZCube alone, and the size of the ZCubes that it makes. These are the
 # defaults of Delta. The session configuration of a rewrite sets them, so that OPTIMIZE takes the planned files.
 LARGE_CUBE = 100 * 2**30
@@ -51,12 +51,13 @@ def clustering_refusals(layout: Layout, state: TableState) -> Iterator[Diagnosti
             yield _refused(f"{by}, which excludes engine zlayout", hint)
         elif not layout.orders:
             yield _refused(f"{by}, and the layout declares no z-order columns", "declare the clustering columns")
-        elif len(layout.columns) > MAX_COLUMNS:
-            message = f"{by}, which allows {MAX_COLUMNS} columns; the layout declares {len(layout.columns)}"
+        elif len(layout.columns) > MAX_CLUSTERING_COLUMNS:
+            message = f"{by}, which allows {MAX_CLUSTERING_COLUMNS} columns; the layout declares {len(layout.columns)}"
             yield _refused(message, "declare fewer z-order columns")
-    elif state.clustering is not None and layout.engine == "native" and layout.orders:
-        message = "the table has the feature clustering without clustering columns, which excludes OPTIMIZE ZORDER BY"
-        yield _refused(message, "declare engine: zlayout, or run ALTER TABLE ... DROP FEATURE clustering")
+    elif state.clustering is not None and layout.engine == "native" and (layout.orders or state.partition_fields):
+        what = "OPTIMIZE ZORDER BY" if layout.orders else "OPTIMIZE ... WHERE"
+        message = f"the table has the feature clustering without clustering columns, which excludes {what}"
+        yield _refused(message, "declare engine: zlayout")
 
 
 def without_touched(spec: LayoutSpec) -> LayoutSpec:
@@ -100,7 +101,7 @@ def left_alone(spec: LayoutSpec) -> Diagnostic:
         "ZL409",
         "the table exceeds its tolerance, but its OPTIMIZE rewrites no file of a complete ZCube",
         "note",
-        "run REORG TABLE ... APPLY (PURGE) if deleted rows should go; otherwise wait for more data",
+        "nothing; with the next new files, OPTIMIZE rewrites a ZCube below 100 GiB too",
         spec.location,
     )
 

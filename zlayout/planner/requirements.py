@@ -128,6 +128,11 @@ class Observed:
     clustering: tuple[str, ...] | None = None
 
 
+def planned_clustering(requirements: Iterable[Requirement]) -> ClusteringIs:
+    """Return the requirement on the clustering columns: none of them, unless the plan states others."""
+    return next((r for r in requirements if isinstance(r, ClusteringIs)), ClusteringIs(()))
+
+
 def violated(
     requirements: Iterable[Requirement], observed: Observed, reached: Iterable[Requirement] = ()
 ) -> tuple[Requirement, ...]:

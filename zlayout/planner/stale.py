@@ -24,6 +24,7 @@ from zlayout.planner.requirements import (
     SchemaIs,
     TableIs,
     VersionIs,
+    planned_clustering,
     violated,
 )
 from zlayout.spec.model import LayoutSpec
@@ -60,7 +61,7 @@ def staleness(
     if saved.version is None:
         return (_refusal(spec, "expected a version_is requirement, found none", "run `zlayout plan` again"),)
     observed = _observed(spec, now, again, mode)
-    broken = violated(saved.requirements, observed)
+    broken = violated((*saved.requirements, planned_clustering(saved.requirements)), observed)
     reasons = (
         [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
         or _other_selection(saved.requirements, again.plan.requirements)

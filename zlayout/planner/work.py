@@ -14,13 +14,13 @@ from zlayout.planner.forecasts import QueryCost
 from zlayout.planner.partition_text import partition_text
 from zlayout.planner.parts import parts_of
 from zlayout.planner.requirements import (
-    ClusteringIs,
     Observed,
     PartitioningIs,
     PropertyIs,
     Requirement,
     TableIs,
     VersionIs,
+    planned_clustering,
     same_subject,
     violated,
 )
@@ -140,21 +140,32 @@ class Work:
         """Raise CommitConflict ZL320 where another writer changed a setting that this work changes.
 
         properties, partition_by, clustering: of the table now. A setting that already is as this work leaves it is
-        accepted. Clustering columns must be as planned even if this work does not change them, because OPTIMIZE
-        clusters by those that it finds.
+        accepted.
         """
-        observed = Observed(
-            properties=properties, partitioning=tuple(map(str, partition_by)), clustering=clustering or ()
-        )
+        self.require_clustering(clustering)
+        observed = Observed(properties=properties, partitioning=tuple(map(str, partition_by)))
         reached: list[Requirement] = [PropertyIs(*pair) for pair in self.properties]
         if self.partition_by is not None:
             reached.append(PartitioningIs(tuple(map(str, self.partition_by))))
-        planned = next((r.columns for r in self.requirements if isinstance(r, ClusteringIs)), ())
-        reached.append(ClusteringIs(planned if self.cluster_by is None else self.cluster_by))
         broken = violated(self.requirements, observed, reached)
         if found := [_found(requirement, observed) for requirement in broken if _concerns(requirement, reached)]:
             message = f"{self.table} {' and '.join(found)} since the plan"
             raise CommitConflict.of("ZL320", message, hint="nothing was written; plan again")
+
+    def require_clustering(self, has: tuple[str, ...] | None, *, altered: bool = False) -> None:
+        """Raise CommitConflict ZL320 where another writer changed the clustering columns.
+
+        They must be as planned even if this work does not change them, because OPTIMIZE clusters by those it finds.
+
+        Args:
+            has: The clustering columns of the table now.
+            altered: Whether this work has changed them already, if it does. If not, both are accepted.
+        """
+        planned = planned_clustering(self.requirements).columns
+        after = planned if self.cluster_by is None else self.cluster_by
+        if (has or ()) not in ((after,) if altered else (planned, after)):
+            message = f"{self.table} is clustered by {', '.join(has or ()) or 'nothing'} since the plan"
+            raise CommitConflict.of("ZL320", message, hint="no file was rewritten; plan again")
 
     def in_parts(self, most_bytes: int | None) -> tuple[Work, ...]:
         """Divide the work into parts, each of which is rewritten and committed before the next one begins.
@@ -181,8 +192,6 @@ def _found(requirement: Requirement, observed: Observed) -> str:
     if isinstance(requirement, PropertyIs) and observed.properties is not None:
         value = observed.properties.get(requirement.name)
         return f"has no {requirement.name}" if value is None else f"has {requirement.name} = {value}"
-    if isinstance(requirement, ClusteringIs):
-        return f"is clustered by {', '.join(observed.clustering or ()) or 'nothing'}"
     return f"is partitioned by {', '.join(observed.partitioning or ()) or 'nothing'}"
 
 

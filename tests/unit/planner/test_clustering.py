@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +15,12 @@ from hypothesis import strategies as st
 from support.builders import make_bounds, make_file_table, make_layout, make_spec, make_state
 from unit.planner.plans import DELTA
 
+from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
 from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.clustering import taken
 from zlayout.planner.decision import PlanOptions
-from zlayout.planner.diff import decide
+from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
 from zlayout.planner.model import Plan
 from zlayout.planner.stale import staleness
@@ -40,7 +42,7 @@ class File:
     deleted: int = 0
 
 
-def state(*files: File, columns: tuple[str, ...] = ("a", "b")) -> TableState:
+def state(*files: File, columns: tuple[str, ...] | None = ("a", "b")) -> TableState:
     table = make_file_table(
         [100] * len(files),
         deleted=[f.deleted for f in files],
@@ -133,12 +135,35 @@ def test_files_of_other_columns_are_drift() -> None:
     assert [(group.reason, group.files) for group in plan.groups] == [(Reason.LAYOUT_CHANGED, 3)]
 
 
-def test_a_plan_is_stale_once_the_clustering_columns_have_changed() -> None:
-    then = state(File(), File())
-    saved, again = plan_of(SPEC, then), decide(SPEC, then, DELTA)
-    for now, reasons in ((then, 0), (replace(then, clustering=("c",)), 1), (replace(then, clustering=None), 1)):
-        found = staleness(saved, SPEC, again, now, "compatible")
-        assert ["clustering columns changed" in reason.message for reason in found] == [True] * reasons
+@pytest.mark.parametrize(
+    ("then", "now", "stale"),
+    [
+        (("a", "b"), ("a", "b"), False),
+        (("a", "b"), ("c",), True),
+        (("a", "b"), None, True),
+        (None, None, False),
+        (None, (), False),
+        (None, ("a", "b"), True),
+    ],
+)
+def test_a_plan_is_stale_once_the_clustering_columns_have_changed(
+    then: tuple[str, ...] | None, now: tuple[str, ...] | None, stale: bool
+) -> None:
+    table = state(File(), File(), columns=then)
+    again = decide(SPEC, table, DELTA)
+    found = staleness(again.plan, SPEC, again, replace(table, clustering=now), "compatible")
+    assert ["clustering columns changed" in reason.message for reason in found] == [True] * stale
+    work = again.work(SPEC, "run")
+    with pytest.raises(CommitConflict, match=r"ZL320 .* is clustered by") if stale else nullcontext():
+        work.require_planned(table.properties, table.partition_fields, now)
+
+
+def test_other_columns_are_not_altered_without_budget_for_the_rewrite() -> None:
+    """The first table uses up the budget."""
+    first, second = state(*[File()] * 4), state(*[File(2, 1)] * 4, columns=("c",))
+    options = PlanOptions(max_rewrite_bytes=500)
+    plans = [d.plan for d in settle([propose(SPEC, t, DELTA, (), options) for t in (first, second)], 500)]
+    assert [(len(plan.actions), plan.left_over is not None) for plan in plans] == [(1, False), (0, True)]
 
 
 @pytest.mark.parametrize(

@@ -149,10 +149,11 @@ class DeltaBackend:
         return state
 
     def refuse_native(self, work: Work, state: TableState, *, declared: bool) -> None:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL216 if OPTIMIZE would rewrite other files."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL211, ZL216 if OPTIMIZE would fail or do more."""
         from zlayout.formats.delta.write.native import refuse_partial
 
         if not declared:
+            require_allowed(state, clustering_refusals(replace(work.layout, engine="native"), state))
             refuse_partial(work, self._observe_at(state.location, work.table, (), work.version))
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
@@ -167,15 +168,19 @@ class DeltaBackend:
             refuse_changing_values(delta, work)
         if work.partition_by:
             refuse_empty_strings(delta, work)
+        version = state.version
         if work.properties:
-            yield set_properties(delta, log, work, state.version)
+            yield (commit := set_properties(delta, log, work, version))
+            version = commit.version
         if work.cluster_by is not None:
-            yield set_clustering(delta, log, work, state.version)
+            yield set_clustering(delta, log, work, version)
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
             yield repartition(delta, log, snapshot, state, work, notify)
         if work.properties or work.partition_by is not None or work.cluster_by is not None:
             state = self._observe_at(state.location, work.table, _columns(work))
+            require_table(work, state.table_id, work.table_id)
+            work.require_clustering(state.clustering, altered=True)
         if work.partition_by is not None:
             work = regrouped(work, state)
         if work.groups and native:

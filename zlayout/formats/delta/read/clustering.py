@@ -17,7 +17,7 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from zlayout.errors import TableError
-from zlayout.formats.delta.read.features import CLUSTERED
+from zlayout.formats.delta.read.features import CLUSTERING
 from zlayout.formats.delta.read.log_segment import log_segment
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
 from zlayout.formats.delta.read.tags import LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
@@ -47,14 +47,14 @@ def clustering_columns(
     Raises:
         TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
     """
-    if not features & CLUSTERED:
+    if CLUSTERING not in features:
         return None
     configuration = _configuration(storage, log, version)
     names = {leaf.physical: leaf.name for leaf in all_leaves}
     try:
         physical = json.loads(configuration).get("clusteringColumns", []) if configuration else []
         return tuple(names[tuple(path)] for path in physical)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise TableError.of(
             "ZL111",
             f"expected domain metadata {DOMAIN} with columns of the table, found {configuration[:200]}",
@@ -116,7 +116,7 @@ def _in_json(content: bytes) -> str | None:
     """Return the last configuration in a commit or checkpoint, empty if it was removed; None if there is none."""
     found = None
     for line in content.split(b"\n"):
-        if b'"domainMetadata"' in line and (action := json.loads(line).get("domainMetadata")):
+        if b'"domainMetadata"' in line and isinstance(action := json.loads(line).get("domainMetadata"), dict):
             found = _of_clustering(action, found)
     return found
 

@@ -41,7 +41,7 @@ SAFE = frozenset(
 CATALOG_OWNED = frozenset(
     {"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits", "coordinatedCommits-preview"}
 )
-CLUSTERED = frozenset({"clustering", "clustering-preview", "clustering-dev", "liquid"})
+CLUSTERING = "clustering"
 
 _ICEBERG_COMPAT = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
@@ -77,7 +77,7 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
                 "use the catalog's own maintenance for this table, or drop the feature",
             )
         )
-    unknown = sorted(features - SAFE - CLUSTERED - CATALOG_OWNED)
+    unknown = sorted(features - SAFE - {CLUSTERING} - CATALOG_OWNED)
     if unknown:
         found.append(
             _refused(
@@ -94,12 +94,12 @@ def partition_refusals(
 ) -> tuple[Diagnostic, ...]:
     """Return the reasons why the partitioning must not change, empty if it may. partitioned: whether there is one."""
     found: list[Diagnostic] = []
-    if features & CLUSTERED:
+    if CLUSTERING in features:
         found.append(
             _refused(
                 "ZL211",
                 "partition_by cannot change, because a table with the feature clustering is never partitioned",
-                "remove partition_by, or run ALTER TABLE ... CLUSTER BY NONE and DROP FEATURE clustering",
+                "remove partition_by, or copy the table into one that was made without CLUSTER BY",
             )
         )
     if properties.get("delta.appendOnly", "").lower() == "true":

@@ -82,7 +82,7 @@ def observe_delta(
     del delta  # frees its copy of the live files
     try:
         clustering = clustering_columns(log_storage, log, at, features, all_leaves)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise _unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties))

@@ -117,6 +117,8 @@ def run_native(
     if failure and left:
         yield GroupFailed(tuple(group.id for group in left), failure)
     if state.clustering:  # OPTIMIZE itself has marked the files that it clustered
+        if after.clustering != state.clustering:
+            yield GroupFailed(finished, _other_clustering(table))
         return
     notify(Progress(table, Stage.RECORDING))
     added = pa.concat_arrays([commit.added for commit in commits])
@@ -242,6 +244,11 @@ def _no_files_found(table: str) -> EngineError:
             hint="plan again; other writers removed the files of these partitions",
         )
     )
+
+
+def _other_clustering(table: str) -> CommitConflict:
+    message = f"the clustering columns of {table} were changed while OPTIMIZE ran"
+    return CommitConflict.of("ZL321", message, hint="the rows are the same; plan again")
 
 
 def _few_values(files: FileTable, name: str) -> bool:
