@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from demo import scanned_files
-from spark.arenas import SparkArena
+from spark.arenas import DeltaArena, IcebergArena, SparkArena
 from support.builders import make_layout, make_spec
 from support.runs import plan_and_apply
 
@@ -99,6 +99,11 @@ def read_by_spark(arena: SparkArena) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize(
+    "arena",
+    [pytest.param(DeltaArena, id="delta", marks=pytest.mark.long), pytest.param(IcebergArena, id="iceberg")],
+    indirect=True,
+)
 def test_predicted_equals_measured_after_a_real_apply(arena: SparkArena, tmp_path: Path) -> None:
     arena.create(LINES, FILES)
     before = observe(arena)

@@ -103,6 +103,7 @@ def test_a_killed_executor_costs_time_and_no_row(cluster: Cluster, tmp_path: Pat
     assert project.call("plan", "--detailed-exitcode")[0] == 0
 
 
+@pytest.mark.long  # tests/spark/test_spark_submit.py plans and applies as a submitted file each day
 def test_apply_a_plan_file_inside_spark_submit(tmp_path: Path) -> None:
     rows = make_events(4_000)
     project = make_project(

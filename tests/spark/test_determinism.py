@@ -15,10 +15,10 @@ PARALLELISM = [("local[1]", 4, 128 << 20), ("local[2]", 13, 40_000), ("local[4]"
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
-    """The two tables three times, in folders whose names have another length, each rewritten by its own process."""
+def copies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
+    """The two tables several times, in folders whose names have another length, each rewritten by its own process."""
     made: list[DiskProject] = []
-    for number, (master, shuffle, split) in enumerate(PARALLELISM):
+    for number, (master, shuffle, split) in enumerate(request.param):
         conf = {
             "spark.sql.shuffle.partitions": shuffle,
             "spark.databricks.delta.snapshotPartitions": 2,
@@ -41,6 +41,14 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> list[DiskProject]:
     return made
 
 
+@pytest.mark.parametrize(
+    "copies",
+    [
+        pytest.param(PARALLELISM[::2], id="1-4"),
+        pytest.param(PARALLELISM, id="1-2-4", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 @pytest.mark.parametrize("table", [DELTA, ICEBERG])
 def test_the_same_files_at_any_parallelism(copies: list[DiskProject], table: str) -> None:
     first, *others = [_ordered(project, table) for project in copies]
