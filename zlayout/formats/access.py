@@ -117,7 +117,7 @@ _CAUSES = tuple(
             "correct the host name, or check DNS",
         ),
         (
-            r"timed? ?out|ReadTimeout|ConnectTimeout|deadline",
+            r"(?<!retry)(?<!retry_)timed? ?out|ReadTimeout|ConnectTimeout|deadline",  # deltalake states retry_timeout
             "there was no answer in time",
             "check that the service answers, and that no firewall drops the connection",
         ),

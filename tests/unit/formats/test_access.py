@@ -19,7 +19,8 @@ CLOSED = "http://127.0.0.1:1"
 
 def delta(endpoint: str) -> CatalogConfig:
     storage = {"endpoint": endpoint, "region": "us-east-1"}
-    return CatalogConfig("lake", "delta", "path", {"warehouse": "s3://bucket/x", "storage": storage}, HERE)
+    options = {"warehouse": "s3://bucket/x", "storage": storage, "properties": {"max_retries": "1"}}
+    return CatalogConfig("lake", "delta", "path", options, HERE)
 
 
 def rest(uri: str) -> CatalogConfig:
@@ -88,6 +89,7 @@ def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogCo
         ("builder error: URL scheme is not allowed", "plain http is not allowed"),
         ("Apache Hive support not installed: pip install 'pyiceberg[hive]'", "a Python package is missing"),
         ("operation timed out", "there was no answer in time"),
+        ("after 10 retries, retry_timeout: 30s - Connection reset by peer (os error 104)", "the connection failed"),
         ("UnauthorizedError: 401", "the credentials are missing or not accepted"),
     ],
 )
