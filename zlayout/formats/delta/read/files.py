@@ -25,6 +25,7 @@ _ARROW_OPTIONS = frozenset(
         "aws_region",
         "aws_virtual_hosted_style_request",
         "connect_timeout",
+        "backoff_config.init_backoff",
         "retry_timeout",
     }
 )
