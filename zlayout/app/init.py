@@ -89,16 +89,11 @@ def check_format(format: str) -> None:
         raise SpecError.of("ZL048", f"expected a format out of {', '.join(FORMATS)}, found {format!r}")
 
 
-def needs_uri(format: str) -> bool:
-    """Return whether a new catalog of the format has a uri, if nothing else determines its type."""
-    return not FORMATS[format].traits.type_is_optional
-
-
 def _complete(answers: Mapping[str, str]) -> dict[str, str]:
     """Add the defaults to the answers. Raises SpecError ZL048."""
     complete = {key: answers.get(key) or default for key, default in DEFAULTS.items()}
     check_format(complete["format"])
-    if not needs_uri(complete["format"]):
+    if FORMATS[complete["format"]].traits.type_is_optional:
         complete["uri"] = answers.get("uri", "")
     type_ = complete["type"] = _catalog_type(complete["format"], complete["type"], complete["uri"])
     keys = FORMATS[complete["format"]].traits.catalog_types[type_]

@@ -139,7 +139,11 @@ UriOption = Annotated[
     str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")
 ]
 CatalogTypeOption = Annotated[
-    str, typer.Option("--catalog-type", help="sql, rest, hive or glue. Default: the type that --uri belongs to.")
+    str,
+    typer.Option(
+        "--catalog-type",
+        help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: that of --uri.",
+    ),
 ]
 HERE = Path()
 

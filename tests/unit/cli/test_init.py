@@ -55,16 +55,38 @@ def test_flags_say_it_all(cli: Cli) -> None:
 
 
 def test_a_terminal_is_asked_for_what_no_flag_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = on_a_terminal(monkeypatch, "iceberg", "ice.db.t", "", "")
+    asked = on_a_terminal(monkeypatch, "iceberg", "ice.db.t", "", "", "")
     assert run(["init", "--columns", "x"]) == 0
     assert [q.split(",")[0].split(":")[0] for q in asked] == [
         "Format of the tables",
         "First table",
+        "Type of the catalog",
         "Warehouse",
-        "Iceberg catalog",
+        "Address of the catalog",
     ]
     (spec,) = load_project(Path(), {}).layouts
     assert (str(spec.table), spec.column_names) == ("ice.db.t", ("x",))
+
+
+@pytest.mark.parametrize(
+    ("format", "type_", "answers", "asked_last"),
+    [
+        ("delta", "", ["", ""], "Warehouse: the folder or URL below which the tables are stored [./warehouse]: "),
+        ("delta", "hive", ["hive", "thrift://host:9083"], "Address of the catalog, with thrift://: "),
+        ("delta", "glue", ["glue"], "Type of the catalog, path, hive, glue or unity [path]: "),
+        ("delta", "unity", ["unity", "main", "https://h"], "Address of the catalog, with http:// or https://: "),
+        ("iceberg", "rest", ["rest", "https://h"], "Address of the catalog, with http:// or https://: "),
+        ("iceberg", "hive", ["hive", "thrift://host:9083"], "Address of the catalog, with thrift://: "),
+        ("iceberg", "glue", ["glue"], "Type of the catalog, sql, rest, hive or glue [sql]: "),
+    ],
+)
+def test_every_catalog_type_is_offered(
+    monkeypatch: pytest.MonkeyPatch, format: str, type_: str, answers: list[str], asked_last: str
+) -> None:
+    asked = on_a_terminal(monkeypatch, *answers)
+    assert run(["init", "--format", format, "--table", "lake.db.t", "--columns", "x"]) == 0
+    assert asked[-1] == asked_last
+    assert load_project(Path(), {}).catalogs["lake"].type == type_ or not type_
 
 
 def test_no_input_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +186,7 @@ def test_a_catalog_whose_type_is_not_known_is_not_guessed(flags: list[str], foun
 
 
 def test_a_terminal_is_asked_for_the_type_that_the_uri_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = on_a_terminal(monkeypatch, "", "jdbc://host", "rest")
-    assert run(["init", "--format", "iceberg", "--table", "ice.db.t", "--columns", "x"]) == 0
-    assert asked[-1] == "Type of this catalog, sql or rest or hive or glue: "
+    asked = on_a_terminal(monkeypatch, "rest")
+    assert run(["init", "--format", "iceberg", "--uri", "jdbc://host", "--table", "ice.db.t", "--columns", "x"]) == 0
+    assert asked[-1] == "Type of the catalog, sql, rest, hive or glue: "
     assert load_project(Path(), {}).catalogs["ice"].type == "rest"
