@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from zlayout.cli.console import Console
 from zlayout.errors import first_line
@@ -18,5 +19,10 @@ class _LogLines(logging.Handler):
 
 
 def print_logs() -> None:
-    """Print warnings and errors of all libraries, unless another handler is installed already."""
+    """Print warnings and errors of all libraries, unless another handler is installed already.
+
+    Rust libraries print errors alone, unless RUST_LOG asks for more: their warnings have hundreds of characters, and
+    the error that follows has the same cause.
+    """
+    os.environ.setdefault("RUST_LOG", "error")
     logging.basicConfig(level=logging.WARNING, handlers=[_LogLines()])

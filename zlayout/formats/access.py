@@ -77,7 +77,7 @@ _CAUSES = tuple(
         ),
         (
             r"Unable to locate credentials|NoCredentials|no credentials|CredentialsNotLoaded|CredentialUnavailable"
-            r"|Partial credentials",
+            r"|Partial credentials|error occurred while loading credentials|IMDS session token",
             _NO_CREDENTIALS.reason,
             _NO_CREDENTIALS.hint,
         ),

@@ -80,6 +80,10 @@ def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogCo
         ("AWS Error NO_SUCH_BUCKET during HeadObject operation", "the bucket does not exist"),
         ("GET http://169.254.169.254/latest/api/token: 403 Forbidden", "no credentials were found"),
         ("Unable to locate credentials", "no credentials were found"),
+        (
+            "an error occurred while loading credentials: failed to load IMDS session token: request forbidden",
+            "no credentials were found",
+        ),
         ("<Code>InvalidAccessKeyId</Code> 403 Forbidden", "the credentials are wrong"),
         ("<Code>AccessDenied</Code>", "access is denied"),
         ("<Code>ExpiredToken</Code> 400", "the credentials have expired"),
