@@ -59,10 +59,13 @@ def growth_notes(spec: LayoutSpec, state: TableState, properties: Sequence[Prope
     if growth is None or not growth.per_file:
         return
     files = len(state.files)
-    columns = "1 column" if growth.columns == 1 else f"{growth.columns:,} columns"
+    columns, over = (
+        ("1 column" if growth.columns == 1 else f"{growth.columns:,} columns"),
+        "file" if files == 1 else "files",
+    )
     message = (
         f"statistics of {columns} grow by at most {growth.per_file:,} characters per file, "
-        f"{growth.per_file * files:,} bytes of metadata for {files:,} files if the text is ASCII"
+        f"{growth.per_file * files:,} bytes of metadata for {files:,} {over} if the text is ASCII"
     )
     yield Diagnostic("ZL432", message, "note", location=spec.location_of("zorder.columns"))
 
