@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 from zlayout.errors import Diagnostic
-from zlayout.report.text import TextOptions, wrapped
+from zlayout.report.lines import wrapped
+from zlayout.report.text import TextOptions
 from zlayout.report.words import printable
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show unchanged tables and decay within the tolerance.")
 ]
 SummaryOption = Annotated[
-    bool, typer.Option("--summary", help="Show one line for each table, those first that need attention.")
+    bool, typer.Option("--summary", help="Show one line for each table, those last that need attention.")
 ]
 SelectArgument = Annotated[
     list[str] | None,

@@ -25,7 +25,6 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
 from zlayout.report import text
-from zlayout.report.closing import drift_line
 from zlayout.report.words import plural
 from zlayout.spec.layouts import size_in_bytes
 
@@ -45,15 +44,15 @@ class PlanRequest:
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
 
-    def apply_command(self, planfile: Path | None) -> list[str]:
-        """Return the command that applies what these options plan, or a plan file if there is one."""
+    def command(self, name: str, planfile: Path | None = None) -> list[str]:
+        """Return the command `name` with these options, or with a plan file if there is one."""
         project = [] if self.project == HERE else ["--project", str(self.project)]
         if planfile is not None:
-            return ["zlayout", "apply", str(planfile), *project]
+            return ["zlayout", name, str(planfile), *project]
         excluded = [part for name in self.exclude for part in ("--exclude", name)]
         full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
-        return ["zlayout", "apply", *self.select, *excluded, *full, *budget, *project]
+        return ["zlayout", name, *self.select, *excluded, *full, *budget, *project]
 
     def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
@@ -101,7 +100,7 @@ def plan_command(
         console.say(f"plan written to {out}")
     _print(report, heading(planned), output, console, reports)
     if planned.has_changes and output == "text" and not reports.take_stdout:
-        console.say(f"To apply: {shlex.join(request.apply_command(out))}")
+        console.say(f"To apply: {shlex.join(request.command('apply', out))}")
     code = planned.document.exit_code
     if not code and detailed_exitcode and planned.has_changes:
         code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
@@ -129,11 +128,13 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
         reading = replace(request.reading, on_progress=shown)
         planned = compare(project, request.select, request.exclude, reading, request.sample)
     found = DriftReport(planned.document)
-    report = kept(drawn(planned, reports), planned, Command.DRIFT, reports, console)
+    report = replace(drawn(planned, reports), drift=True)
+    report = kept(report, planned, Command.DRIFT, reports, console)
     code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
     if not reports.take_stdout:
-        options, closing = console.text_options(), drift_line(report.plan)
-        console.result(text.render(report, options, heading=heading(planned), closing=closing))
+        console.result(text.render(report, console.text_options(), heading=heading(planned, "drift")))
+        if found.drifted:
+            console.say(f"To plan: {shlex.join(request.command('plan'))}")
     reports.finish(report, console, code)
     for diagnostic in notify(planned.project, found):
         console.diagnose(diagnostic)
@@ -155,11 +156,12 @@ def kept(report: RunReport, planned: ProjectPlan, command: Command, reports: Rep
     return report
 
 
-def heading(planned: ProjectPlan) -> str:
-    """Return the first line of the text report."""
+def heading(planned: ProjectPlan, command: str = "") -> str:
+    """Return the first line of the text report. command: the command, unless it is plan or apply."""
     project = planned.project
     layouts, tables = plural(len(project.layouts) + len(project.rules), "layout"), plural(len(planned.planned), "table")
-    return f"zlayout {planned.document.zlayout_version}  {layouts}, {tables} read in {planned.seconds:.1f}s"
+    name = f"zlayout {planned.document.zlayout_version}{command and f' {command}'}"
+    return f"{name}  {layouts}, {tables} read in {planned.seconds:.1f}s"
 
 
 def _print(report: RunReport, heading: str, output: str, console: Console, reports: Reports) -> None:

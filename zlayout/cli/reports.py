@@ -102,7 +102,7 @@ def parse_reports(options: Sequence[str], show_values: bool) -> Reports:
 def report_to_github(report: RunReport, exit_code: int, environ: Mapping[str, str]) -> None:
     """Append to the files that GITHUB_STEP_SUMMARY and GITHUB_OUTPUT name, if set. Raises SpecError ZL061."""
     if path := environ.get("GITHUB_STEP_SUMMARY"):
-        _append(path, markdown.render(report, MAX_SUMMARY_BYTES))
+        _append(path, markdown.render(report, MAX_SUMMARY_BYTES, None))
     if path := environ.get("GITHUB_OUTPUT"):
         changed = len(report.plan.with_status(Status.CHANGES))
         has_changes = str(report.plan.has_changes).lower()

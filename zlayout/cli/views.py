@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zlayout.app.results import Applied
 from zlayout.cli.console import Console
 from zlayout.formats.base import Event, GroupFailed, Notice, Progress, Stage
-from zlayout.report.text import wrapped
+from zlayout.report.lines import wrapped
 from zlayout.report.words import plural, printable, size
 
 if TYPE_CHECKING:

@@ -253,7 +253,7 @@ class Summary:
     """The counts in the last line of the text report."""
 
     alter: int
-    """The number of tables whose properties or partitioning change."""
+    """The number of tables whose settings, properties or partitioning change."""
     rewrite: int
     """The number of tables with files to rewrite."""
     unchanged: int
@@ -275,7 +275,7 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
     tables = tuple(tables)
     changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(
-        alter=sum(t.alters for t in changing),
+        alter=sum(t.alters or bool(t.drift) for t in changing),
         rewrite=sum(bool(t.groups) for t in changing),
         unchanged=sum(t.as_declared for t in tables),
         refused=sum(t.status is Status.REFUSED for t in tables),

@@ -21,12 +21,14 @@ class RunReport:
         results: What apply did, by table name; empty if the plan was not applied.
         pictures: Pictures for the HTML report, by table name; only of tables that were drawn.
         trends: How touched has developed, by table name; only of tables with history records. Not in plan documents.
+        drift: Whether the report states the drift of tables, and not what apply would do. Not in plan documents.
     """
 
     plan: Plan
     results: Mapping[str, TableResult] = field(default_factory=dict)
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     trends: Mapping[str, Trend] = field(default_factory=dict)
+    drift: bool = False
 
     @classmethod
     def of(cls, shown: Plan | RunReport) -> RunReport:

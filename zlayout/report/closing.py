@@ -8,8 +8,13 @@ from zlayout.report.words import RESULT_STATUSES, plural, size
 
 
 def last_line(shown: Plan | RunReport) -> str:
-    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`"""
+    """Return the summary, for example `Plan: 1 to alter, 1 to rewrite, 12 unchanged. Rewrites 1.2 TiB.`
+
+    Numbers that are 0 are left out. A report of drift has `drift_line`.
+    """
     report = RunReport.of(shown)
+    if report.drift:
+        return drift_line(report.plan)
     if report.results:
         ended = ", ".join(f"{count} {words}" for _, count, words in outcome_counts(report))
         return f"Applied: {ended}. Wrote {size(sum(r.bytes_added for r in report.results.values()))}."
@@ -17,15 +22,25 @@ def last_line(shown: Plan | RunReport) -> str:
     counts = summary(plan.tables)
     if not (plan.has_changes or counts.refused or counts.failed):
         return f"No changes. {plural(counts.unchanged, 'table')} laid out as declared.{_nothing_selected(counts)}"
-    parts = [f"{counts.alter} to alter", f"{counts.rewrite} to rewrite", f"{counts.unchanged} unchanged"]
-    parts += [f"{counts.refused} refused"] if counts.refused else []
-    parts += [f"{counts.failed} failed"] if counts.failed else []
+    numbers = {
+        "to alter": counts.alter,
+        "to rewrite": counts.rewrite,
+        "unchanged": counts.unchanged,
+        "refused": counts.refused,
+        "failed": counts.failed,
+    }
+    parts = [f"{number:,} {words}" for words, number in numbers.items() if number]
     rewrites = f" Rewrites {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""
     return f"Plan: {', '.join(parts)}.{rewrites}{_nothing_selected(counts)}"
 
 
 def _nothing_selected(counts: Summary) -> str:
     return f" `where` of {plural(counts.empty, 'table')} matches no partition." if counts.empty else ""
+
+
+def title(report: RunReport) -> str:
+    """Return what the report is about: plan, drift, or the result of apply."""
+    return "result of apply" if report.results else "drift" if report.drift else "plan"
 
 
 def drift_line(plan: Plan) -> str:

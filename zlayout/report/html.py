@@ -59,7 +59,7 @@ def render(shown: Plan | RunReport) -> str:
     sections = [figures.safe(section.render(t=t, max_rows=MAX_GROUPS_PER_TABLE)) for t in tables]
     return jinja.from_string(whole).render(
         plan=plan,
-        title="zlayout: result of apply" if report.results else "zlayout: plan",
+        title=f"zlayout: {closing.title(report)}",
         headline=closing.last_line(report),
         counts=_counts(report),
         tables=tables,
@@ -79,15 +79,15 @@ def _counts(report: RunReport) -> list[tuple[str, int, str]]:
     tables = ("", len(plan.tables), "table" if len(plan.tables) == 1 else "tables")
     if report.results:
         return [tables, *closing.outcome_counts(report)]
-    return [
-        tables,
+    numbers = (
+        ("error", counts.failed, "with errors"),
+        ("refused", counts.refused, "refused"),
         ("changes", counts.rewrite, "to rewrite"),
         ("changes", counts.alter, "to alter"),
+        ("changes", counts.empty, "select nothing"),
         ("unchanged", counts.unchanged, "as declared"),
-        *((("changes", counts.empty, "select nothing"),) if counts.empty else ()),
-        ("refused", counts.refused, "refused"),
-        ("error", counts.failed, "with errors"),
-    ]
+    )
+    return [tables, *(number for number in numbers if number[1])]
 
 
 def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:

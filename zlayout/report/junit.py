@@ -17,7 +17,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(shown: Plan | RunReport) -> str:
-    """Render one suite named `zlayout` in the format that Jenkins and GitLab read (junit-10.xsd)."""
+    """Render one suite, named as the report, in the format that Jenkins and GitLab read (junit-10.xsd)."""
     report = RunReport.of(shown)
     plan = report.plan
     broken = [t for t in plan.tables if report.is_open(t) and _broken(t, report)]
@@ -26,8 +26,9 @@ def render(shown: Plan | RunReport) -> str:
         "failures": str(sum(map(report.is_open, plan.tables)) - len(broken)),
         "errors": str(len(broken)),
     }
-    root = ElementTree.Element("testsuites", {"name": "zlayout", **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": "zlayout", **counts})
+    named = {"name": "zlayout drift" if report.drift else "zlayout", **counts}
+    root = ElementTree.Element("testsuites", named)
+    suite = ElementTree.SubElement(root, "testsuite", named)
     for table in plan.tables:
         _case(suite, table, report)
     ElementTree.indent(root)

@@ -7,8 +7,9 @@ import re
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
-from zlayout.report.closing import last_line
+from zlayout.report.closing import last_line, title
 from zlayout.report.forecast_text import bytes_text, written_text
+from zlayout.report.one_line import states_text
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
 
@@ -16,18 +17,20 @@ from zlayout.report.words import RESULT_STATUSES, known, number, plural, printab
 MARKER = "<!-- zlayout-report -->"
 # GitHub accepts 65,536 characters in a comment. Text has at most as many characters as bytes.
 MAX_BYTES = 60_000
+# A reader of a comment does not read on after so many tables.
+MAX_TABLES = 10
 
 
-def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
-    """Render a headline, a list of the tables that are not as declared, and the folded text report of each.
+def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int | None = MAX_TABLES) -> str:
+    """Render a headline, a list of the worst tables that are not as declared, and the folded text report of each.
 
-    Tables that do not fit into `max_bytes` are left out and counted.
+    Tables above `max_tables` (None for no limit), and those that do not fit into `max_bytes`, are left out and counted.
     """
     report = RunReport.of(shown)
     tables = sorted((t for t in report.plan.tables if not t.as_declared), key=_worst_first)
     head = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
     rows, details, used = [], [], len("\n".join(head).encode()) + 600
-    for table in tables:
+    for table in tables[:max_tables]:
         result = report.results.get(table.table)
         row, detail = _row(table, result), _details(table, result)
         used += len(row.encode()) + len(detail.encode()) + 2
@@ -40,8 +43,9 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES) -> str:
         lines += ["| table | | rewrites | files | touched | bytes read | declared in |"]
         lines += ["|---|---|---|---|---|---|---|", *rows, ""]
         lines += details
-    if left := len(tables) - len(rows):
-        lines += [f"{plural(left, 'table')} more do not fit into one comment; see the full report.", ""]
+    if left := tables[len(rows) :]:
+        counted = "" if report.results else f": {states_text(left)}"
+        lines += [f"And {plural(len(left), 'table')} more{counted}. The text and the HTML report show all.", ""]
     return "\n".join(lines)
 
 
@@ -49,10 +53,10 @@ def _headline(report: RunReport) -> str:
     broken = len(report.plan.with_status(Status.ERROR))
     changing = sum(map(report.is_open, report.plan.tables)) - broken
     if not changing and not broken:
-        return "zlayout: all tables are laid out as declared"
+        return f"zlayout {title(report)}: all tables are laid out as declared"
     parts = [f"{plural(changing, 'table')} not as declared"] if changing else []
     parts += [f"{plural(broken, 'table')} with errors"] if broken else []
-    return f"zlayout: {', '.join(parts)}"
+    return f"zlayout {title(report)}: {', '.join(parts)}"
 
 
 def _worst_first(table: TablePlan) -> tuple[int, int, str]:

@@ -1,4 +1,4 @@
-"""Write one line for each table of a plan, those first that need attention: the summary for many tables."""
+"""Write one line for each table of a plan: the summary for many tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zlayout.planner.model import Status, TablePlan
-from zlayout.report.words import known, number, plural, printable, size
+from zlayout.report.words import known, number, plural, printable, size, state
 
 MIN_NAME_WIDTH = 20
 # The number of tables that a plan shows in full, and of those that it shows in one line each, unless all are asked for.
@@ -26,46 +26,50 @@ def table_lines(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, 
 
     Names are shortened in the middle, so that a line has at most `width` characters if this is possible.
     """
-    rows = [(t, printable(t.table), *_cells(t)) for t in worst_first(tables)]
-    state_width = max((len(state) for _, _, state, _, _ in rows), default=0)
+    rows = [(t, printable(t.table), *_cells(t)) for t in tables]
+    state_width = max((len(words) for _, _, words, _, _ in rows), default=0)
     size_width = max((len(text) for *_, text, _ in rows), default=0)
     names = max((len(name) for _, name, *_ in rows), default=0)
     name_width = min(names, max(width // 2, MIN_NAME_WIDTH))
-    for table, name, state, rewritten, rest in rows:
+    for table, name, words, rewritten, rest in rows:
         line = (
-            f"  {_shortened(name, name_width):<{name_width}}  {state:<{state_width}}  {rewritten:>{size_width}}  {rest}"
+            f"  {_shortened(name, name_width):<{name_width}}  {words:<{state_width}}  {rewritten:>{size_width}}  {rest}"
         )
         yield _KINDS[table.status], _cut(line.rstrip(), width)
 
 
 def brief(tables: Sequence[TablePlan], width: int) -> Iterator[tuple[str, str]]:
-    """Yield (style, line) for tables that are not shown in full: one line each, and then the number of the others."""
+    """Yield (style, line) for tables that are not shown in full, the worst of them last.
+
+    Each of the worst MAX_LINES has one line; the others are counted.
+    """
     tables = worst_first(tables)
     shown, others = tables[:MAX_LINES], tables[MAX_LINES:]
-    yield from table_lines(shown, width)
     if others:
-        counts = Counter(_cells(table)[0] for table in others)
-        states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-        yield "", f"  and {plural(len(others), 'table')} more: {states}"
+        yield "", f"  {plural(len(others), 'table')} not listed: {states_text(others)}"
+    yield from table_lines(shown[::-1], width)
     yield "dim", "  -v shows all tables in full; --summary shows one line for each"
     yield "", ""
+
+
+def states_text(tables: Sequence[TablePlan]) -> str:
+    """Write the number of tables in each state, for example `2 drift, 11 decay`."""
+    return ", ".join(f"{count:,} {words}" for words, count in Counter(map(state, tables)).items())
 
 
 def _cells(table: TablePlan) -> tuple[str, str, str]:
     match table.status:
         case Status.ERROR | Status.REFUSED:
             first = next((d for d in table.diagnostics if d.severity in ("error", "refused")), None)
-            return str(table.status), "", printable(f"{first.code} {first.message}") if first else ""
+            return state(table), "", printable(f"{first.code} {first.message}") if first else ""
         case Status.CHANGES:
             cells = []
             for c in table.columns:
                 after = known(c.predicted, c.low, c.high)
                 cells.append(f"{printable(c.column)} {number(c.touched)}{after and ' -> '}{after}")
-            state = "first layout" if table.is_first else "to rewrite" if table.groups else "to alter"
-            return state, size(table.rewrite_bytes) if table.groups else "", "  ".join(cells)
+            return state(table), size(table.rewrite_bytes) if table.groups else "", "  ".join(cells)
         case _:
-            state = "as declared" if table.as_declared else "no partition"
-            return state, "", plural(table.files, "file")
+            return state(table), "", plural(table.files, "file")
 
 
 def _shortened(name: str, width: int) -> str:

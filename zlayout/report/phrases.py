@@ -62,6 +62,11 @@ def reasons_text(groups: tuple[RewriteGroup, ...]) -> str:
     return ", ".join(f"{REASONS[reason]} ({plural(n, 'partition')})" for reason, n in counts.items())
 
 
+def shown_decay(table: TablePlan, *, verbose: bool) -> tuple[Decay, ...]:
+    """Return the decay measures that the text shows: those above their tolerance that are rewritten, or all."""
+    return tuple(decay for decay in table.decay if verbose or (decay.exceeded and table.groups))
+
+
 def decay_text(decay: Decay) -> str:
     """Write one decay measure and its tolerance."""
     times = decay.measure is Measure.TOUCHED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +26,8 @@ from zlayout.report.forecast_text import (
     row_groups_text,
     sample_text,
 )
+from zlayout.report.legend import legend
+from zlayout.report.lines import wrapped
 from zlayout.report.one_line import MAX_TABLES, brief, table_lines, worst_first
 from zlayout.report.phrases import (
     MAX_PARTITIONS,
@@ -37,6 +38,7 @@ from zlayout.report.phrases import (
     reasons_text,
     result_text,
     rewrite_text,
+    shown_decay,
     storage_text,
 )
 from zlayout.report.words import (
@@ -53,9 +55,8 @@ from zlayout.report.workload_text import workload_lines
 
 Style = Callable[[str, str], str]
 
-_FIRST = "+ first layout    "
-_LEGEND = "~ alter settings    -/+ rewrite files"
-_TERMS = "  touched: files that a query for one value opens    floor: the fewest possible"
+# Tables with errors are last, so that they are next to the summary and to the prompt of a terminal.
+_ORDER = (Status.UNCHANGED, Status.CHANGES, Status.REFUSED, Status.ERROR)
 _LABEL_WIDTH = 16
 _TEXT_INDENT = 6 + _LABEL_WIDTH
 
@@ -78,36 +79,42 @@ class TextOptions:
     summary: bool = False
 
 
-def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "", closing: str = "") -> str:
-    """Render the text report with a final line break. closing: replaces `last_line`."""
+def render(shown: Plan | RunReport, options: TextOptions | None = None, *, heading: str = "") -> str:
+    """Render the text report with a final line break. Tables with errors are last, next to the summary."""
     options = options or TextOptions()
     report = RunReport.of(shown)
     lines = [printable(heading), ""] if heading else []
     if options.summary:
-        lines += [options.style(*item) for item in (*table_lines(report.plan.tables, options.width), ("", ""))]
+        lines += [
+            options.style(*item)
+            for item in (*table_lines(worst_first(report.plan.tables)[::-1], options.width), ("", ""))
+        ]
     else:
         lines += _tables(report, options)
     for kind, line, indent in _diagnosed(report.plan.diagnostics):
         lines += [options.style(kind, piece) for piece in wrapped(line[4:], options.width, indent - 4)]
     lines += [""] * bool(report.plan.diagnostics)
-    lines += [options.style("title", piece) for piece in wrapped(closing or last_line(report), options.width, 0)]
+    lines += [options.style("title", piece) for piece in wrapped(last_line(report), options.width, 0)]
     return "\n".join(lines) + "\n"
 
 
 def _tables(report: RunReport, options: TextOptions) -> Iterator[str]:
     tables = [t for t in report.plan.tables if options.verbose or t.status is not Status.UNCHANGED or t.diagnostics]
-    if any(t.status is Status.CHANGES for t in tables):
-        yield f"  {_FIRST if any(t.is_first for t in tables) else ''}{_LEGEND}"
-        if any(t.columns for t in tables):
-            yield options.style("dim", _TERMS)
-        yield ""
+    for kind, line in legend(tables, options.width, verbose=options.verbose):
+        yield options.style(kind, line) if line else ""
     full = len(tables) <= MAX_TABLES or options.verbose or bool(report.results)
-    ordered = sorted(tables, key=lambda t: t.status is Status.ERROR) if full else worst_first(tables)
-    for table in ordered[: None if full else MAX_TABLES]:
+    shown, others = (tables, []) if full else _parted(tables)
+    yield from (options.style(kind, line) for kind, line in brief(others, options.width) if others)
+    failed = report.failed if report.results else {}
+    for table in sorted(shown, key=lambda t: (_ORDER.index(t.status), t.table in failed)):
         yield from _table(table, report.results.get(table.table), options)
         yield ""
-    if not full:
-        yield from (options.style(kind, line) for kind, line in brief(ordered[MAX_TABLES:], options.width))
+
+
+def _parted(tables: list[TablePlan]) -> tuple[list[TablePlan], list[TablePlan]]:
+    """Return the worst MAX_TABLES tables, the worst last, and the others."""
+    ordered = worst_first(tables)
+    return ordered[MAX_TABLES - 1 :: -1], ordered[MAX_TABLES:]
 
 
 def render_table(table: TablePlan, result: TableResult | None, options: TextOptions) -> str:
@@ -176,9 +183,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "", _labelled("", "because", reasons_text(groups))
     if table.left_over:
         yield "", _labelled("", "left over", left_over_text(table.left_over))
-    for decay in table.decay:
-        if options.verbose or (decay.exceeded and groups):
-            yield "", _labelled("", "decay", decay_text(decay))
+    for decay in shown_decay(table, verbose=options.verbose):
+        yield "", _labelled("", "decay", decay_text(decay))
     for line in (*_touched(table.columns, options.width), *_reads(table, options.width)):
         yield "", line
     for at, line in enumerate(workload_lines(table)):
@@ -195,15 +201,6 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "", _labelled("", "storage", stored)
     if result and result.rollback:
         yield "", _labelled("", "roll back", result.rollback)
-
-
-def wrapped(line: str, width: int, indent: int) -> list[str]:
-    """Wrap a line at `width` characters. Longer words, such as paths, are not divided."""
-    if len(line) <= width:
-        return [line]
-    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, replace_whitespace=False)
-    wrapper.break_long_words = wrapper.break_on_hyphens = False
-    return wrapper.wrap(line)
 
 
 def _labelled(sign: str, label: str, text: str) -> str:

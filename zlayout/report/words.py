@@ -14,12 +14,8 @@ from zlayout.planner.result import ResultStatus
 
 T = TypeVar("T", int, float)
 
-STATUSES = {
-    Status.CHANGES: "change",
-    Status.REFUSED: "refused",
-    Status.ERROR: "error",
-    Status.UNCHANGED: "as declared",
-}
+_DECAY_REASONS = (Reason.PARTITION_NOT_LAID_OUT, Reason.DELETED_ROWS, Reason.DECAYED, Reason.SMALL_FILES)
+_DRIFT_REASONS = (Reason.LAYOUT_CHANGED, Reason.PARTITIONING_CHANGED)
 REASONS = {
     Reason.NOT_LAID_OUT: "not laid out yet",
     Reason.PARTITION_NOT_LAID_OUT: "partition not laid out yet",
@@ -45,9 +41,17 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def state(table: TablePlan) -> str:
-    """Return the state of a table before apply in words."""
-    empty = table.status is Status.UNCHANGED and table.selects_nothing
-    return "matches no partition" if empty else STATUSES[table.status]
+    """Return the state of a table before apply in words. A change is a first layout, drift, decay or another change."""
+    if table.status is Status.UNCHANGED:
+        return "matches no partition" if table.selects_nothing else "as declared"
+    if table.status is not Status.CHANGES:
+        return str(table.status)
+    if table.is_first:
+        return "first layout"
+    reasons = {group.reason for group in table.groups}
+    if table.drift or table.partitioning is not None or not reasons.isdisjoint(_DRIFT_REASONS):
+        return "drift"
+    return "change" if reasons.isdisjoint(_DECAY_REASONS) else "decay"
 
 
 def size(count: int) -> str:

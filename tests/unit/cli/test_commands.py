@@ -18,7 +18,7 @@ class TestPlan:
     def test_changes_exit_with_2_only_when_asked(self, cli: Cli) -> None:
         out, err = cli("plan")
         assert "lake.db.orders (delta, version 1)" in out
-        assert "Plan: 0 to alter, 1 to rewrite, 0 unchanged." in out
+        assert "Plan: 1 to rewrite." in out
         assert err == "To apply: zlayout apply\n"
         cli("plan", "--detailed-exitcode", code=2)
 

@@ -163,10 +163,15 @@ def test_a_where_that_selects_nothing_is_a_warning_in_every_format(cli: Cli) -> 
     written = {name: Path("out", name).read_text() for name in REPORTERS}
     assert all("ZL443" in text for text in written.values()), written
     assert "| matches no partition |" in written["markdown"]
-    assert '<testsuites name="zlayout" tests="1" failures="1" errors="0">' in written["junit"]
+    assert '<testsuites name="zlayout drift" tests="1" failures="1" errors="0">' in written["junit"]
     assert "::warning file=layouts/orders.yaml,title=lake.db.sales%3A ZL443," in written["github"]
     assert [r["level"] for r in json.loads(written["sarif"])["runs"][0]["results"]] == ["warning"]
     assert '<span class="badge changes">matches no partition</span>' in written["html"]
+    assert "<title>zlayout: drift</title>" in written["html"]
+    assert "### zlayout drift: 1 table not as declared" in written["markdown"]
+    assert "Drift: 1 of 1 table is not as declared." in written["markdown"]
+    assert re.match(r"zlayout \S+ drift  1 layout, 1 table read in ", printed.out)
+    assert "To plan: zlayout plan\n" in printed.err
     shown = " ".join(cli("plan").out.split())
     assert shown.endswith("No changes. 0 tables laid out as declared. `where` of 1 table matches no partition.")
 

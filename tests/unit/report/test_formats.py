@@ -14,7 +14,7 @@ from lxml import etree
 from markdown_it import MarkdownIt
 from prometheus_client.parser import text_string_to_metric_families
 from unit.report import golden
-from unit.report.sample_plans import APPLIED, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED, applied
+from unit.report.sample_plans import APPLIED, BROKEN, DONE, EVENTS, HOSTILE, NOTHING, ORDERS, PLAN, UNCHANGED, applied
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import Reason, RewriteGroup
@@ -145,13 +145,24 @@ def test_a_workflow_command_cannot_be_smuggled_in() -> None:
 
 def test_markdown_leaves_out_whole_tables_and_says_how_many() -> None:
     many = Plan("0.1.0", tuple(replace(ORDERS, table=f"table{n:04}") for n in range(500)))
-    text = markdown.render(many)
+    text = markdown.render(many, max_tables=None)
     assert 50_000 < len(text.encode()) <= markdown.MAX_BYTES
     assert text.count("<details>") == text.count("</details>") == len(re.findall(r"^\| `table", text, re.MULTILINE))
-    left = re.search(r"^(\d+) tables more", text, re.MULTILINE)
+    left = re.search(r"^And (\d+) tables more: \1 drift\.", text, re.MULTILINE)
     assert left is not None
     assert int(left[1]) + text.count("<details>") == 500
     assert text.startswith(markdown.MARKER)
+
+
+def test_a_comment_has_the_ten_worst_tables_and_counts_the_others_by_state() -> None:
+    decayed = replace(EVENTS, actions=EVENTS.groups[1:])
+    first = replace(ORDERS, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in ORDERS.groups))
+    many = [replace(t, table=f"{t.table}{n}") for n in range(5) for t in (ORDERS, decayed, first)]
+    text = markdown.render(Plan("0.1.0", (*many, BROKEN)))
+    rows = re.findall(r"^\| `(\S+)`", text, re.MULTILINE)
+    assert len(rows) == text.count("<details>") == 10
+    assert rows[0] == BROKEN.table
+    assert "\nAnd 6 tables more: 1 first layout, 5 decay. The text and the HTML report show all.\n" in text
 
 
 def test_markdown_of_a_hostile_table_renders_no_element_of_its_own() -> None:

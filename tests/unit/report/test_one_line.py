@@ -1,4 +1,4 @@
-"""One line for each table, those first that need attention."""
+"""One line for each table, and those in full that need attention."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unit.report.sample_plans import NOTHING, ORDERS
 
 from zlayout.errors import Diagnostic
 from zlayout.planner.model import Plan, Status
-from zlayout.report.one_line import table_lines
+from zlayout.report.one_line import table_lines, worst_first
 from zlayout.report.text import TextOptions, render
 
 BROKEN = replace(
@@ -18,7 +18,7 @@ FINE = replace(NOTHING.tables[0], table="a.fine")
 
 
 def test_what_needs_attention_comes_first() -> None:
-    lines = [line for _, line in table_lines((FINE, ORDERS, BROKEN), 120)]
+    lines = [line for _, line in table_lines(worst_first((FINE, ORDERS, BROKEN)), 120)]
     assert [line.split()[0] for line in lines] == ["z.broken", ORDERS.table, "a.fine"]
     assert "ZL110 no table" in lines[0]
     assert "as declared" in lines[2]
@@ -27,7 +27,7 @@ def test_what_needs_attention_comes_first() -> None:
 def test_the_largest_rewrite_comes_first() -> None:
     groups = tuple(replace(action, bytes=1) for action in ORDERS.groups)
     small = replace(ORDERS, table="a.small", actions=groups)
-    assert [line.split()[0] for _, line in table_lines((small, ORDERS), 120)] == [ORDERS.table, "a.small"]
+    assert [line.split()[0] for _, line in table_lines(worst_first((small, ORDERS)), 120)] == [ORDERS.table, "a.small"]
 
 
 def test_lines_fit_the_terminal() -> None:
@@ -37,9 +37,11 @@ def test_lines_fit_the_terminal() -> None:
 
 
 def test_the_summary_has_one_line_for_each_table_and_the_last_line() -> None:
-    text = render(Plan("0.1.0", (FINE, ORDERS)), TextOptions(summary=True))
-    assert len(text.splitlines()) == 4
-    assert text.splitlines()[-1].startswith("Plan: ")
+    lines = render(Plan("0.1.0", (FINE, ORDERS, BROKEN)), TextOptions(summary=True)).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["a.fine", ORDERS.table, "z.broken"]
+    assert lines[3] == ""
+    assert lines[4].startswith("Plan: ")
+    assert len(lines) == 5
 
 
 def test_of_many_tables_the_worst_are_shown_in_full_and_the_rest_in_a_line_or_counted() -> None:
@@ -47,9 +49,9 @@ def test_of_many_tables_the_worst_are_shown_in_full_and_the_rest_in_a_line_or_co
     plan = Plan("0.1.0", (*tables, replace(BROKEN, table="lake.z"), *(replace(FINE, table=f"m{n}") for n in range(9))))
     lines = render(plan, TextOptions(width=80)).splitlines()
     named = [line.split()[0] for line in lines if line.startswith(("lake.", "  lake."))]
-    assert named == ["lake.z", *(t.table for t in tables[:119])]
+    assert named == [*(t.table for t in tables[118::-1]), "lake.z"]
     assert [line[:8] for line in lines].count("lake.t00") == 10
-    assert "  and 11 tables more: 11 to rewrite" in lines
+    assert "  11 tables not listed: 11 drift" in lines
     assert "  -v shows all tables in full; --summary shows one line for each" in lines
 
 

@@ -10,6 +10,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Reason
 from zlayout.planner.forecasts import BytesRead, FilesAfter, SampleFacts
 from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.run_report import RunReport
 from zlayout.report import html
 from zlayout.report.closing import drift_line, last_line
 from zlayout.report.forecast_text import sample_text
@@ -20,7 +21,7 @@ ORDERS_AT_120 = """\
 zlayout 0.1.0  2 layouts
 
   ~ alter settings    -/+ rewrite files
-  touched: files that a query for one value opens    floor: the fewest possible
+  touched: files opened for one value    floor: fewest possible
 
 bronze.orders (delta, version 1843)                                                              layouts/orders.yaml:3:1
   ~   zorder.columns  [customer_id] -> [customer_id, order_date]
@@ -33,11 +34,12 @@ bronze.orders (delta, version 1843)                                             
                       forecast from 120,000 sampled rows: 48 row groups of 40 files, 6 MiB read, seed 7
       storage         the replaced 1.17 TiB stay until VACUUM
 
-Plan: 0 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
+Plan: 1 to alter, 1 to rewrite, 1 unchanged. Rewrites 1.17 TiB.
 """
 
 EVENTS_AT_80 = """\
   ~ alter settings    -/+ rewrite files
+  decay: data changed since
 
 bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:1
   ~   write.metadata.metrics.column.url  none -> full  (no min/max statistics on
@@ -50,7 +52,7 @@ bronze.events (iceberg, snapshot 5)                       layouts/events.yaml:2:
       decay           touched 1.90x, tolerance 1.50x
       storage         the replaced 1.17 TiB stay until snapshots expire
 
-Plan: 1 to alter, 1 to rewrite, 0 unchanged. Rewrites 1.17 TiB.
+Plan: 1 to alter, 1 to rewrite. Rewrites 1.17 TiB.
 """
 
 
@@ -61,8 +63,14 @@ def test_a_plan_with_changes() -> None:
 
 def test_tables_with_errors_come_last() -> None:
     broken = replace(ORDERS, table="a.first", status=Status.ERROR)
-    titles = [line for line in render(Plan("0.1.0", (broken, ORDERS))).splitlines() if "(delta" in line]
-    assert [title.split()[0] for title in titles] == [ORDERS.table, "a.first"]
+    refused = replace(ORDERS, table="b.second", status=Status.REFUSED)
+    titles = [line for line in render(Plan("0.1.0", (broken, refused, ORDERS))).splitlines() if "(delta" in line]
+    assert [title.split()[0] for title in titles] == [ORDERS.table, "b.second", "a.first"]
+
+
+def test_after_apply_tables_that_failed_come_last() -> None:
+    titles = [line.split()[0] for line in render(APPLIED).splitlines() if line.startswith("bronze.")]
+    assert titles == [ORDERS.table, EVENTS.table]
 
 
 def test_settings_partitioning_and_decay() -> None:
@@ -143,7 +151,7 @@ def test_verbose_lists_unchanged_tables_and_tolerated_decay() -> None:
 def test_refused_tables_are_shown_and_counted() -> None:
     text = render(Plan("0.1.0", (REFUSED,)))
     assert "      refused: ZL210 liquid clustering is on\n         hint: turn it off\n" in text
-    assert "Plan: 0 to alter, 0 to rewrite, 0 unchanged, 1 refused." in text
+    assert text.endswith("\nPlan: 1 refused.\n")
 
 
 def test_names_cannot_carry_escapes_or_turn_the_text_round() -> None:
@@ -167,7 +175,7 @@ def test_style_is_asked_for_each_kind() -> None:
 
 def test_drift_closes_with_a_line_of_its_own() -> None:
     tables = (ORDERS, UNCHANGED, REFUSED)
-    text = render(Plan("0.1.0", tables), TextOptions(width=80), closing=drift_line(Plan("0.1.0", tables)))
+    text = render(RunReport(Plan("0.1.0", tables), drift=True), TextOptions(width=80))
     assert text.splitlines()[-2:] == [
         "Drift: 2 of 3 tables are not as declared. `zlayout apply` would rewrite 1.17",
         "TiB.",
@@ -178,8 +186,26 @@ def test_drift_closes_with_a_line_of_its_own() -> None:
 def test_a_first_layout_says_how() -> None:
     first = replace(ORDERS, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in ORDERS.groups))
     lines = render(Plan("0.1.0", (first,))).splitlines()
-    assert lines[0] == "  + first layout    ~ alter settings    -/+ rewrite files"
+    assert lines[0] == "  + first layout    -/+ rewrite files"
+    assert lines[1] == "  touched: files opened for one value    floor: fewest possible    kd: k-d tree"
     assert "  +   layout          kd by [a]" in lines
+
+
+def test_the_legend_has_the_signs_and_terms_of_the_plan_alone() -> None:
+    first = replace(ORDERS, drift=(), actions=tuple(replace(g, reason=Reason.NOT_LAID_OUT) for g in ORDERS.groups))
+    altered = replace(EVENTS, actions=EVENTS.actions[:1], decay=())
+    assert render(Plan("0.1.0", (altered,))).splitlines()[:2] == ["  ~ alter settings", ""]
+    lines = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=80)).splitlines()
+    assert lines[:4] == [
+        "  + first layout    ~ alter settings    -/+ rewrite files",
+        "  touched: files opened for one value    floor: fewest possible",
+        "  decay: data changed since    kd: k-d tree",
+        "",
+    ]
+    one = render(Plan("0.1.0", (EVENTS, first)), TextOptions(width=120)).splitlines()[1]
+    assert one == (
+        "  touched: files opened for one value    floor: fewest possible    decay: data changed since    kd: k-d tree"
+    )
 
 
 def test_tables_that_apply_could_not_do_are_in_its_last_line() -> None:

@@ -1,6 +1,11 @@
-import pytest
+from dataclasses import replace
 
-from zlayout.report.words import number, printable, setting, share, size
+import pytest
+from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED, group
+
+from zlayout.planner.actions import Reason
+from zlayout.planner.model import TablePlan
+from zlayout.report.words import number, printable, setting, share, size, state
 
 
 @pytest.mark.parametrize(
@@ -41,3 +46,24 @@ def test_settings_read_as_in_a_spec() -> None:
 def test_no_name_is_a_command_to_the_log_of_a_workflow(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (ORDERS, "drift"),
+        (replace(ORDERS, drift=()), "drift"),
+        (replace(ORDERS, drift=(), actions=(group("", Reason.NOT_LAID_OUT),)), "first layout"),
+        (replace(ORDERS, drift=(), actions=(group("", Reason.PARTITION_NOT_LAID_OUT),)), "decay"),
+        (replace(ORDERS, drift=(), actions=(group("", Reason.SMALL_FILES),)), "decay"),
+        (replace(ORDERS, drift=(), actions=(group("", Reason.BOUNDS_TRUNCATED),)), "change"),
+        (replace(EVENTS, actions=EVENTS.actions[1:2]), "drift"),
+        (replace(EVENTS, actions=EVENTS.actions[:1]), "change"),
+        (UNCHANGED, "as declared"),
+        (replace(UNCHANGED, selects_nothing=True), "matches no partition"),
+        (REFUSED, "refused"),
+        (BROKEN, "error"),
+    ],
+)
+def test_the_state_says_why_a_table_changes(table: TablePlan, words: str) -> None:
+    assert state(table) == words
