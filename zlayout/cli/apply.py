@@ -25,12 +25,15 @@ from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Status, summary
+from zlayout.planner.run_report import RunReport
 from zlayout.planner.stale import Staleness
 from zlayout.records.model import Command
-from zlayout.report import closing, text
+from zlayout.report import closing
+from zlayout.report.lines import wrapped
 from zlayout.report.phrases import result_text
+from zlayout.report.text import TextOptions
 from zlayout.report.words import plural, printable, size
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 
 INTERRUPTED = 130
@@ -89,6 +92,7 @@ def apply_command(
     if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
         console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
     maintenance = None if ignore_window else planned.project.maintenance
+    check_pyspark()
     if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
         console.say(_outside(maintenance))
     elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
@@ -98,14 +102,15 @@ def apply_command(
     runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
     run = _carry_out(planned, runtime, shown, verify, concurrent_tables, limit)
     problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
-    for diagnostic in problems:
-        console.diagnose(diagnostic)
     if not problems:
         runtime.discard_log()
-    name_log(runtime, console)
     code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
     report = kept(with_results(report, run.done), planned, Command.APPLY, reports, console)
-    return shown.end(report, code, _outcomes(run.done, console.text_options().width))
+    shown.end(report, code, _outcomes(report, run.done, console.text_options()), problems)
+    name_log(runtime, console)
+    if undo := [result.rollback for result in report.results.values() if result.rollback]:
+        console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
+    return code
 
 
 def _carry_out(
@@ -151,10 +156,16 @@ def _stop(console: Console, runtime: SparkRuntime) -> None:
     cancel_in_background(runtime)
 
 
-def _outcomes(done: Sequence[Applied], width: int) -> str:
-    """Write a line for each table that the run started with, and one line for those that it left for a later run."""
-    lines = [f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in done if applied.begun]
+def _outcomes(report: RunReport, done: Sequence[Applied], options: TextOptions) -> str:
+    """Write a line for each table that the run started with, the failed ones last, and how many there are of each.
+
+    One line states the tables that the run left for a later one.
+    """
+    begun = sorted((applied for applied in done if applied.begun), key=lambda a: not result_of(a).succeeded)
+    lines = [f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in begun]
     if deferred := [applied for applied in done if not applied.begun]:
         bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
         lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by the time limit")
-    return "\n" + "".join(f"{piece}\n" for line in lines for piece in text.wrapped(line, width, 6))
+    text = [piece for line in lines for piece in wrapped(line, options.width, 6)]
+    last = [options.style("title", piece) for piece in wrapped(closing.last_line(report), options.width, 0)]
+    return "\n" + "".join(f"{line}\n" for line in (*text, "", *last))

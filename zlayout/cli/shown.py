@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zlayout.cli.console import Console
 from zlayout.cli.events import Events
 from zlayout.cli.reports import Reports
 from zlayout.cli.views import Bars, Lines, View
-from zlayout.errors import SpecError
+from zlayout.errors import Diagnostic, SpecError
 from zlayout.planner.run_report import RunReport
 from zlayout.report import text
 
@@ -27,12 +29,17 @@ class TextShown:
         """Return the view that shows the progress."""
         return Bars() if self.console.live else Lines(self.console)
 
-    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:
-        """Print the results, write the reports and return the exit code."""
+    def end(self, report: RunReport, code: int, outcomes: str = "", problems: Sequence[Diagnostic] = ()) -> int:
+        """Print the results and below them the problems of the run, write the reports and return the exit code."""
         if not self._reports.take_stdout:
             self.console.result(outcomes)
+        self._diagnose(problems)
         self._reports.finish(report, self.console, code)
         return code
+
+    def _diagnose(self, problems: Sequence[Diagnostic]) -> None:
+        for diagnostic in problems:
+            self.console.diagnose(diagnostic)
 
 
 class JsonShown(TextShown):
@@ -50,7 +57,14 @@ class JsonShown(TextShown):
     def view(self) -> View:
         return self._events
 
-    def end(self, report: RunReport, code: int, outcomes: str = "") -> int:  # noqa: ARG002 - events contain the results
+    def end(
+        self,
+        report: RunReport,
+        code: int,
+        outcomes: str = "",  # noqa: ARG002 - events contain the results
+        problems: Sequence[Diagnostic] = (),
+    ) -> int:
+        self._diagnose(problems)
         if not self._planned:
             self._events.planned(report.plan)
         try:

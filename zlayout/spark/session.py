@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -117,12 +118,9 @@ class SparkRuntime:
         refuse_connect(self._project.spark.conf, os.environ)
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
         java = "" if submitted else check_java()
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError as error:
-            raise EngineError.of(
-                "ZL303", "pyspark is not installed", hint="run pip install 'zlayout[spark]'"
-            ) from error
+        check_pyspark()
+        from pyspark.sql import SparkSession
+
         builder = SparkSession.builder.appName("zlayout")
         conf = session_conf(self._project, submitted=submitted, has_jars=names_jars(os.environ))
         zone = conf.pop(TIME_ZONE)
@@ -238,6 +236,12 @@ def set_time_zone(session: SparkSession, zone: str) -> None:
         hint = f"set {TIME_ZONE} to the name of a region, such as Europe/Berlin, or to UTC"
         raise EngineError.of("ZL304", f"Spark did not start: unknown time zone {zone!r}", hint=hint) from error
     session.conf.set(TIME_ZONE, zone)
+
+
+def check_pyspark() -> None:
+    """Raise EngineError ZL303 if pyspark is not installed."""
+    if find_spec("pyspark") is None:
+        raise EngineError.of("ZL303", "pyspark is not installed", hint="run pip install 'zlayout[spark]'")
 
 
 def check_java() -> str:

@@ -24,7 +24,7 @@ def test_outside_of_the_window_nothing_is_begun(memory: Scripted, cli: Cli) -> N
     memory.breaks = AssertionError("not to be begun")
     done = cli("apply", "--auto-approve")
     assert "Outside of the maintenance windows. The next one begins at " in done.out + done.err
-    assert done.out.endswith("\n1 table (7.49 KiB) left for a later run by the time limit\n")
+    assert "\n1 table (7.49 KiB) left for a later run by the time limit\n\nApplied: " in done.out
     assert zlayout.apply(zlayout.plan(zlayout.load_project("."))).results["lake.db.orders"].outcome == "out_of_time"
     memory.breaks = None
     assert "as declared; 1 commit" in cli("apply", "--auto-approve", "--ignore-window").out

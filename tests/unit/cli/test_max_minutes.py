@@ -12,7 +12,11 @@ from zlayout.formats.run_metrics import RunCost, RunMetrics
 def test_no_time_starts_nothing_and_says_what_is_left(memory: Scripted, cli: Cli) -> None:
     memory.breaks = AssertionError("not to be begun")
     done = cli("apply", "--auto-approve", "--max-minutes", "0")
-    assert done.out.endswith("\n1 table (7.49 KiB) left for a later run by the time limit\n")
+    assert done.out.splitlines()[-3:] == [
+        "1 table (7.49 KiB) left for a later run by the time limit",
+        "",
+        "Applied: 1 as far as the time limit allows. Wrote 0 B.",
+    ]
     events = cli("apply", "--auto-approve", "--max-minutes", "0", "--output", "json").out
     assert "apply_start" not in events
     assert '"outcomes": {"out_of_time": 1}, "exit_code": 0' in events

@@ -1,0 +1,49 @@
+"""What apply prints at its end, and what it checks before it asks for approval."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from support.projects import Cli, Scripted
+
+from zlayout.cli.console import Console
+
+
+@pytest.mark.usefixtures("memory")
+def test_the_last_line_counts_the_tables_and_the_next_command_undoes_it(cli: Cli) -> None:
+    done = cli("apply", "--auto-approve")
+    lines = done.out.splitlines()
+    assert lines[-2:] == ["", "Applied: 1 as declared. Wrote 7.55 KiB."]
+    assert re.fullmatch(r"To undo: zlayout rollback lake\.db\.orders --run [0-9a-f]{32}", done.err.splitlines()[-1])
+
+
+def test_an_error_stands_below_the_results(memory: Scripted, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    memory.breaks = OSError("No space left on device")
+    printed: list[str] = []
+    monkeypatch.setattr(Console, "result", lambda _, text: printed.append(text))
+    monkeypatch.setattr(Console, "diagnose", lambda _, diagnostic: printed.append(diagnostic.code))
+    err = cli("apply", "--auto-approve", code=1).err
+    assert printed[-2].endswith("\nApplied: 1 failed. Wrote 0 B.\n")
+    assert printed[-1] == "ZL307"
+    assert "To undo" not in err
+
+
+@pytest.mark.usefixtures("memory")
+def test_a_missing_pyspark_is_an_error_before_the_question(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setattr(Console, "interactive", property(lambda _: True))
+    monkeypatch.setattr(Console, "ask", lambda *_: pytest.fail("asked"))
+    assert "ZL303 pyspark is not installed (run pip install 'zlayout[spark]')" in cli("apply", code=1).err
+
+
+def test_warnings_of_rust_libraries_are_not_printed() -> None:
+    """deltalake warns with hundreds of characters if there are no credentials for S3."""
+    code = "from zlayout.cli.logs import print_logs; import os; print_logs(); print(os.environ['RUST_LOG'])"
+    for given, used in ((None, "error"), ("debug", "debug")):
+        environ = {k: v for k, v in os.environ.items() if k != "RUST_LOG"} | ({"RUST_LOG": given} if given else {})
+        done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == used
