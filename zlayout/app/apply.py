@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from random import uniform
 from typing import TYPE_CHECKING
 
 from zlayout.app.concurrent_reads import TIMEOUT
@@ -31,8 +32,10 @@ from zlayout.spark.session import SparkRuntime
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The number of times that one run tries a group that conflicts. It plans again before each attempt.
+# The number of times that one run tries a group that conflicts. It plans again before each attempt, and waits about
+# RETRY_SECONDS before the second one, and twice as long before each later one.
 MAX_ATTEMPTS = 3
+RETRY_SECONDS = 1.0
 
 OnEvent = Callable[[ApplyEvent], None]
 
@@ -221,7 +224,8 @@ def apply_table(
     """Carry out one decision and record what was done in `applied`. Plan again after a conflict.
 
     timeout: The limit on reading the table, in seconds, before the first and after the last commit; commits have none.
-    attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. An error ends the work on this
+    attempts: 1 for a plan that was reviewed, because a new plan would not be reviewed. A conflict is about the files of
+    groups, or about settings of the same table, such as the partitioning. An error ends the work on this
     table and is stored in `applied.error`; earlier commits remain in `applied.commits`. What `limit` leaves no time
     for is stored in `applied.deferred`.
     """
@@ -230,18 +234,25 @@ def apply_table(
         notify(Progress(applied.table, Stage.SAMPLING))
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)
         applied.predicted = predictions(forecast.plan)
-        for _ in range(attempts):
+        for attempt in range(attempts):
             notify(Progress(applied.table, Stage.STARTING))
-            failed = execute(current, backend, applied, notify, announce, verify, limit)
+            failed, conflict = execute(current, backend, applied, notify, announce, verify, limit)
+            if conflict and attempt + 1 == attempts:
+                raise conflict
+            if failed or conflict:
+                time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # several runs come at different times
             notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
+            if conflict and after.table_id != planned.table_id:  # nobody planned to rewrite this table
+                raise conflict
             applied.after, applied.again = after.decision.plan, after
             applied.forgotten |= forgets(current, failed, after)
-            if not failed:
+            if not failed and not conflict:
                 applied.within_budget = planned.decision.plan.left_over is not None
                 break
             if options.max_rewrite_bytes is not None:
                 size = sum(int(g.files.bytes.sum()) for g in current.decision.groups if g.id in failed)
+                size = size or options.max_rewrite_bytes
                 after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=size), timeout)
             if after.decision.plan.status in (Status.REFUSED, Status.ERROR):
                 break

@@ -16,3 +16,8 @@ class Planned:
     spec: LayoutSpec
     state: TableState | None
     decision: Decision
+
+    @property
+    def table_id(self) -> str | None:
+        """The id of the table; None if it could not be read."""
+        return None if self.state is None else self.state.table_id

@@ -10,6 +10,7 @@ from zlayout.app.concurrent_reads import read_one
 from zlayout.app.plan import Planned
 from zlayout.app.results import Applied
 from zlayout.app.time_limit import TableLimit, TimeLimit
+from zlayout.errors import CommitConflict
 from zlayout.formats.base import Backend, Event, Group, GroupFailed, Notice, Notify, Progress
 from zlayout.planner.actions import Reason
 from zlayout.planner.work import Work
@@ -69,8 +70,13 @@ def execute(
     announce: Announce,
     verify: Verify,
     limit: TableLimit,
-) -> frozenset[str]:
-    """Carry out the decision as far as the time limit allows, and return the ids of the groups that failed."""
+) -> tuple[frozenset[str], CommitConflict | None]:
+    """Carry out the decision as far as the time limit allows.
+
+    Returns:
+        The ids of the groups that failed; and the conflict of settings that another writer changed, such as the
+        partitioning, because of which no further group was carried out.
+    """
     whole = planned.decision.work(planned.spec, applied.run_id, verify, applied.predicted)
     failed: frozenset[str] = frozenset()
     applied.deferred = ()
@@ -87,16 +93,29 @@ def execute(
             applied.deferred = rest.rewrites if rest else ()
             break
         # The table is not accepted if groups of an earlier part failed.
-        for event in backend.execute(replace(part, accepts="") if failed else part, progressed):
-            if isinstance(event, Notice):
-                if event in applied.notices:
-                    continue
-                applied.notices.append(event)
-            elif isinstance(event, GroupFailed):
-                applied.failures.append(event)
-                failed |= frozenset(event.groups)
-            else:
-                applied.commits.append(event)
-                limit.committed(event)
-            announce(applied.table, event)
+        events = backend.execute(replace(part, accepts="") if failed else part, progressed)
+        try:
+            for event in events:
+                failed |= _recorded(event, applied, announce, limit)
+        except CommitConflict as conflict:
+            done = {group for commit in applied.commits for group in commit.groups}
+            left = tuple(r.id for work in (part, rest) if work for r in work.rewrites if r.id not in done)
+            return failed | _recorded(GroupFailed(left, conflict), applied, announce, limit), conflict
+    return failed, None
+
+
+def _recorded(event: Event, applied: Applied, announce: Announce, limit: TableLimit) -> frozenset[str]:
+    """Record an event of a rewrite in `applied` and announce it, and return the ids of the groups that failed."""
+    failed: frozenset[str] = frozenset()
+    if isinstance(event, Notice):
+        if event in applied.notices:
+            return failed
+        applied.notices.append(event)
+    elif isinstance(event, GroupFailed):
+        applied.failures.append(event)
+        failed = frozenset(event.groups)
+    else:
+        applied.commits.append(event)
+        limit.committed(event)
+    announce(applied.table, event)
     return failed

@@ -33,22 +33,34 @@ OPTIONS = PlanOptions()
 
 
 class Disturbed(MemoryBackend):
-    """Before each of the first `conflicts` rewrites, another tool compacts the table; or the engine breaks."""
+    """Before each of the first `conflicts` rewrites, another tool compacts the table; or the engine breaks.
 
-    def __init__(self, table: MemoryTable, conflicts: int = 0, breaks: Exception | None = None) -> None:
+    refuses: the number of rewrites before which the settings of the table changed.
+    """
+
+    def __init__(
+        self, table: MemoryTable, conflicts: int = 0, breaks: Exception | None = None, refuses: int = 0
+    ) -> None:
         super().__init__(MemoryCatalog({"db.t": table}))
-        self.table, self.conflicts, self.breaks, self.runs = table, conflicts, breaks, 0
+        self.table, self.conflicts, self.breaks, self.runs, self.refuses = table, conflicts, breaks, 0, refuses
 
     def execute(self, work: Work, notify: Notify) -> Iterator[Commit | GroupFailed]:
         self.runs += 1
         if self.breaks is not None:
             raise self.breaks
+        if self.runs <= self.refuses:
+            raise CommitConflict.of("ZL320", "is partitioned by b since the plan")
         if self.runs <= self.conflicts:
             self.table.append(make_rows(50, start=10_000 * self.runs))
             conflict = CommitConflict.of("ZL321", "someone was faster")
             yield GroupFailed(tuple(g.id for g in work.groups), conflict)
             return
         yield from super().execute(work, notify)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zlayout.app.apply.RETRY_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -68,6 +80,29 @@ def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
     backend = Disturbed(table, conflicts=2)
     applied = run(backend)
     assert (backend.runs, len(applied.failures), len(applied.commits), applied.exit_code) == (3, 2, 1, 0)
+
+
+def test_settings_that_changed_are_planned_again(table: MemoryTable) -> None:
+    """The partitioning changes between the plan and the rewrite, before any group."""
+    backend = Disturbed(table, refuses=2)
+    applied = run(backend)
+    assert (backend.runs, len(applied.failures), len(applied.commits), applied.exit_code) == (3, 2, 1, 0)
+    assert applied.error is None
+
+
+@pytest.mark.parametrize(("refuses", "attempts"), [(3, 3), (1, 1)])
+def test_settings_that_change_all_the_time_are_an_error(table: MemoryTable, refuses: int, attempts: int) -> None:
+    applied = run(Disturbed(table, refuses=refuses), attempts)
+    assert (applied.commits, applied.exit_code) == ([], 1)
+    assert isinstance(applied.error, CommitConflict)
+
+
+def test_a_table_that_took_the_place_of_the_planned_one_is_not_planned_again(table: MemoryTable) -> None:
+    backend = Disturbed(table, refuses=1)
+    planned = plan_table(SPEC, backend, OPTIONS)
+    assert planned.state is not None
+    applied = apply_planned(replace(planned, state=replace(planned.state, table_id="another")), backend)
+    assert (backend.runs, applied.commits, type(applied.error)) == (1, [], CommitConflict)
 
 
 def test_conflicts_without_end_are_given_up(table: MemoryTable) -> None:
