@@ -167,7 +167,7 @@ def test_only_refused_tables_at_night_are_red(checkout: Path) -> None:
 def _refuse(checkout: Path, table: str) -> None:
     """Give the table a feature that zlayout refuses."""
     commit = checkout / f"tables/db/{table}/_delta_log/00000000000000000000.json"
-    feature = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["clustering"]}}
+    feature = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["notKnownYet"]}}
     kept = [line for line in commit.read_text().splitlines() if '"protocol"' not in line]
     commit.write_text("\n".join([*kept, json.dumps(feature)]) + "\n")
 

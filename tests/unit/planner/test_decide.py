@@ -264,7 +264,7 @@ def test_a_layout_that_the_backend_refuses_is_refused_only_when_there_is_somethi
 
 
 def test_a_table_that_must_not_be_rewritten_is_refused_only_when_there_is_something_to_do() -> None:
-    refusal = Diagnostic("ZL210", "liquid clustering", "refused")
+    refusal = Diagnostic("ZL213", "an unknown feature", "refused")
     todo = replace(state(File(0, 9), File(0, 9)), refusals=(refusal,))
     decision = decide(SPEC, todo, DELTA)
     assert (decision.plan.status, decision.groups) == ("refused", ())
