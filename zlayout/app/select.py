@@ -11,6 +11,8 @@ from zlayout.message_text import quote_value
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.patterns import WILDCARDS
 
+MAX_NAMES = 10  # in an error
+
 
 def select_layouts(
     layouts: Sequence[LayoutSpec], wanted: str | Iterable[str], excluded: str | Iterable[str]
@@ -30,7 +32,8 @@ def select_layouts(
         if not any(_matches(spec, pattern) for spec in layouts):
             names = [str(spec.table) for spec in layouts]
             close = difflib.get_close_matches(pattern, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {', '.join(names)}"
+            listed = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES:,} more" * (len(names) > MAX_NAMES))
+            hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {listed}"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
     return tuple(
         spec

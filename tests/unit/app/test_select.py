@@ -1,0 +1,22 @@
+"""Selecting layouts: what a name that matches nothing is answered with."""
+
+from __future__ import annotations
+
+import pytest
+from support.builders import make_layout, make_spec
+
+from zlayout.app.select import MAX_NAMES, select_layouts
+from zlayout.errors import SpecError
+
+
+def test_the_hint_for_an_unknown_name_lists_a_few_tables_and_counts_the_others() -> None:
+    specs = [make_spec(make_layout("a"), f"lake.db.t{number:04}") for number in range(1200)]
+    with pytest.raises(SpecError) as error:
+        select_layouts(specs, "nothere", ())
+    (diagnostic,) = error.value.diagnostics
+    assert (
+        diagnostic.hint == f"tables with a layout: {', '.join(str(s.table) for s in specs[:MAX_NAMES])} and 1,190 more"
+    )
+    with pytest.raises(SpecError) as error:
+        select_layouts(specs[:MAX_NAMES], "nothere", ())
+    assert error.value.diagnostics[0].hint.endswith("lake.db.t0009")
