@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from zlayout.app.doctor import Outcome, doctor
+from zlayout.app.doctor import Outcome, Step, doctor
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
 from zlayout.report.words import printable
 from zlayout.secrets import without_secrets
+
+_STEP_WIDTH = max(map(len, Step))
 
 
 def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, spark: bool, timeout: float) -> int:
@@ -20,7 +22,7 @@ def doctor_command(project: Path, catalogs: Sequence[str], console: Console, *, 
             catalog = check.catalog
             console.result(f"{catalog}\n")
         failed |= check.outcome is Outcome.FAILED
-        console.result(f"  {check.outcome:<8} {check.step:<17} {printable(without_secrets(check.detail))}\n")
+        console.result(f"  {check.outcome:<8} {check.step:<{_STEP_WIDTH}} {printable(without_secrets(check.detail))}\n")
         if check.hint:
-            console.result(f"  {'':<8} {'':<17} {printable(check.hint)}\n")
+            console.result(f"  {'':<8} {'':<{_STEP_WIDTH}} {printable(check.hint)}\n")
     return 1 if failed else 0

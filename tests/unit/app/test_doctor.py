@@ -44,7 +44,10 @@ def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:  # noqa: 
     ]
     printed = cli("doctor")
     assert "lake\n  skipped  resolve" in printed.out
-    assert "  ok       read a data file  lake.db.orders: one row group of one file" in printed.out
+    assert "  ok       read a data file    lake.db.orders: one row group of one file" in printed.out
+    lines = printed.out.splitlines()[1:]
+    assert [line[30] for line in lines] == [" "] * len(lines)
+    assert not [line for line in lines if line[31] == " "]
 
 
 @pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])
