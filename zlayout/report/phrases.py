@@ -42,8 +42,11 @@ def rewrite_text(table: TablePlan) -> str:
     parts = max([len({g.partition for g in groups}), *(g.partitions for g in groups)])
     of = f"{parts:,} of {plural(table.partitions, 'partition')}, " if table.partitions > 1 else ""
     commits = len(parts_of(groups, table.commit_bytes))
+    after = written_text(table)
     in_commits = f", {commits:,} commits" if commits > 1 else ""
-    return f"{of}{size(table.rewrite_bytes)}, {files:,} -> {written_text(table)} files{in_commits}"
+    return (
+        f"{of}{size(table.rewrite_bytes)}, {files:,} -> {after} file{'' if after in ('1', '~1') else 's'}{in_commits}"
+    )
 
 
 def partitions_text(groups: tuple[RewriteGroup, ...], limit: int | None) -> str:

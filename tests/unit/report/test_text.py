@@ -236,3 +236,8 @@ def test_a_result_says_how_to_undo_it() -> None:
 def test_measured_bytes_stand_beside_measured_files() -> None:
     columns = (replace(DONE.columns[0], bytes_read=2**30),)
     assert "measured        customer_id 35.2 (predicted 35.4), 1 GiB" in render(applied(replace(DONE, columns=columns)))
+
+
+def test_one_file_is_no_files() -> None:
+    small = replace(ORDERS, files_after=FilesAfter(1, 1, 1), columns=())
+    assert "9,610 -> 1 file\n" in render(Plan("0.1.0", (small,)))
