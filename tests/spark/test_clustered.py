@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from spark.subjects import DeltaSubject
 from support.builders import make_layout, make_spec
+from support.runs import apply_planned
 
 from zlayout.app.import_ import layout_from
 from zlayout.app.plan import Planned, plan_table
+from zlayout.app.results import result_of
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.write import settings
@@ -77,6 +79,9 @@ def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubje
     assert (state.clustering, state.files.layout.tolist()) == (("a", "b"), [0] * len(state.files))
     assert state.files.layouts[0].settings == {CLUSTERED_BY: ["a", "b"]}
     assert planned(clustered).decision.plan.status == "unchanged"
+    grow(clustered, 2)
+    applied = apply_planned(planned(clustered), clustered.backend)
+    assert (applied.exit_code, result_of(applied).rollback) == (0, "")
     other_order = replace(LAYOUT, columns=LAYOUT.columns[::-1])
     assert planned(clustered, spec_of(clustered, other_order)).decision.plan.status == "unchanged"
     text = layout_from(replace(clustered.project, layouts=()), clustered.name, clustered.backend, ()).text

@@ -121,10 +121,16 @@ def result_of(applied: Applied) -> TableResult:
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),
-        rollback=f"zlayout rollback {applied.table} --run {applied.run_id}" if rewrites else "",
+        rollback=_rollback(applied) if rewrites else "",
         deferred_groups=len(applied.deferred),
         deferred_bytes=sum(group.bytes for group in applied.deferred),
     )
+
+
+def _rollback(applied: Applied) -> str:
+    """Return the command that undoes the run, empty for a clustered table, in which no run is undone."""
+    state = applied.again.state if applied.again else None
+    return "" if state and state.clustering else f"zlayout rollback {applied.table} --run {applied.run_id}"
 
 
 def _outcome(applied: Applied) -> ResultStatus:

@@ -14,7 +14,7 @@ import numpy as np
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangeClustering
 from zlayout.planner.partitions import Bools
-from zlayout.spec.layout import CLUSTERED_BY, Layout
+from zlayout.spec.layout import CLUSTERED_BY, CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, TableState
 
@@ -66,6 +66,14 @@ def without_touched(spec: LayoutSpec) -> LayoutSpec:
     ZCubes overlap, and OPTIMIZE rewrites none of the large ones, however many files a query touches.
     """
     return replace(spec, tolerance=replace(spec.tolerance, touched=np.inf))
+
+
+def unclustered_hilbert(layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+    """Return ZL223 for a Hilbert curve by engine native in a table that is not clustered, else nothing."""
+    if state.clustering or not layout.orders or layout.curve != CLUSTERING_CURVE or len(layout.columns) < 2:
+        return ()
+    message = "engine native orders by hilbert in tables with liquid clustering only, and this table has none"
+    return (Diagnostic("ZL223", message, "refused", "use curve zorder, or engine zlayout"),)
 
 
 def is_full(layout: Layout, files: FileTable) -> bool:

@@ -18,7 +18,7 @@ from unit.planner.plans import DELTA
 from zlayout.errors import CommitConflict
 from zlayout.planner import clustering
 from zlayout.planner.actions import ChangeClustering, Reason
-from zlayout.planner.clustering import taken
+from zlayout.planner.clustering import taken, unclustered_hilbert
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.document import from_json, to_json
@@ -179,6 +179,15 @@ def test_what_clustering_excludes_is_refused(spec: LayoutSpec, table: TableState
     plan = decide(spec, table, DELTA, (), PlanOptions()).plan
     assert plan.status == "refused"
     assert [text in d.message for d in plan.diagnostics if d.code == "ZL211"] == [True]
+
+
+@pytest.mark.parametrize(("columns", "codes"), [(("a", "b"), []), ((), ["ZL223"]), (None, ["ZL223"])])
+def test_engine_native_orders_by_hilbert_in_clustered_tables_only(
+    columns: tuple[str, ...] | None, codes: list[str]
+) -> None:
+    table = state(File(), File(), columns=columns)
+    assert [d.code for d in unclustered_hilbert(LAYOUT, table)] == codes
+    assert unclustered_hilbert(replace(LAYOUT, curve="zorder"), table) == ()
 
 
 def test_a_table_after_cluster_by_none_is_planned_as_any_other() -> None:

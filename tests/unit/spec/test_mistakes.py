@@ -182,14 +182,14 @@ def test_secrets_from_variables_and_names_that_only_look_like_secrets_are_accept
 
 def test_a_curve_from_the_defaults_is_blamed_there(load: Load) -> None:
     files = {
-        "zlayout.yaml": PROJECT + "defaults: {zorder: {curve: hilbert}, engine: native}\n",
+        "zlayout.yaml": PROJECT + "defaults: {zorder: {curve: linear}, engine: native}\n",
         "layouts/a.yaml": LAYOUT,
     }
-    assert load(files).layouts[0].layout.curve == "hilbert"
+    assert load(files).layouts[0].layout.curve == "linear"
     with pytest.raises(SpecError) as caught:
         load(files | {"layouts/a.yaml": LAYOUT.replace("ice.", "lake.")})
     assert str(caught.value) == (
-        "zlayout.yaml:5:21: ZL025 engine native of delta does not support curve hilbert (use curve zorder, or engine zlayout)"
+        "zlayout.yaml:5:21: ZL025 engine native of delta does not support curve linear (use curve zorder or hilbert, or engine zlayout)"
     )
 
 

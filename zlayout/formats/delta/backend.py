@@ -26,7 +26,7 @@ from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
-from zlayout.planner.clustering import clustering_refusals, undo_refusals
+from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
@@ -117,11 +117,13 @@ class DeltaBackend:
         return sample_delta(state, chosen, columns, max_bytes, seed, self._options(table, state.location))
 
     def native_diagnostics(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
+        """See `zlayout.formats.base.Backend`. ZL223 if OPTIMIZE cannot order by the declared curve."""
+        return (*unclustered_hilbert(layout, state), *self.unsupported_settings(layout, state))
+
+    def unsupported_settings(self, layout: Layout, state: TableState) -> tuple[Diagnostic, ...]:
         from zlayout.formats.delta.write.native import native_diagnostics
 
         return native_diagnostics(layout, state)
-
-    unsupported_settings = native_diagnostics
 
     def partition_diagnostics(
         self,
