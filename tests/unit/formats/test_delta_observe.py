@@ -52,11 +52,13 @@ def test_a_plain_table(tmp_path: Path) -> None:
     assert observe(tmp_path / "t", version=0).files.path.to_pylist() == ["one.parquet"]
 
 
+@pytest.mark.parametrize("max_lines_in_python", [0, tags.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
 @pytest.mark.parametrize("min_bytes_for_threads", [0, tags.MIN_BYTES_FOR_THREADS], ids=["threads", "no threads"])
 def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
-    min_bytes_for_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    min_bytes_for_threads: int, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tags, "MIN_BYTES_FOR_THREADS", min_bytes_for_threads)
+    monkeypatch.setattr(tags, "MAX_LINES_IN_PYTHON", max_lines_in_python)
     start = [
         protocol(reader=("deletionVectors",)),
         metadata(INTS),
@@ -80,6 +82,30 @@ def test_tags_and_deletion_vectors_are_those_of_the_newest_add_of_a_path(
     assert files.version_key.to_pylist() == ["", "", "uab^-aqEH.-t@S}K{vb[*k^@4"]
     assert files.deleted.tolist() == [0, 0, 6]
     assert files.live_rows.tolist() == [10, 10, 2]
+
+
+@pytest.mark.parametrize("max_lines_in_python", [0, tags.MAX_LINES_IN_PYTHON], ids=["Arrow", "Python"])
+@pytest.mark.parametrize(
+    ("added", "readable"),
+    [
+        ('"unknown": ' + "9" * 5000, True),
+        ('"unknown": ' + "[" * 100_000 + "]" * 100_000, True),
+        ('"path": "other"', False),
+        ('"tags": {"zlayout.group": 5}', False),
+    ],
+    ids=["large number", "deep nesting", "duplicate key", "wrong type"],
+)
+def test_unusual_actions_are_read_the_same_whatever_parses_them(
+    added: str, readable: bool, max_lines_in_python: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tags, "MAX_LINES_IN_PYTHON", max_lines_in_python)
+    path = write_log(tmp_path / "t", [protocol(), metadata(INTS)], [])
+    (path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(add("x"))[:-2] + f", {added}}}}}\n")
+    if readable:
+        assert observe(path).files.path.to_pylist() == ["x"]
+    else:
+        with pytest.raises(TableError, match="ZL111"):
+            observe(path)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ leads to an unnecessary rewrite at worst. The formats are described in the Delta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +62,7 @@ ANNOTATION = pa.schema(
     ]
 )
 _JSON_BLOCK = 64 << 20
+MAX_LINES_IN_PYTHON = 64  # actions that the json module parses sooner than Arrow starts its threads
 
 
 def log_sizes(storage: pa_fs.FileSystem) -> dict[str, int]:
@@ -116,8 +120,9 @@ def read_annotations(
             commits = pool.map(lambda name: _json_adds(read_commit(name)), segment.commits)
             pieces = [*(table for tables in checkpoint for table in tables), *commits]
     newest_first = pa.concat_tables([ANNOTATION.empty_table(), *reversed(pieces)])
-    rows = pc.index_in(live.cast(pa.string()), value_set=newest_first["path"].combine_chunks())
-    chosen = newest_first.take(rows).set_column(0, "path", live.cast(pa.string()))
+    paths = live.cast(pa.string())
+    rows = pc.index_in(paths, value_set=newest_first["path"].combine_chunks())
+    chosen = newest_first.take(rows).set_column(0, "path", paths)
     for name, nothing in (("version_key", ""), ("deleted", 0)):
         at = chosen.schema.get_field_index(name)
         chosen = chosen.set_column(at, name, pc.fill_null(chosen[name], nothing))
@@ -165,35 +170,43 @@ def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
         tag_map = pc.struct_field(adds, "tags")
         tags = [pc.map_lookup(tag_map, pa.scalar(name, tag_map.type.key_type), "first") for name in TAGS]
     vector = pc.struct_field(adds, "deletionVector") if "deletionVector" in fields else _no_vectors(len(adds))
+    parts = [pc.struct_field(vector, field.name) for field in _DELETION_VECTOR]
     provider = pc.struct_field(adds, PROVIDER) if PROVIDER in fields else pa.nulls(len(adds), pa.string())
-    return _annotation(pc.struct_field(adds, "path"), tags, vector, provider)
+    return _annotation(pc.struct_field(adds, "path"), tags, parts, provider)
 
 
 def _json_adds(content: bytes) -> pa.Table:
-    adds = _json_actions(content, b'"add"')["add"].combine_chunks()
-    adds = adds.filter(pc.is_valid(pc.struct_field(adds, "path")))
-    tag_struct = pc.struct_field(adds, "tags")
-    tags = [pc.struct_field(tag_struct, [at]) for at in range(len(TAGS))]
-    vector, provider = (pc.struct_field(adds, name) for name in ("deletionVector", PROVIDER))
-    return _annotation(pc.struct_field(adds, "path"), tags, vector, provider)
+    path, tags, vector, provider = _json_actions(content, b'"add"')["add"].combine_chunks().flatten()
+    known = path.is_valid()
+    return _annotation(path, tags.flatten(), vector.flatten(), provider).filter(known)
 
 
 def _json_actions(content: bytes, mention: bytes) -> pa.Table:
     """Parse the lines that contain `mention` for the fields of _ACTION. Other lines are not parsed."""
-    lines = b"\n".join(line for line in content.split(b"\n") if mention in line)
-    if not lines:
-        return _ACTION.empty_table()
-    block = max(_JSON_BLOCK, len(lines)) if len(lines) < 1 << 30 else 1 << 30
+    lines = [line for line in content.split(b"\n") if mention in line]
+    if len(lines) <= MAX_LINES_IN_PYTHON:
+        with suppress(ValueError, TypeError, RecursionError):  # whether an unusual line is an error, Arrow decides
+            actions = [json.loads(line, object_pairs_hook=_without_duplicates) for line in lines]
+            return pa.Table.from_pylist(actions, _ACTION)
+    text = b"\n".join(lines)
+    block = max(_JSON_BLOCK, len(text)) if len(text) < 1 << 30 else 1 << 30
     return pa_json.read_json(
-        pa.BufferReader(lines),
-        read_options=pa_json.ReadOptions(use_threads=len(lines) > block, block_size=block),
+        pa.BufferReader(text),
+        read_options=pa_json.ReadOptions(use_threads=len(text) > block, block_size=block),
         parse_options=pa_json.ParseOptions(explicit_schema=_ACTION, unexpected_field_behavior="ignore"),
     )
 
 
-def _annotation(path: pa.Array, tags: list[pa.Array], vector: pa.Array, provider: pa.Array) -> pa.Table:
-    parts = [pc.struct_field(vector, name) for name in ("storageType", "pathOrInlineDv", "offset", "cardinality")]
-    storage, where, offset, cardinality = parts
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("duplicate key")
+    return found
+
+
+def _annotation(path: pa.Array, tags: list[pa.Array], vector: list[pa.Array], provider: pa.Array) -> pa.Table:
+    """Return annotations. vector: the fields of _DELETION_VECTOR."""
+    storage, where, offset, cardinality = vector
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     key = pc.binary_join_element_wise(storage.cast(pa.string()), where.cast(pa.string()), at, "")
     texts = [column.cast(pa.string()) for column in (path, *tags)]
