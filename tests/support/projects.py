@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 import pytest
+import typer.main
 from contract import make_rows
 from deltalake import write_deltalake
 from support.memory_format.backend import MemoryBackend
@@ -50,9 +52,14 @@ class Cli(Protocol):
     def __call__(self, *arguments: str, code: int = 0) -> Printed: ...
 
 
+# typer builds all commands again for each call, which takes longer than most of them.
+_get_command = cache(typer.main.get_command)
+
+
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run one command, which must exit with `code`, and return what was printed since the last time."""
+    monkeypatch.setattr(typer.main, "get_command", _get_command)
 
     def call(*arguments: str, code: int = 0) -> Printed:
         assert run(list(arguments)) == code

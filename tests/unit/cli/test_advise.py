@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pyarrow as pa
@@ -35,25 +36,33 @@ ROWS = 19_992
 Drawn = list[tuple[object, ...]]
 
 
-@pytest.fixture
-def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    """A project with a table of 12 files in no order; the list gets (columns, rows, seed) of each sample drawn."""
-    write_project(tmp_path, monkeypatch, LAYOUT)
-    (tmp_path / "q.sql").write_text(QUERIES)
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 12 files in no order, for each test to copy."""
     rng = np.random.default_rng(0)
     part, day = rng.integers(0, 5_000, ROWS), rng.integers(0, 365, ROWS)
     rows = pa.table({"id": np.arange(ROWS), "part": part, "day": day, "after": day + rng.integers(0, 3, ROWS)})
     rows = rows.append_column("name", pa.array([f"n{v % 7}" for v in part.tolist()]))
     rows = rows.append_column("tags", pa.array([[1]] * ROWS))
+    folder = tmp_path_factory.mktemp("orders")
     for at in range(12):
-        chunk = rows.slice(at * ROWS // 12, ROWS // 12)
-        write_deltalake(str(tmp_path / "tables" / "db" / "orders"), chunk, mode="append")
+        write_deltalake(str(folder), rows.slice(at * ROWS // 12, ROWS // 12), mode="append")
+    return folder
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> Drawn:
+    """A project with the table `orders`; the list gets (columns, rows, seed) of each sample drawn."""
+    write_project(tmp_path, monkeypatch, LAYOUT)
+    (tmp_path / "q.sql").write_text(QUERIES)
+    table = tmp_path / "tables" / "db" / "orders"
+    copytree(orders, table)
     asked: Drawn = []
 
     def draw(*arguments):  # type: ignore[no-untyped-def]
         columns, rows, seed = arguments[4:]
         asked.append((tuple(columns), rows, seed))
-        data = DeltaTable(str(tmp_path / "tables" / "db" / "orders")).to_pyarrow_table(columns=list(columns))
+        data = DeltaTable(str(table)).to_pyarrow_table(columns=list(columns))
         data = data.take(np.random.default_rng(seed).permutation(len(data))[:rows])
         keys = {name: data[name].combine_chunks() for name in columns}
         return KeySample(keys, np.zeros(len(data), np.int32), seed)
