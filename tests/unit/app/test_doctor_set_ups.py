@@ -63,8 +63,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             keys[user] = (key["AccessKeyId"], key["SecretAccessKey"])
         options = {"aws_endpoint_url": url, "aws_allow_http": "true"}
         write_deltalake("s3://lake/delta/db/t", ROWS, storage_options=options)
+        access = {
+            "s3.endpoint": url,
+            "client.region": "us-east-1",
+        }  # or pyiceberg asks AWS for the region of the bucket
         catalog = load_catalog(
-            "lake", type="sql", uri=f"sqlite:///{folder}/ice.db", warehouse="s3://lake/ice", **{"s3.endpoint": url}
+            "lake", type="sql", uri=f"sqlite:///{folder}/ice.db", warehouse="s3://lake/ice", **access
         )
         catalog.create_namespace("db")
         catalog.create_table("db.t", ROWS.schema).append(ROWS)
