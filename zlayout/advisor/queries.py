@@ -31,7 +31,7 @@ def is_named(written: str, table: TableName, location: str = "") -> bool:
     """
     if "/" in written:
         return canonical(written) == canonical(location)
-    return ("." + str(table).lower()).endswith("." + written)
+    return ("." + str(table.on("")).lower()).endswith("." + written)
 
 
 def queries_on(workload: Workload, table: TableName, state: TableState) -> TableWorkload:

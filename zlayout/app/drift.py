@@ -47,6 +47,7 @@ def drift(
     exclude: str | Iterable[str] = (),
     *,
     sample: bool | None = None,
+    branch: str | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
 ) -> DriftReport:
@@ -60,13 +61,14 @@ def drift(
         exclude: Tables to leave out.
         sample: Whether to read key columns of some row groups, as in `plan`. Without, it is not known whether another
             layout fits what is asked better. Default: `defaults.sample` of the project.
+        branch: The branch of all tables, as in `plan`.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    found = compare(project, select, exclude, Reading(parallelism, timeout), sample)
+    found = compare(project, select, exclude, Reading(parallelism, timeout), sample, branch)
     append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
     return DriftReport(found.document)
 
@@ -77,7 +79,8 @@ def compare(
     exclude: Iterable[str],
     reading: Reading,
     sample: bool | None = None,
+    branch: str | None = None,
 ) -> ProjectPlan:
     """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
-    return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample)
+    return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample, branch)

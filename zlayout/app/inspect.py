@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from zlayout.app.branches import require_branches, table_on
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
@@ -47,7 +48,14 @@ class Inspection:
     asked: QueryCost | None = None
 
 
-def inspect(project: Project, table: str, columns: Sequence[str] | None = None, *, orphans: bool = False) -> Inspection:
+def inspect(
+    project: Project,
+    table: str,
+    columns: Sequence[str] | None = None,
+    *,
+    orphans: bool = False,
+    branch: str | None = None,
+) -> Inspection:
     """Observe one table and measure its layout. Reads metadata only.
 
     Args:
@@ -55,9 +63,11 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
         table: `catalog.namespace.table`; it needs no layout spec.
         columns: The columns to measure. Default: the z-order columns of the spec, or every column with bounds.
         orphans: Whether to search the location of the table for orphans.
+        branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds).
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054.
+        Refused: ZL237, ZL238, the table has no such branch.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
@@ -67,6 +77,9 @@ def inspect(project: Project, table: str, columns: Sequence[str] | None = None, 
     if spec is None:
         schema = read_one(lambda: backend.observe(name, ()), name)
         spec = layout_of_table(project, name, schema)
+    name = table_on(name, spec, branch)
+    require_branches(catalog, name)
+    spec = None if spec is None else replace(spec, table=name)
     if columns is not None:
         wanted = tuple(dict.fromkeys(columns))
     elif spec is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 import zlayout
+from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_all, read_one
 from zlayout.app.history import append_and_log
 from zlayout.app.planned import Planned as Planned
@@ -16,7 +17,7 @@ from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.workloads import with_workloads
-from zlayout.errors import TableError, ZlayoutError
+from zlayout.errors import Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.planner.decision import Decision, PlanOptions
@@ -84,6 +85,7 @@ def plan(
     allow_full_rewrite: bool = False,
     max_rewrite_bytes: int | None = None,
     sample: bool | None = None,
+    branch: str | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
     on_progress: Callable[[int, int], None] | None = None,
@@ -102,6 +104,7 @@ def plan(
             chosen first. Default: no limit.
         sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
+        branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
         on_progress: Called in this thread with the number of tables that are read, and the number of all.
@@ -110,11 +113,11 @@ def plan(
         The plan, for `apply` or `write_plan`.
 
     Raises:
-        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts.
+        SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
     reading = Reading(parallelism, timeout, on_progress)
     options = PlanOptions(allow_full_rewrite, max_rewrite_bytes)
-    made = plan_project(project, select, exclude, options, reading, sample)
+    made = plan_project(project, select, exclude, options, reading, sample, branch)
     append_and_log(project, made.planned, RunReport(made.document), Command.PLAN)
     return made
 
@@ -126,9 +129,10 @@ def plan_project(
     options: PlanOptions,
     reading: Reading,
     sample: bool | None = None,
+    branch: str | None = None,
 ) -> ProjectPlan:
     """As `plan`, without a record in the history."""
-    declared = selected_layouts(project, select, exclude, reading)
+    declared = on_branch(project, selected_layouts(project, select, exclude, reading), branch)
     wanted = project.sample if sample is None else sample
     options = replace(options, sample_bytes=SAMPLE_BYTES if wanted else 0)
     return plan_specs(project, declared, options, reading)
@@ -282,7 +286,7 @@ def _unreadable(spec: LayoutSpec, backend: Backend, error: ZlayoutError) -> Tabl
         table=str(spec.table),
         format=backend.capabilities.format,
         location=spec.location,
-        status=Status.ERROR,
+        status=Status.REFUSED if isinstance(error, Refused) else Status.ERROR,
         diagnostics=error.diagnostics,
         rule=spec.rule,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.files import write_atomically
 from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
@@ -62,6 +63,7 @@ def read_plan(
     exclude: str | Iterable[str] = (),
     stale: Staleness = "compatible",
     allow_full_rewrite: bool = False,
+    branch: str | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
 ) -> ProjectPlan:
@@ -75,6 +77,7 @@ def read_plan(
         exclude: Tables to leave out, as in `plan`.
         stale: "compatible" accepts appends since the plan; "strict" requires the planned version.
         allow_full_rewrite: As in `plan`. It is not stored in the plan file.
+        branch: As in `plan`. A plan for another branch is stale.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds, as in `plan`.
 
@@ -83,11 +86,12 @@ def read_plan(
         that cannot be read, or that its layout no longer fits, has the status ERROR.
 
     Raises:
-        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan).
+        SpecError: ZL040, ZL041 (not a plan file), ZL045 (the project has no layout for a table of the plan), ZL054.
         Refused: ZL206, the plan file has another format version.
     """
     saved = document.read(Path(path)).plan
-    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), Reading(parallelism, timeout))
+    reading = Reading(parallelism, timeout)
+    return review(project, saved, exclude, stale, PlanOptions(allow_full_rewrite), reading, branch)
 
 
 def review(
@@ -97,21 +101,28 @@ def review(
     stale: Staleness,
     options: PlanOptions,
     reading: Reading,
+    branch: str | None = None,
 ) -> ProjectPlan:
     """Check a saved plan as `read_plan` does."""
-    changing = {t.table: t for t in saved.with_status(Status.CHANGES)}
+    changing = {_without_branch(t): t for t in saved.with_status(Status.CHANGES)}
     known = _known_layouts(project, changing, exclude, reading)
     selected = select_layouts(known.layouts, (), exclude)
     specs = tuple(spec for spec in named_layouts(known.layouts, changing) if spec in selected)
-    plan = plan_specs(project, replace(known, layouts=specs), options, reading, workloads=False)
+    directed = on_branch(project, replace(known, layouts=specs), branch)
+    plan = plan_specs(project, directed, options, reading, workloads=False)
     backends = backends_of(project, SparkRuntime(project), specs)
     checked = tuple(
-        _checked(changing[str(p.spec.table)], p, backends[p.spec.table.catalog], options, stale) for p in plan.planned
+        _checked(changing[str(p.spec.table.on(""))], p, backends[p.spec.table.catalog], options, stale)
+        for p in plan.planned
     )
-    names = {str(spec.table) for spec in selected}
+    names = {str(spec.table) for spec in on_branch(project, replace(known, layouts=selected), branch).layouts}
     failed = [t for t in saved.with_status(Status.ERROR, Status.REFUSED) if t.table in names]
     tables = (*sorted((p.decision.plan for p in checked), key=lambda t: t.table), *failed)
     return replace(plan, document=replace(plan.document, tables=tables), planned=checked, reviewed=True)
+
+
+def _without_branch(table: TablePlan) -> str:
+    return table.table.removesuffix(f"@{table.branch}") if table.branch else table.table
 
 
 def _known_layouts(project: Project, names: Iterable[str], exclude: str | Iterable[str], reading: Reading) -> Declared:

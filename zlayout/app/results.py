@@ -27,6 +27,7 @@ class Applied:
     Attributes:
         table: The name of the table.
         run_id: The run id, which is stored with each commit.
+        branch: The branch of the table; empty for main.
         commits: The commits so far.
         failures: The groups that failed so far.
         notices: The notices so far.
@@ -44,6 +45,7 @@ class Applied:
 
     table: str
     run_id: str
+    branch: str = ""
     commits: list[Commit] = field(default_factory=list)
     failures: list[GroupFailed] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -121,7 +123,7 @@ def result_of(applied: Applied) -> TableResult:
             for c in (after.columns if after else ())
         ),
         size_histogram=after.size_histogram if after else (),
-        rollback=_rollback(applied) if rewrites else "",
+        rollback=_rollback(applied) if rewrites and not applied.branch else "",
         deferred_groups=len(applied.deferred),
         deferred_bytes=sum(group.bytes for group in applied.deferred),
     )
@@ -178,4 +180,4 @@ def exit_code(plan: Plan, done: Sequence[Applied]) -> int:
 
 
 def new_run(planned: Planned) -> Applied:
-    return Applied(str(planned.spec.table), uuid.uuid4().hex)
+    return Applied(str(planned.spec.table), uuid.uuid4().hex, planned.spec.table.branch)

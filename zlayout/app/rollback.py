@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.app.interrupts import Interrupts
 from zlayout.app.project import known_table, layout_of
+from zlayout.errors import Refused
 from zlayout.formats.base import Commit, Notify, Progress
 from zlayout.formats.registry import backend_for
 from zlayout.formats.undo import Undo
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
-from zlayout.spec.model import Project
+from zlayout.spec.model import MAIN, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,10 +47,14 @@ def plan_rollback(project: Project, table: str, run: str | None = None, *, timeo
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog).
-        Refused: ZL231 to ZL236: there is no such run, or the rollback would lose or change rows.
+        Refused: ZL230 to ZL236: there is no such run on main, or the rollback would lose or change rows.
         TableError: The table cannot be read.
     """
     name = known_table(project, table)
+    spec = layout_of(project, name)
+    if run is None and spec is not None and spec.ref != MAIN:
+        message = f"{name}: the layout is for branch {spec.ref}, and a rollback is possible on main only"
+        raise Refused.of("ZL230", message, hint="use --run ID for a run on main", location=spec.location_of("ref"))
     backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
     return read_one(lambda: backend.undo(name, run), name, timeout)
 

@@ -218,5 +218,5 @@ def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
         f"workload would read {share(1 - other / declared)} less, {size(other)} instead of {size(declared)}; "
         f"tolerance.workload is {share(spec.tolerance.workload)}"
     )
-    by = "" if spec.rule else f", or run `zlayout advise {spec.table} --write`"
+    by = "" if spec.rule else f", or run `zlayout advise {spec.table.on('')} --write`"
     return Diagnostic(UNFIT, message, "warning", f"declare `{better.yaml}`{by}", spec.location_of("zorder"))

@@ -17,6 +17,7 @@ from zlayout.cli.job import job
 from zlayout.cli.options import (
     HERE,
     AllOrNothingOption,
+    BranchOption,
     BudgetOption,
     CatalogTypeOption,
     ColorOption,
@@ -41,7 +42,7 @@ from zlayout.cli.options import (
     VerifyOption,
 )
 from zlayout.cli.study_commands import advise, simulate
-from zlayout.cli.table_commands import history, inspect, rollback
+from zlayout.cli.table_commands import history, import_, inspect, rollback
 from zlayout.cli.workload import workload
 
 app = typer.Typer(
@@ -107,28 +108,7 @@ def doctor(
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
 
 
-@app.command(name="import")
-def import_(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="A table without a layout, as catalog.namespace.table; or a pattern: 'glue.sales.*'.", metavar="TABLE"
-        ),
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", help="Comma-separated z-order columns. Default: the present ordering of the table."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
-    ] = None,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
-) -> int:
-    """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
-    from zlayout.cli.import_ import import_command
-
-    return import_command(project, table, columns, out, Console(color))
+app.command(name="import")(import_)
 
 
 @app.command(name="validate")
@@ -149,6 +129,7 @@ def validate_(
 def plan(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
+    branch: BranchOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
     output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     detailed_exitcode: Annotated[
@@ -178,9 +159,8 @@ def plan(
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    request = PlanRequest(
-        project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget, sample
-    )
+    reading = Reading(parallelism, timeout)
+    request = PlanRequest(project, select or (), exclude or (), reading, allow_full_rewrite, budget, sample, branch)
     console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
         request, console, out, output, reports, detailed_exitcode=detailed_exitcode, allow_worse=allow_worse
@@ -191,6 +171,7 @@ def plan(
 def apply(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
+    branch: BranchOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     stale: StaleOption = "compatible",
     verify: VerifyOption = "gate",
@@ -218,9 +199,8 @@ def apply(
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
-    request = PlanRequest(
-        project, select or (), exclude or (), Reading(parallelism, timeout), allow_full_rewrite, budget
-    )
+    reading = Reading(parallelism, timeout)
+    request = PlanRequest(project, select or (), exclude or (), reading, allow_full_rewrite, budget, branch=branch)
     console = Console(color, verbose=verbose)
     return apply_command(
         request,
@@ -241,6 +221,7 @@ def apply(
 def drift(
     select: SelectArgument = None,
     exclude: ExcludeOption = None,
+    branch: BranchOption = None,
     sample: SampleOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
@@ -257,7 +238,8 @@ def drift(
         from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    request = PlanRequest(project, select or (), exclude or (), Reading(parallelism, timeout), sample=sample)
+    reading = Reading(parallelism, timeout)
+    request = PlanRequest(project, select or (), exclude or (), reading, sample=sample, branch=branch)
     return drift_command(request, Console(color, verbose=verbose, summary=summary), reports)
 
 

@@ -77,7 +77,7 @@ def apply_command(
             return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
         options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
         exclude, project = tuple(request.exclude), load_project(request.project)
-        planned = review(project, saved.plan, exclude, stale, options, request.reading)
+        planned = review(project, saved.plan, exclude, stale, options, request.reading, request.branch)
     else:
         planned = request.plan(console)
     report, plan = drawn(planned, reports), planned.document

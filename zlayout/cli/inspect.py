@@ -22,10 +22,18 @@ MAX_BAR_CHARACTERS = 30
 MAX_LISTED_ORPHANS = 20
 
 
-def inspect_command(project: Path, table: str, columns: str | None, console: Console, *, orphans: bool = False) -> int:
+def inspect_command(
+    project: Path,
+    table: str,
+    columns: str | None,
+    console: Console,
+    *,
+    orphans: bool = False,
+    branch: str | None = None,
+) -> int:
     """Print the inspection of a table. Raises the errors of `zlayout.inspect`."""
     wanted = None if columns is None else split_columns(columns)
-    found = inspect(load_project(project), table, wanted, orphans=orphans)
+    found = inspect(load_project(project), table, wanted, orphans=orphans, branch=branch)
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]
@@ -44,7 +52,9 @@ def _facts(found: Inspection) -> Iterator[str]:
     yield f"  rows            {number(int(files.live_rows.sum()))}, {number(int(files.deleted.sum()))} deleted"
     yield f"  features        {', '.join(sorted(state.features)) or 'none'}"
     for index, record in enumerate(files.layouts):
-        here = plural(int((files.layout == index).sum()), "file")
+        if not (count := int((files.layout == index).sum())):
+            continue  # of another branch, or replaced since
+        here = plural(count, "file")
         covered = spec is not None and spec.layout.covers(record.layout_id, record.settings)
         declared = " (the declared layout)" if covered else ""
         columns, curve = record.settings.get("zorder.columns"), record.settings.get("zorder.curve")

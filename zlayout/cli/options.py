@@ -32,6 +32,15 @@ ExcludeOption = Annotated[
     list[str] | None,
     typer.Option("--exclude", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables),
 ]
+BranchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--branch",
+        metavar="NAME",
+        help="The branch of Iceberg tables. Default: ref of the layout, or main.",
+        show_default=False,
+    ),
+]
 FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
 ]

@@ -43,23 +43,26 @@ class PlanRequest:
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
+    branch: str | None = None
 
     def command(self, name: str, planfile: Path | None = None) -> list[str]:
         """Return the command `name` with these options, or with a plan file if there is one."""
-        project = [] if self.project == HERE else ["--project", str(self.project)]
+        where = [] if self.branch is None else ["--branch", self.branch]
+        where += [] if self.project == HERE else ["--project", str(self.project)]
         if planfile is not None:
-            return ["zlayout", name, str(planfile), *project]
+            return ["zlayout", name, str(planfile), *where]
         excluded = [part for name in self.exclude for part in ("--exclude", name)]
         full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
-        return ["zlayout", name, *self.select, *excluded, *full, *budget, *project]
+        return ["zlayout", name, *self.select, *excluded, *full, *budget, *where]
 
     def plan(self, console: Console) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         with ReadingShown(console) as shown:
             options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes)
             reading = replace(self.reading, on_progress=shown)
-            return plan_project(load_project(self.project), self.select, self.exclude, options, reading, self.sample)
+            project = load_project(self.project)
+            return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
 
 def parse_budget(text: str | None) -> int | None:
@@ -126,7 +129,7 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
     with ReadingShown(console) as shown:
         project = load_project(request.project)
         reading = replace(request.reading, on_progress=shown)
-        planned = compare(project, request.select, request.exclude, reading, request.sample)
+        planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
     found = DriftReport(planned.document)
     report = replace(drawn(planned, reports), drift=True)
     report = kept(report, planned, Command.DRIFT, reports, console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,11 +12,35 @@ from zlayout.cli.console import Color, Console
 from zlayout.cli.options import (
     HERE,
     AllOrphansOption,
+    BranchOption,
     ColorOption,
     ProjectOption,
     TableArgument,
     TimeoutOption,
 )
+
+
+def import_(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="A table without a layout, as catalog.namespace.table; or a pattern: 'glue.sales.*'.", metavar="TABLE"
+        ),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Comma-separated z-order columns. Default: the present ordering of the table."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
+    ] = None,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
+    from zlayout.cli.import_ import import_command
+
+    return import_command(project, table, columns, out, Console(color))
 
 
 def inspect(
@@ -26,6 +51,7 @@ def inspect(
     orphans: Annotated[
         bool, typer.Option("--orphans", help="List orphans: files of the table's folder that no version refers to.")
     ] = False,
+    branch: BranchOption = None,
     project: ProjectOption = HERE,
     verbose: AllOrphansOption = False,
     color: ColorOption = Color.AUTO,
@@ -33,7 +59,7 @@ def inspect(
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
-    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans)
+    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans, branch=branch)
 
 
 def history(

@@ -56,6 +56,7 @@ class Traits:
             there is no jar for it; None if the format needs none.
         spark_conf: Spark configuration for every session.
         local_spark_conf: Additional Spark configuration for a local master.
+        branches: Whether a table has branches.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Traits:
     spark_package: Callable[[Release], str | None] | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     local_spark_conf: Mapping[str, str] = field(default_factory=dict)
+    branches: bool = False
 
 
 class Format(Protocol):

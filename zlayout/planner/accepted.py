@@ -11,10 +11,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import LayoutSpec, TableName
 
 PROPERTY = "zlayout.accepted"
 _DIGEST_CHARACTERS = 16
+
+
+def property_of(table: TableName) -> str:
+    """Return the name of the property, of which each branch of a table has its own."""
+    return f"{PROPERTY}.{table.branch}" if table.branch else PROPERTY
 
 
 def acceptance(spec: LayoutSpec) -> str:
@@ -25,4 +30,4 @@ def acceptance(spec: LayoutSpec) -> str:
 
 def is_accepted(spec: LayoutSpec, properties: Mapping[str, str]) -> bool:
     """Return whether the last run on a table with these properties accepted it under the settings of the spec."""
-    return properties.get(PROPERTY) == acceptance(spec)
+    return properties.get(property_of(spec.table)) == acceptance(spec)

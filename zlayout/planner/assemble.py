@@ -21,6 +21,7 @@ from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, sc
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
 from zlayout.planner.requirements import (
+    BranchIs,
     ClusteringIs,
     FilesAre,
     LayoutIs,
@@ -134,6 +135,7 @@ def _requirements(
     return (
         *((LocationIs(state.location),) if state.from_catalog else ()),
         TableIs(state.table_id),
+        *((BranchIs(spec.table.branch),) if spec.table.branch else ()),
         VersionIs(state.version),
         SchemaIs(state.schema_digest),
         LayoutIs(spec.layout.layout_id),

@@ -18,7 +18,7 @@ from zlayout.planner.decayed import savings
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import PlanOptions as PlanOptions
 from zlayout.planner.model import Status
-from zlayout.planner.notes import budget_too_small, full_rewrite_refusals
+from zlayout.planner.notes import branch_refusals, budget_too_small, full_rewrite_refusals
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.settings import compare_partitioning, compare_properties
 from zlayout.planner.work import Capabilities
@@ -102,6 +102,7 @@ def _refusals(proposal: Proposal, notes: Sequence[Diagnostic], options: PlanOpti
         *clustering_refusals(spec.layout, state),
         *full_rewrite_refusals(spec, state, change, allowed=options.allow_full_rewrite),
         *(note for note in notes if note.severity == "refused"),
+        *branch_refusals(spec, proposal.properties, change),
     ]
     if change is not None and change.full_rewrite and whole is not None and proposal.exceeds_budget:
         refusals.append(budget_too_small(spec, whole.budget, whole.bytes))

@@ -15,7 +15,7 @@ from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, 
 from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
 from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange, WorkloadForecast
-from zlayout.planner.requirements import LocationIs, Requirement, VersionIs
+from zlayout.planner.requirements import BranchIs, LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
 READS_MORE = "ZL440"
@@ -95,7 +95,7 @@ class TablePlan:
     """The plan for one table."""
 
     table: str
-    """The name of the table."""
+    """The name of the table; on a branch other than main with the branch, as `lake.sales.orders@audit`."""
     format: str
     """The table format."""
     location: Location
@@ -167,6 +167,11 @@ class TablePlan:
     def version(self) -> int | None:
         """The version that was planned from: -1 for a table without a snapshot, None if no version was read."""
         return next((r.version for r in self.requirements if isinstance(r, VersionIs)), None)
+
+    @property
+    def branch(self) -> str:
+        """The branch of the table; empty for main, and if no version was read."""
+        return next((r.branch for r in self.requirements if isinstance(r, BranchIs)), "")
 
     @property
     def storage_location(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import ChangePartitioning, TruncatedBounds, truncation_text
+from zlayout.planner.actions import ChangePartitioning, PropertyChange, TruncatedBounds, truncation_text
 from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
@@ -118,6 +118,22 @@ def adoption_notes(spec: LayoutSpec, selection: FileSelection) -> Iterator[Diagn
         message = f"no budget is spent on {what} with {files:,} files, whose rewrite would gain nothing"
         hint = "plan without --max-rewrite-bytes to rewrite them too"
         yield Diagnostic("ZL422", message, "note", hint, spec.location)
+
+
+def branch_refusals(
+    spec: LayoutSpec, properties: Sequence[PropertyChange], partitioning: ChangePartitioning | None
+) -> Iterator[Diagnostic]:
+    """Yield ZL239 if the plan for a branch would change what all branches of the table share."""
+    if not spec.table.branch:
+        return
+    shared = [f"table property {change.name} = {change.after}" for change in properties]
+    shared += [] if partitioning is None else ["partition_by"]
+    if shared:
+        message = (
+            f"branch {spec.table.branch} cannot be laid out: the layout changes {', '.join(shared)}, for all branches"
+        )
+        hint = f"run `zlayout apply {spec.table.on('')} --branch main` first; or remove what needs this from the layout"
+        yield Diagnostic("ZL239", message, "refused", hint, spec.location)
 
 
 def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) -> Iterator[Diagnostic]:

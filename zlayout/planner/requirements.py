@@ -31,8 +31,18 @@ class LocationIs:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchIs:
+    """The plan is applied to this branch. Only for tables with a branch other than main."""
+
+    branch: str
+    """The name of the branch."""
+    kind: Literal["branch_is"] = "branch_is"
+    """The kind of requirement."""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionIs:
-    """The table is at this version. Appends after it are accepted unless `apply --stale strict` is given."""
+    """The table or branch is at this version. Appends after it are accepted unless `apply --stale strict` is given."""
 
     version: int
     """The Delta version or the id of the Iceberg snapshot; -1 for a table without a snapshot."""
@@ -105,7 +115,16 @@ class FilesAre:
 
 
 Requirement = Annotated[
-    TableIs | LocationIs | VersionIs | SchemaIs | LayoutIs | PartitioningIs | ClusteringIs | PropertyIs | FilesAre,
+    TableIs
+    | LocationIs
+    | BranchIs
+    | VersionIs
+    | SchemaIs
+    | LayoutIs
+    | PartitioningIs
+    | ClusteringIs
+    | PropertyIs
+    | FilesAre,
     BY_KIND,
 ]
 
@@ -126,6 +145,7 @@ class Observed:
     files: Mapping[str, str] | None = None
     location: str | None = None
     clustering: tuple[str, ...] | None = None
+    branch: str | None = None
 
 
 def planned_clustering(requirements: Iterable[Requirement]) -> ClusteringIs:
@@ -169,6 +189,8 @@ def _holds(requirement: Requirement, observed: Observed) -> bool:
             return observed.table_id in (None, table_id)
         case LocationIs(location):
             return observed.location is None or canonical(observed.location) == canonical(location)
+        case BranchIs(branch):
+            return observed.branch in (None, branch)
         case VersionIs(version):
             return observed.version in (None, version)
         case SchemaIs(digest):

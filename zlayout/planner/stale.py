@@ -27,7 +27,7 @@ from zlayout.planner.requirements import (
     planned_clustering,
     violated,
 )
-from zlayout.spec.model import LayoutSpec
+from zlayout.spec.model import MAIN, LayoutSpec
 from zlayout.table.state import FileTable, TableState, identities
 
 Staleness = Literal["compatible", "strict"]
@@ -63,7 +63,8 @@ def staleness(
     observed = _observed(spec, now, again, mode)
     broken = violated((*saved.requirements, planned_clustering(saved.requirements)), observed)
     reasons = (
-        [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
+        _other_branch(saved, spec)
+        or [text for kind, text in _CHANGED.items() if any(isinstance(r, kind) for r in broken)]
         or _other_selection(saved.requirements, again.plan.requirements)
         or _changed_version(broken, now)
         or _changed_files([group.files for group in again.groups], now)
@@ -77,6 +78,7 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
     return Observed(
         table_id=now.table_id,
         location=now.location,
+        branch=spec.table.branch,
         version=now.version if mode == "strict" else None,
         schema=now.schema_digest,
         layout_id=spec.layout.layout_id,
@@ -85,6 +87,12 @@ def _observed(spec: LayoutSpec, now: TableState, again: Decision, mode: Stalenes
         properties=now.properties,
         files={r.group: r.digest for r in again.plan.requirements if isinstance(r, FilesAre)},
     )
+
+
+def _other_branch(saved: TablePlan, spec: LayoutSpec) -> list[str]:
+    """Report if the plan is for another branch than the one that `--branch` or the layout spec names."""
+    planned, wanted = saved.branch, spec.table.branch
+    return [] if planned == wanted else [f"it is for branch {planned or MAIN}, and this run is for {wanted or MAIN}"]
 
 
 def _other_selection(saved: Sequence[Requirement], again: Sequence[Requirement]) -> list[str]:

@@ -13,7 +13,7 @@ from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.layout import Layout, ZorderColumn
-from zlayout.spec.model import CatalogConfig, LayoutSpec, TableName, Tolerance
+from zlayout.spec.model import MAIN, CatalogConfig, LayoutSpec, TableName, Tolerance
 from zlayout.spec.names import parse_partition_key, parse_table
 from zlayout.spec.validation import suggestion
 from zlayout.spec.yaml import Document
@@ -84,6 +84,7 @@ def layout_spec(
         description=data.get("description", ""),
         locations=locations,
         rule=data.get("match", ""),
+        ref=data.get("ref", MAIN),
     )
 
 
@@ -185,6 +186,9 @@ def _table_problems(
     elif traits and traits.needs_namespace and not table.namespace:
         message = f"expected catalog.namespace.table for {traits.title}, found {quote_value(document.data[key])}"
         yield Diagnostic("ZL020", message, location=location)
+    if traits and not traits.branches and document.data.get("ref", MAIN) != MAIN:
+        message = f"ref {quote_value(document.data['ref'])}: {traits.title} tables have no branches"
+        yield Diagnostic("ZL055", message, hint="remove ref", location=document.locations["ref"])
 
 
 def _duplicate_columns(layout: Layout, locations: Mapping[str, Location]) -> Iterator[Diagnostic]:

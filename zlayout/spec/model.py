@@ -15,22 +15,32 @@ from zlayout.spec.maintenance import Maintenance
 from zlayout.spec.notify import NotifyConfig
 from zlayout.table.partition import PartitionField
 
+MAIN = "main"  # the branch that every Iceberg table has
+
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table: catalog.namespace.table. The namespace may have no, one or several levels."""
+    """The name of a table: catalog.namespace.table. The namespace may have no, one or several levels.
+
+    branch: the branch of the table that is read and changed; empty for main, and for formats without branches.
+    """
 
     catalog: str
     namespace: tuple[str, ...]
     name: str
+    branch: str = ""
 
     @property
     def identifier(self) -> tuple[str, ...]:
         """The name inside its catalog."""
         return (*self.namespace, self.name)
 
+    def on(self, branch: str) -> TableName:
+        """Return this table with another branch."""
+        return replace(self, branch="" if branch == MAIN else branch)
+
     def __str__(self) -> str:
-        return ".".join((self.catalog, *self.identifier))
+        return ".".join((self.catalog, *self.identifier)) + (f"@{self.branch}" if self.branch else "")
 
 
 # At the default target size, a commit of so many bytes has 2,048 new files, which the driver holds as objects.
@@ -63,6 +73,7 @@ class LayoutSpec:
     locations: the location of each dotted key in the YAML file.
     commit_properties: `commit.properties` of the project, which each commit stores for audits.
     rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
+    ref: the branch of the table that the layout is for.
     """
 
     table: TableName
@@ -79,6 +90,7 @@ class LayoutSpec:
     locations: Mapping[str, Location] = field(default_factory=dict)
     commit_properties: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""
+    ref: str = MAIN
 
     @property
     def column_names(self) -> tuple[str, ...]:

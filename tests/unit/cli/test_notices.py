@@ -15,6 +15,7 @@ from zlayout.errors import Diagnostic, Location
 from zlayout.formats.base import Commit, Event, Notice
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import TablePlan
+from zlayout.spec.model import TableName
 
 NOTICE = Notice(Diagnostic("ZL407", "engine native does it\x1b[2J", "warning", "take Spark 4.1.4"))
 
@@ -51,7 +52,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
 
     class Planned:
         class spec:
-            table = "lake.db.t"
+            table = TableName("lake", ("db",), "t")
             commit_bytes = None
 
         state = None

@@ -184,6 +184,22 @@ def test_an_iceberg_rewrite_is_named(tmp_path: Path, properties: dict[str, str],
     assert f"{rewrite.operation} at version {rewrite.version} ({engine or 'unknown engine'}, 20" in message
 
 
+def test_what_was_rewritten_before_a_branch_of_zlayout_is_no_rewrite_of_main(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", rows(0).schema)
+    table.append(rows(0))
+    first = table.current_snapshot()
+    assert first is not None
+    table.manage_snapshots().create_branch(first.snapshot_id, "audit").commit()
+    table.append(rows(9), snapshot_properties={"zlayout.layout_id": LAYOUT.layout_id}, branch="audit")
+    table.overwrite(rows(1), branch="audit")
+    table.overwrite(rows(2))
+    table = catalog.load_table("db.t")
+    assert observe_table(table, NAME, ["a"]).rewrites == ()
+    assert len(observe_table(table, NAME.on("audit"), ["a"]).rewrites) == 1
+
+
 def snapshot(number: int, operation: Operation, deleted: int = 0, **summary: str) -> Snapshot:
     properties = {"deleted-data-files": str(deleted)} | summary
     return Snapshot(

@@ -9,6 +9,7 @@ import pytest
 
 from zlayout.errors import Refused
 from zlayout.formats.iceberg.write.native import FILE_CHANGES, require_appends_only
+from zlayout.spec.model import TableName
 
 TOTALS = {"total-data-files": "7", "total-delete-files": "1", "total-position-deletes": "3"}
 
@@ -30,7 +31,7 @@ def table(*snapshots: tuple[int, str, dict[str, str]]) -> Any:
 
 
 def work(version: int, groups: tuple[str, ...] = ("g",)) -> Any:
-    return SimpleNamespace(version=version, groups=groups, table="ice.db.t", run_id="mine")
+    return SimpleNamespace(version=version, groups=groups, table=TableName("ice", ("db",), "t"), run_id="mine")
 
 
 @pytest.mark.parametrize(

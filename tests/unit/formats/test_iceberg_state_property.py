@@ -56,6 +56,16 @@ def test_add_keeps_what_is_there() -> None:
     assert recorded.add(state, "b", [3], {"t": 2})["b"] == LaidOut({"t": 2}, frozenset({3}))
 
 
+def test_joined_has_the_snapshots_and_baselines_of_both() -> None:
+    one, two = Baseline(3, (1.0,)), Baseline(4, (2.0,))
+    state = {"a": LaidOut({"s": 1}, frozenset({1}), {(1, "p"): one})}
+    other = {"a": LaidOut({}, frozenset({2}), {(2, "p"): two}), "b": LaidOut({"t": 2}, frozenset({3}))}
+    assert recorded.joined(state, other) == {
+        "a": LaidOut({"s": 1}, frozenset({1, 2}), {(1, "p"): one, (2, "p"): two}),
+        "b": LaidOut({"t": 2}, frozenset({3})),
+    }
+
+
 def test_drop_dead_forgets_snapshots_and_empty_layouts() -> None:
     state = {"a": LaidOut({}, frozenset({1, 2})), "b": LaidOut({}, frozenset({3}))}
     assert recorded.drop_dead(state, frozenset({1, 3, 4})) == {"a": LaidOut({}, frozenset({2}))}

@@ -14,7 +14,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 from unit.planner.plans import DELTA, KIND, TARGET
 
-from zlayout.planner.accepted import PROPERTY, acceptance
+from zlayout.planner.accepted import PROPERTY, acceptance, is_accepted
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
@@ -180,6 +180,10 @@ def test_what_a_complete_run_left_is_accepted_until_the_settings_change() -> Non
     state = make_state(files, format="iceberg", columns=columns, partition_fields=(DAY,), spec_id=1)
     assert len(groups(decide(SPEC, state, ICEBERG))) == 1
     accepted = replace(state, properties={PROPERTY: acceptance(SPEC)})
+    audit = replace(SPEC, table=SPEC.table.on("audit"))  # each branch has its own
+    assert is_accepted(SPEC, accepted.properties)
+    assert not is_accepted(audit, accepted.properties)
+    assert is_accepted(audit, {f"{PROPERTY}.audit": acceptance(audit)})
     assert groups(decide(SPEC, accepted, ICEBERG)) == []
     stricter = replace(SPEC, tolerance=Tolerance(touched=1.2))
     assert len(groups(decide(stricter, accepted, ICEBERG))) == 1

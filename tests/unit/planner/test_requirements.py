@@ -11,6 +11,7 @@ from unit.planner.plans import DELTA, SPEC, File, state
 from zlayout.errors import CommitConflict
 from zlayout.planner.diff import decide
 from zlayout.planner.requirements import (
+    BranchIs,
     FilesAre,
     LayoutIs,
     Observed,
@@ -25,9 +26,10 @@ from zlayout.planner.requirements import (
 from zlayout.planner.stale import staleness
 from zlayout.table.state import PartitionField
 
-FACTS = Observed("t", 7, "s", "l", ("a", "b"), {"p": "1"}, {"g": "d"})
+FACTS = Observed("t", 7, "s", "l", ("a", "b"), {"p": "1"}, {"g": "d"}, branch="audit")
 MET: list[Requirement] = [
     TableIs("t"),
+    BranchIs("audit"),
     VersionIs(7),
     SchemaIs("s"),
     LayoutIs("l"),
@@ -38,6 +40,7 @@ MET: list[Requirement] = [
 ]
 VIOLATED: list[Requirement] = [
     TableIs("u"),
+    BranchIs("dev"),
     VersionIs(8),
     SchemaIs("t"),
     LayoutIs("m"),

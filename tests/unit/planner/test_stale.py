@@ -34,6 +34,17 @@ def test_appends_are_fine_unless_strict() -> None:
     assert reasons(APPENDED, "strict") == ["expected table version 7, found 8"]
 
 
+def test_a_plan_is_for_one_branch() -> None:
+    audit, dev = (replace(SPEC, table=SPEC.table.on(name)) for name in ("audit", "dev"))
+    assert reasons(THEN, spec=audit) == ["it is for branch main, and this run is for audit"]
+    saved = decide(audit, THEN, DELTA).plan
+    assert (saved.table, saved.branch) == (f"{SPEC.table}@audit", "audit")
+    assert staleness(saved, audit, decide(audit, THEN, DELTA), THEN, "strict") == ()
+    for other, name in ((SPEC, "main"), (dev, "dev")):
+        (found,) = staleness(saved, other, decide(other, THEN, DELTA), THEN, "compatible")
+        assert found.message.endswith(f"it is for branch audit, and this run is for {name}")
+
+
 def without_first(files: FileTable) -> FileTable:
     return files.take(np.arange(1, len(files)))
 

@@ -12,7 +12,7 @@ ONE_LINE = "${...} is not allowed in"
 FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
-    "known keys: version, table, match, exclude, only, description, tags, partition_by, zorder, files, where,"
+    "known keys: version, table, match, exclude, only, ref, description, tags, partition_by, zorder, files, where,"
     " where_may_be_empty, workload, tolerance, engine"
 )
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
@@ -26,6 +26,7 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("version: 1", "version: true", "a.yaml:1:1: ZL013 expected version 1 for version, found true"),
         ("  columns: [a, b]", "  curve: zorder", "a.yaml:3:1: ZL011 key 'columns' is missing in zorder"),
         ("zorder:\n  columns: [a, b]\n", "", "a.yaml:1:1: ZL011 key 'zorder' is missing (declare zorder.columns, or only files.target_size to combine small files without an order)"),
+        ("zorder:", "ref: 'a b'\nzorder:", "a.yaml:3:1: ZL013 expected the name of a branch, of letters, digits and _ . / - for ref, found 'a b'"),
         ("zorder:", "zordr: 1\nzorder:", "a.yaml:3:1: ZL010 unknown key 'zordr' (did you mean 'zorder'?)"),
         ("zorder:", "qqq: 1\nzorder:", f"a.yaml:3:1: ZL010 unknown key 'qqq' ({KEYS})"),
         ("[a, b]", "[a, {nam: b, name: b}]", "a.yaml:4:17: ZL010 unknown key 'nam' in zorder.columns[1] (did you mean 'name'?)"),
@@ -68,6 +69,9 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("ice.db.t", "x.db.t", "a.yaml:2:1: ZL021 unknown catalog 'x' (catalogs of zlayout.yaml: lake, ice)"),
         ("ice.db.t", "lake.db.t\npartition_by: [day(d)]", "a.yaml:3:16: ZL024 expected a column in partition_by of a Delta table, found 'day(d)' (use a generated column, or z-order by the column itself)"),
         ("ice.db.t", "lake.db.t\nengine: native", ""),
+        ("ice.db.t", "ice.db.t\nref: audit", ""),
+        ("ice.db.t", "lake.db.t\nref: main", ""),
+        ("ice.db.t", "lake.db.t\nref: audit", "a.yaml:3:1: ZL055 ref 'audit': Delta tables have no branches (remove ref)"),
     ],
 )  # fmt: skip
 def test_mistakes_in_a_layout(load: Load, old: str, new: str, expected: str) -> None:

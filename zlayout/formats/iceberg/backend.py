@@ -14,7 +14,7 @@ from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
 from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
-from zlayout.formats.kernel.requirements import require_allowed, require_table
+from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.undo import Undo
@@ -127,6 +127,7 @@ class IcebergBackend:
         measured = tuple(column.name for column in work.layout.columns) if work.groups else ()
         state = self.observe(work.table, measured, work.version)
         require_allowed(state, self.partition_diagnostics(work.partition_by or (), state))
+        require_no_settings(work)
         require_table(work, state.table_id, work.table_id)
         return state
 
@@ -137,9 +138,10 @@ class IcebergBackend:
         refuse_native(work, state)
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL228 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL228, ZL229 before any write."""
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
+        from zlayout.formats.iceberg.write.branches import require_native
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.lineage import require_row_ids_of_orc
         from zlayout.formats.iceberg.write.settings import change_settings
@@ -149,6 +151,7 @@ class IcebergBackend:
             require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
             if native:  # engine zlayout drops groups with changed files
+                require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
             notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
             changed = change_settings(jvm, work)

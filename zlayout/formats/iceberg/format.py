@@ -35,6 +35,7 @@ class IcebergFormat:
         local_warehouse_scheme="file://",
         target_size_property="write.target-file-size-bytes",
         cleanup="snapshots expire",
+        branches=True,
         spark_extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         spark_package=lambda release: release.iceberg_package,
     )

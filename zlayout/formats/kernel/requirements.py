@@ -23,6 +23,16 @@ def require_allowed(state: TableState, changes: Iterable[Diagnostic]) -> None:
         raise Refused(*refusals)
 
 
+def require_no_settings(work: Work) -> None:
+    """Check that work on a branch changes neither properties nor partitioning, which all branches share.
+
+    Raises:
+        Refused: ZL239.
+    """
+    if work.table.branch and (work.properties or work.partition_by is not None):
+        raise Refused.of("ZL239", f"{work.table}: a plan for a branch changes settings of the table", hint="plan again")
+
+
 def require_table(work: Work, table_id: str, planned: str | None) -> None:
     """Check that the table under the work's name is the planned one. planned: its id, None to accept any table.
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from zlayout.formats.base import Commit, Group
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.avro import manifests_of
+from zlayout.formats.iceberg.read.branches import head, heads
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
+from zlayout.formats.iceberg.read.external import ancestors
 from zlayout.formats.iceberg.read.manifests import Change, read_change, read_live
 from zlayout.formats.run_metrics import TOUCHED, RunMetrics, parse_touched, run_metrics
 from zlayout.spec.model import CatalogConfig, TableName
@@ -75,11 +77,9 @@ def _of_run(table: Table, run_id: str) -> list[Snapshot]:
 
 
 def last_run(catalog: CatalogConfig, name: TableName) -> RunMetrics | None:
-    """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123."""
+    """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL123, Refused ZL238."""
     metadata = load_table(catalog, name).metadata
-    undone = recorded.undone(metadata.properties)
-    kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in undone]
-    for snapshot in sorted(kept, key=lambda s: s.sequence_number or 0, reverse=True):
+    for snapshot in ancestors(metadata, head(metadata, name)):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         columns = parse_touched(summary.get(TOUCHED))
         if recorded.RUN in summary and columns:
@@ -100,10 +100,9 @@ def _all_in(group: Group, removed: frozenset[str]) -> bool:
 
 
 def live_snapshots(catalog: CatalogConfig, name: TableName) -> frozenset[int]:
-    """Return the ids of all snapshots that added a live data file. Raises TableError ZL121 to ZL125."""
+    """Return the ids of all snapshots that added a live data file of any branch. Raises TableError ZL121 to ZL125."""
     table: Table = load_table(catalog, name)
-    snapshot = table.current_snapshot()
-    if snapshot is None:
-        return frozenset()
     with readable_metadata(table, name):
-        return frozenset(read_live(manifests_of(snapshot, table.io), table.io, ()).snapshot)
+        every = [manifest for snapshot in heads(table.metadata) for manifest in manifests_of(snapshot, table.io)]
+        manifests = {manifest.manifest_path: manifest for manifest in every}
+        return frozenset(read_live(manifests.values(), table.io, ()).snapshot)

@@ -13,10 +13,11 @@ from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.arrow_types import arrow_type, leaf_fields
 from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.bounds import column_bounds
+from zlayout.formats.iceberg.read.branches import head
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.deletes import attribute_deletes
 from zlayout.formats.iceberg.read.equality import EqualityField
-from zlayout.formats.iceberg.read.external import external_rewrites_of
+from zlayout.formats.iceberg.read.external import ancestors, external_rewrites_of
 from zlayout.formats.iceberg.read.manifests import DataColumns, read_live
 from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated_lengths
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
@@ -56,10 +57,12 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
         catalog: The catalog.
         name: The name of the table.
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
-        version: The id of a snapshot, whose schema is used too; None for the current snapshot and schema.
+        version: The id of a snapshot, whose schema is used too; None for the newest snapshot of the branch and the
+            current schema.
 
     Raises:
         TableError: ZL121 to ZL125.
+        Refused: ZL238.
     """
     return observe_table(load_table(catalog, name), name, columns, version)
 
@@ -67,8 +70,9 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
 def observe_table(table: Table, name: TableName, columns: Sequence[str], version: int | None = None) -> TableState:
     """Return the table state of a table that is loaded already. See `observe`."""
     metadata = table.metadata
-    snapshot = _snapshot(metadata, name, version)
-    schema = _schema(metadata, snapshot)
+    newest = head(metadata, name)
+    snapshot = newest if version is None else _snapshot(metadata, name, version)
+    schema = _schema(metadata, snapshot, newest)
     config = MetricsConfig(metadata.properties, schema, table.sort_order())
     leaves = _columns(schema, config, distinct_counts(metadata, snapshot))
     with readable_metadata(table, name):
@@ -78,6 +82,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         data = read_live(manifests, table.io, list(wanted.values()))
     state, notes = read_state(metadata.properties)
     state = recorded.from_summaries(state, summaries(metadata), recorded.undone(metadata.properties))
+    elsewhere = {s.snapshot_id for s in metadata.snapshots} - {s.snapshot_id for s in ancestors(metadata, snapshot)}
     files = _files(data, metadata, schema, leaves, wanted, config, state)
     return TableState(
         table=str(name),
@@ -95,7 +100,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         files=files,
         notes=notes,
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
-        rewrites=external_rewrites_of(metadata, snapshot, known=bool(state)),
+        rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - elsewhere)),
     )
 
 
@@ -185,10 +190,10 @@ def summaries(metadata: TableMetadata) -> list[tuple[int, Mapping[str, str]]]:
     return [(s.snapshot_id, s.summary.additional_properties) for s in metadata.snapshots if s.summary]
 
 
-def _snapshot(metadata: TableMetadata, name: TableName, version: int | None) -> Snapshot | None:
-    if version == NO_SNAPSHOT or (version is None and metadata.current_snapshot_id is None):
+def _snapshot(metadata: TableMetadata, name: TableName, version: int) -> Snapshot | None:
+    if version == NO_SNAPSHOT:
         return None
-    snapshot = metadata.snapshot_by_id(metadata.current_snapshot_id or 0 if version is None else version)
+    snapshot = metadata.snapshot_by_id(version)
     if snapshot is None:
         raise TableError.of(
             "ZL124",
@@ -198,10 +203,10 @@ def _snapshot(metadata: TableMetadata, name: TableName, version: int | None) -> 
     return snapshot
 
 
-def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """Return the current schema for the current snapshot, and the schema of the snapshot for an older one."""
+def _schema(metadata: TableMetadata, snapshot: Snapshot | None, newest: Snapshot | None) -> Schema:
+    """Return the current schema for the newest snapshot of the branch, and the schema of an older one for that."""
     current = metadata.schema()
-    if snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id or snapshot.schema_id is None:
+    if snapshot is None or snapshot.schema_id is None or (newest and newest.snapshot_id == snapshot.snapshot_id):
         return current
     return next((s for s in metadata.schemas if s.schema_id == snapshot.schema_id), current)
 

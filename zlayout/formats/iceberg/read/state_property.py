@@ -141,6 +141,13 @@ def from_summaries(
     return state
 
 
+def joined(state: State, other: State) -> State:
+    """Return the state with the snapshots and baselines of another one."""
+    for name, entry in other.items():
+        state = add(state, name, entry.snapshots, entry.settings or None, entry.baselines)
+    return state
+
+
 def undone(properties: Mapping[str, str]) -> frozenset[int]:
     """Return the snapshots of runs that were rolled back, which have layout ids in their summaries."""
     return frozenset(snapshot for entry in rollbacks(properties) for snapshot in entry["snapshots"])

@@ -75,8 +75,8 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     """Return ZL221 for encryption, ZL222 for Avro as write format, and ZL227 for columns that Spark cannot read.
 
     Branches, tags, equality deletes and write.wap.enabled are supported, because a rewrite reads whole files with their
-    deletes and commits to `main`. Tables with ORC as write format are supported, because ORC files have bounds. Every
-    file is rewritten in the write format of the table.
+    deletes and commits to one branch. Tables with ORC as write format are supported, because ORC files have bounds.
+    Every file is rewritten in the write format of the table.
     """
     found = []
     if data.encrypted or "encryption.key-id" in metadata.properties:

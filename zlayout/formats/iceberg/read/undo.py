@@ -23,6 +23,7 @@ from zlayout.formats.iceberg.read.manifests import read_change
 from zlayout.formats.stored_files import missing_files
 from zlayout.formats.undo import Change, Recorded, Undo
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.sql_text import quote_identifier
 from zlayout.table.state import TableState
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def undo_run(
         run: The id of the run; None for the newest run in effect that changed files.
 
     Raises:
-        Refused: ZL231 to ZL236.
+        Refused: ZL230 to ZL236.
         TableError: ZL121 to ZL125.
     """
     table = load_table(catalog, name)
@@ -116,7 +117,24 @@ def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: 
                 changes.append(Change(snapshot, added, removed))
         if changes:
             return run_id, changes
+    if wanted is not None:
+        _require_on_main(name, table, wanted, by_id)
     raise undo.no_run(name, wanted, runs)
+
+
+def _require_on_main(name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot]) -> None:
+    """Raise Refused ZL230 if the run is in the history of another branch only."""
+    branches = {ref: table.snapshot_by_name(ref) for ref in table.metadata.refs}
+    for branch, newest in branches.items():
+        line = [one for one in ancestors(table.metadata, newest) if one.snapshot_id not in history]
+        if made := [one for one in line if _run(one) == wanted]:
+            back = quote_identifier(branch)
+            raise Refused.of(
+                "ZL230",
+                f"{name}: run {wanted} rewrote branch {branch}, and a rollback is possible on main only",
+                hint=f"undo it with ALTER TABLE ... REPLACE BRANCH {back} AS OF VERSION {made[-1].parent_snapshot_id}, "
+                "which also undoes later commits of the branch",
+            )
 
 
 def _require_picks(

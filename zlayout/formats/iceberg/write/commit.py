@@ -22,6 +22,7 @@ from zlayout.formats.base import Commit, Event, Group, Notice, Notify, Progress,
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import run_commits
 from zlayout.formats.iceberg.read.partitions import argument, transform_name
+from zlayout.formats.iceberg.write.branches import Swap, head, to_branch
 from zlayout.formats.iceberg.write.expressions import changes_partition_spec
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.new_bounds import written_files
@@ -42,6 +43,8 @@ from zlayout.spark.arrow import to_arrow
 from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable
+
+MAX_SWAPS = 8  # attempts to commit to a branch while other commits are made
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify, files: FileTable) -> Iterator[Event]:
@@ -113,13 +116,20 @@ class Committer:
         self._dead = dead_snapshots(pinned.jvm, catalog, work.table, pinned.table)
 
     def commit(self, some: Sequence[Rewritten]) -> Commit:
-        """Make one commit.
+        """Make one commit. On a branch, it is prepared again if another commit was made at the same time.
 
         Raises:
             CommitConflict: ZL320, ZL321.
             EngineError: ZL316.
             CommitUnknown: ZL331.
         """
+        commit = self._sent(some, MAX_SWAPS if self._work.table.branch else 1)
+        self._committed += len(some)
+        if self._measurement is not None:
+            self._measurement.committed(some)
+        return commit
+
+    def _sent(self, some: Sequence[Rewritten], attempts: int) -> Commit:
         doing = f"committing run {self._work.run_id} to {self._work.table}"
         with java_errors(doing):  # nothing is sent to the catalog here
             transaction, snapshot = self.prepare(some)
@@ -128,21 +138,26 @@ class Committer:
             transaction.commitTransaction()
             return rewrite_commit(snapshot, some)
 
-        commit = settled(doing, send, lambda: self.finished(some), FAILURES)
-        self._committed += len(some)
-        if self._measurement is not None:
-            self._measurement.committed(some)
-        return commit
+        try:
+            return settled(doing, send, lambda: self.finished(some), FAILURES)
+        except CommitConflict:
+            if attempts == 1:
+                raise
+        return self._sent(some, attempts - 1)
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
         """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
         pinned, work = self._pinned, self._work
         table = pinned.jvm.load(work.table)
-        if pinned.snapshot.firstRowId() is None and table.currentSnapshot().firstRowId() is not None:
+        newest = head(table, work.table)
+        if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
             # the pinned snapshot does not have the row ids, so its rows would get other ids
             raise CommitConflict.of("ZL320", f"{work.table}: row ids were added since the plan", hint="plan again")
         transaction = table.newTransaction()
+        operations = table.operations()
+        base = operations.current()
         change = transaction.newRewrite().validateFromSnapshot(work.version)
+        to_branch(change, table, work.table)
         groups = [each.group for each in some]
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
@@ -157,16 +172,16 @@ class Committer:
         for key, value in self._measurement.properties(some).items() if self._measurement is not None else ():
             change.set(key, value)
         change.commit()
-        snapshot = int(transaction.table().currentSnapshot().snapshotId())
-        state = known_state(pinned.jvm, table.operations().current())
+        snapshot = int(head(transaction.table(), work.table).snapshotId())
+        state = known_state(pinned.jvm, base)
         state = recorded.after(state, work.layout, [snapshot], self._dead, _baselines(snapshot, some, work))
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
         if pinned.table.specs().size() > 1:  # a plan predicts the result of everything but moved rows
             complete = self._committed + len(some) == len(work.rewrites)
-            properties.set(accepted.PROPERTY, work.accepts if complete else "")
+            properties.set(accepted.property_of(work.table), work.accepts if complete else "")
         properties.commit()
         pinned.require_files(added, table.io())
-        return transaction, snapshot
+        return Swap(operations, base, transaction) if work.table.branch else transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
         """Read the table again. Return the run's commit that completed these groups, None if there is none."""

@@ -15,6 +15,7 @@ from zlayout.errors import CommitConflict, CommitUnknown, Diagnostic, EngineErro
 from zlayout.formats.base import Commit, GroupFailed, Notify, Progress, Stage, Work
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import RunCommit, commits_to, run_commits, run_snapshots
+from zlayout.formats.iceberg.write.branches import head, to_branch
 from zlayout.formats.iceberg.write.expressions import also_selected, changes_partition_spec, partition_filter
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm
 from zlayout.formats.iceberg.write.record import dead_snapshots, write_state
@@ -101,10 +102,11 @@ def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify)
 
 
 def action(jvm: IcebergJvm, work: Work) -> Any:
-    """Return the configured Java action. Raises Refused ZL225."""
+    """Return the configured Java action. Raises Refused ZL225, CommitConflict ZL320."""
     table = jvm.load(work.table)
     require_appends_only(table, work)
     rewrites = jvm.iceberg.spark.actions.SparkActions.get(jvm.jsession).rewriteDataFiles(table)
+    to_branch(rewrites, table, work.table)
     rewrites = _ordered(jvm, rewrites, table, work.layout)
     if not work.covers_table:
         rewrites = rewrites.filter(partition_filter(jvm, partitions_of(work.groups)))
@@ -177,7 +179,7 @@ def require_appends_only(table: Any, work: Work) -> None:
     """
     if not work.groups:
         return
-    snapshot = table.currentSnapshot()
+    snapshot = newest = head(table, work.table)
     while snapshot is not None and snapshot.snapshotId() != work.version:
         summary = dict(snapshot.summary())
         of_run = summary.get(recorded.RUN) == work.run_id  # an earlier commit of the run, with other groups
@@ -186,11 +188,10 @@ def require_appends_only(table: Any, work: Work) -> None:
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
     if snapshot is None or snapshot.snapshotId() != work.version:
-        now = table.currentSnapshot()
         raise Refused.of(
             "ZL225",
             f"{work.table} changed since the plan: expected snapshot {work.version} or appends to it, "
-            f"found {'no snapshot' if now is None else f'{now.snapshotId()} ({now.operation()})'}",
+            f"found {'no snapshot' if newest is None else f'{newest.snapshotId()} ({newest.operation()})'}",
             hint="plan again",
         )
 

@@ -77,11 +77,15 @@ def _require_current(base: Any, undo: Undo) -> None:
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
     """Return the layout records before the run, and the record of the rollback; None for a property to remove."""
     now = dict(base.properties())
-    before = _properties_at(jvm, base, io, undo.before)
-    if before is None:  # the metadata file is gone: the records of the run go, those that it has dropped do not return
-        own = frozenset(undo.commits)
-        state = recorded.drop_dead(known_state(jvm, base), own)
-        before = {recorded.PROPERTY: recorded.render(state)} if state else {}
+    others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits))  # later ones are of other branches
+    found = _properties_at(jvm, base, io, undo.before)
+    if found is None:  # the metadata file is gone: the records of the run go, those that it has dropped do not return
+        before = {recorded.PROPERTY: recorded.render(others)} if others else {}
+    else:
+        before = dict(found)
+        state = recorded.parse(before.get(recorded.PROPERTY))
+        if recorded.listed(others) - recorded.listed(state):
+            before[recorded.PROPERTY] = recorded.render(recorded.joined(state, others))
     known = {int(snapshot.snapshotId()) for snapshot in base.snapshots()}
     entries = [entry for entry in recorded.rollbacks(now) if not known.isdisjoint(entry["snapshots"])]
     entries.append({"run": undo.run_id, "rollback": run_id, "snapshots": list(undo.commits)})

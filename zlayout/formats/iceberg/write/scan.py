@@ -9,6 +9,7 @@ import numpy as np
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Group, GroupFailed, Work
+from zlayout.formats.iceberg.write.branches import head
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.jvm import java_class
@@ -47,12 +48,12 @@ def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], li
     Returns:
         The unchanged groups, and a failure for each other group.
     """
-    now = table.currentSnapshot()
+    now = head(table, work.table)
     if now is not None and now.snapshotId() == work.version:
         return list(work.groups), []
     with java_errors(f"searching for concurrent changes of {work.table}"):
         pinned = table.snapshot(work.version)
-        if now is None or pinned is None or not is_ancestor(jvm, table, work.version):
+        if now is None or pinned is None or not is_ancestor(jvm, table, now, work.version):
             message = f"{work.table} changed since the plan: snapshot {work.version} is not in its history"
             conflict = CommitConflict.of("ZL320", message, hint="plan again")
             return [], [GroupFailed((group.id,), conflict) for group in work.groups]
@@ -63,9 +64,9 @@ def still_live(jvm: IcebergJvm, table: Any, work: Work) -> tuple[list[Group], li
     return kept, [GroupFailed((g.id,), changed_files(work.table, count, len(g.files))) for g, count in changed]
 
 
-def is_ancestor(jvm: IcebergJvm, table: Any, snapshot: int) -> bool:
-    """Return whether a snapshot is the table's current one or an ancestor of it."""
-    return bool(jvm.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot))
+def is_ancestor(jvm: IcebergJvm, table: Any, newest: Any, snapshot: int) -> bool:
+    """Return whether a snapshot is the Java snapshot `newest` or an ancestor of it."""
+    return bool(jvm.iceberg.util.SnapshotUtil.isAncestorOf(table, newest.snapshotId(), snapshot))
 
 
 def _deletes(task: Any) -> frozenset[tuple[str, int | None]]:
