@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,13 +124,20 @@ class IcebergSubject(SparkSubject):
     catalog_name = "ice"
     make_backend = IcebergBackend
 
+    def __str__(self) -> str:
+        return f"{self.name.on('')}{f'.branch_{self.name.branch}' if self.name.branch else ''}"
+
+    def on(self, branch: str) -> IcebergSubject:
+        """The same table on a branch: what is read, rewritten and written is there."""
+        return replace(self, name=self.name.on(branch))
+
     @property
     def identifier(self) -> str:
         """The name inside the catalog, as Iceberg's procedures take it."""
         return ".".join(self.name.identifier)
 
     def append(self, rows: DataFrame) -> None:
-        rows.writeTo(str(self.name)).append()
+        rows.writeTo(str(self)).append()
 
     @property
     def jvm(self) -> IcebergJvm:
