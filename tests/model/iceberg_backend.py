@@ -57,7 +57,7 @@ class ModelIceberg(product.IcebergBackend):
         self.session.name = run_id
         if self.table.log_id not in self._works:
             self._works[self.table.log_id] = work_of(self.observe(NAME, COLUMNS))
-        return replace(self._works[self.table.log_id], run_id=run_id)
+        return replace(self._works[self.table.log_id], run_id=run_id, table=NAME.on(self.table.branch))
 
 
 def laid_out(base: Metadata) -> set[str]:
@@ -124,7 +124,7 @@ def run_commits(
     table: IcebergTable, name: object, run_id: str, earlier: Collection[int] = ()
 ) -> tuple[history.RunCommit, ...]:
     """Stands in for `history.run_commits`."""
-    assert name is NAME
+    assert name == NAME.on(table.branch)
     assert not earlier
     if step("look", free=("the catalog cannot be read",), reads=False) != OK:
         raise OSError("the catalog cannot be read")

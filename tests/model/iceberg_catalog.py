@@ -205,17 +205,26 @@ def invalid(message: str) -> JavaError:
     return JavaError(f"{_PACKAGE}.ValidationException", message=message)
 
 
+def overtaken() -> JavaError:
+    learned("overtaken")
+    return JavaError(f"{_PACKAGE}.CommitFailedException", message="stale table metadata")
+
+
 def state_unknown() -> JavaError:
     return JavaError(f"{_PACKAGE}.CommitStateUnknownException", message="no answer from the catalog")
 
 
 class IcebergTable:
-    """The catalog's entry for one table, and storage. lineage: version 3, else version 2."""
+    """The catalog's entry for one table, and storage. lineage: version 3, else version 2.
+
+    branch: whose history the model has, empty for main; main then stays at the snapshot `fork`. dropped: of the branch.
+    """
 
     def __init__(self, intern: Intern, known: dict[int, Metadata], *, lineage: bool) -> None:
         """known: metadata by log id, which need not be computed and checked again."""
         self.lineage = lineage
-        self.jobs_fail = False
+        self.jobs_fail = self.dropped = False
+        self.branch, self.fork = "", 0
         self.current = Metadata()
         self.storage: set[str] = set()
         self._intern, self._known = intern, known
@@ -224,6 +233,7 @@ class IcebergTable:
         """The same table, to go on with differently."""
         other = IcebergTable(self._intern, self._known, lineage=self.lineage)
         other.jobs_fail, other.current, other.storage = self.jobs_fail, self.current, set(self.storage)
+        other.branch, other.fork, other.dropped = self.branch, self.fork, self.dropped
         return other
 
     @property

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from model.delta_log import ANSWER_LOST, COMMIT_FAULTS, KILLED_AFTER, REQUEST_LOST, SELF_CONFLICT
-from model.iceberg_catalog import Change, DataFile, DeleteFile, IcebergTable, Metadata, Snapshot, invalid, state_unknown
+from model.iceberg_catalog import (
+    Change,
+    DataFile,
+    DeleteFile,
+    IcebergTable,
+    Metadata,
+    Snapshot,
+    invalid,
+    overtaken,
+    state_unknown,
+)
 from model.java import Seq, no_answer
 from model.rows import Row
-from model.schedule import Killed, learned, step
+from model.schedule import Killed, Violation, learned, step
 
 from zlayout.spec.model import TableName
 
@@ -32,20 +42,49 @@ class Task:
         return self.applied
 
 
+def send(commit: Callable[[], None]) -> None:
+    """The request of a commit, and whatever a fault makes of it."""
+    fault = step("commit", COMMIT_FAULTS, reads=False)
+    if fault == REQUEST_LOST:
+        raise no_answer()
+    commit()
+    learned("committed")
+    if fault == ANSWER_LOST:
+        raise state_unknown()
+    if fault == SELF_CONFLICT:
+        raise invalid("its own files are missing")
+    if fault == KILLED_AFTER:
+        raise Killed
+
+
 class Loaded:
     """An Iceberg table as one client has loaded it; also its operations and its file IO."""
 
     def __init__(self, table: IcebergTable, base: Metadata, client: StandIn) -> None:
         self.table, self.base, self.client = table, base, client
 
-    def currentSnapshot(self) -> Snapshot:
-        return self.base.current
+    def currentSnapshot(self) -> Snapshot | None:
+        return self.snapshot(self.table.fork) if self.table.branch else self.base.current
 
-    def snapshot(self, number: int) -> Snapshot | None:
-        return next((s for s in self.base.history if s.number == number), None)
+    def snapshot(self, of: int | str) -> Snapshot | None:
+        if isinstance(of, str):
+            return self.base.current if of in self.refs() else None
+        return next((s for s in self.base.history if s.number == of), None)
+
+    def refs(self) -> dict[str, Any]:
+        exists = self.table.branch and not self.table.dropped
+        return {self.table.branch: SimpleNamespace(isBranch=lambda: True)} if exists else {}
 
     def operations(self) -> Any:
-        return SimpleNamespace(current=lambda: self.base)
+        return SimpleNamespace(current=lambda: self.base, commit=self._swap)
+
+    def _swap(self, base: Metadata, wanted: Metadata) -> None:
+        def swap() -> None:
+            if self.table.current is not base or self.table.dropped:
+                raise overtaken()
+            self.table.current = wanted
+
+        send(swap)
 
     def spec(self) -> Any:
         return SimpleNamespace(specId=lambda: 0)
@@ -69,6 +108,7 @@ class Transaction:
     def __init__(self, loaded: Loaded) -> None:
         self._loaded, self._now = loaded, loaded.base
         loaded.client.changes += 1
+        self.branch = ""
         self.change = Change(loaded.table.number(loaded.client.name, loaded.client.changes))
 
     def newRewrite(self) -> Rewrite:
@@ -82,21 +122,21 @@ class Transaction:
 
     def apply(self) -> None:
         """Validate against what was loaded, and show the result."""
+        if self.branch != self._loaded.table.branch:
+            raise Violation("another branch changed", f"{self.branch or 'main'} instead of {self._loaded.table.branch}")
         self.change.validate(self._loaded.base)
         self._now = self._loaded.table.prepared(self._loaded.base, self.change)
 
     def commitTransaction(self) -> None:
-        fault = step("commit", COMMIT_FAULTS, reads=False)
-        if fault == REQUEST_LOST:
-            raise no_answer()
-        self._loaded.table.commit(self.change)
-        learned("committed")
-        if fault == ANSWER_LOST:
-            raise state_unknown()
-        if fault == SELF_CONFLICT:
-            raise invalid("its own files are missing")
-        if fault == KILLED_AFTER:
-            raise Killed
+        """As Iceberg does, apply the changes again to newer metadata, and create a branch that does not exist."""
+
+        def commit() -> None:
+            table = self._loaded.table
+            if table.dropped:
+                raise Violation("branch created again", f"{table.branch} was dropped")
+            table.commit(self.change)
+
+        send(commit)
 
 
 class Rewrite:
@@ -108,6 +148,10 @@ class Rewrite:
 
     def validateFromSnapshot(self, number: int) -> Rewrite:
         self.change.start = number
+        return self
+
+    def toBranch(self, name: str) -> Rewrite:
+        self._transaction.branch = name
         return self
 
     def dataSequenceNumber(self, sequence: int) -> Rewrite:

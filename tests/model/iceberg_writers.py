@@ -98,18 +98,35 @@ WRITERS: Mapping[str, Callable[[IcebergTable, int, str], Change]] = {
 }
 
 
+def elsewhere(table: IcebergTable, key: int, name: str) -> None:
+    """Somebody commits to another branch, after which the metadata is another one."""
+    step("commit")
+    table.commit(Change(table.number(name, 0), properties={name: str(key)}))
+
+
+def drop(table: IcebergTable, key: int, name: str) -> None:
+    """Somebody drops the branch."""
+    elsewhere(table, key, name)
+    table.dropped = True
+
+
+ON_BRANCHES = {"elsewhere": elsewhere, "drop": drop}
+
+
 def write(table: IcebergTable, operation: str, key: int, name: str) -> None:
     """The process: pin, write, commit; after a conflict nothing."""
+    if operation in ON_BRANCHES:
+        return ON_BRANCHES[operation](table, key, name)
     if operation not in ("append", "equality"):  # which read nothing
         step("pin")
     change = WRITERS[operation](table, key, name)
     if not (change.added or change.added_deletes):
-        return
+        return None
     step("commit")
     try:
         table.commit(change)
     except JavaError:
-        return
+        return None
 
 
 def _with_key(table: IcebergTable, key: int) -> list[DataFile]:

@@ -130,6 +130,11 @@ def every_delete(self: StandIn, session: Any) -> None:
     self.iceberg.util = SimpleNamespace(ContentFileUtil=kinds)
 
 
+def unchecked(operations: Any, base: Any, transaction: Any) -> Any:  # noqa: ARG001
+    """The transaction itself, which Iceberg applies again to newer metadata."""
+    return transaction
+
+
 BELIEVED = (iceberg_backend, "is_exact", lambda _: False)
 DELETES = Scenario("iceberg", ("delete", "update"))
 EQUALITY = Scenario("iceberg", ("equality",), rewriters=1)
@@ -137,6 +142,8 @@ ANSWERS = Scenario("iceberg", ("update",), faults=1)
 JOBS = Scenario("iceberg", ("append",), rewriters=1, faults=1, jobs_fail=True)
 ONE = Scenario("iceberg", ("append",), rewriters=1)
 PLAIN = replace(ONE, lineage=False)
+BRANCH = Scenario("iceberg", ("elsewhere", "delete"), rewriters=1, branch="audit")
+DROPPED = Scenario("iceberg", ("drop", "append"), rewriters=1, faults=1, branch="audit")
 
 MUTANTS = (
     Mutant(
@@ -257,5 +264,26 @@ MUTANTS = (
         JOBS,
         {"missing file"},
         patched((staging.Staged, "require_files", lambda *_: None)),
+    ),
+    Mutant(
+        "commits-to-main",
+        "does not direct the rewrite of a branch to the branch",
+        BRANCH,
+        {"another branch changed"},
+        patched((Rewrite, "toBranch", lambda self, _: self)),
+    ),
+    Mutant(
+        "head-of-main",
+        "takes the snapshot of main for the newest one of the branch",
+        BRANCH,
+        {"false report", "does not converge"},
+        patched((commit, "head", lambda table, _: table.currentSnapshot())),
+    ),
+    Mutant(
+        "branch-created-again",
+        "lets Iceberg apply the rewrite again after the branch was dropped",
+        DROPPED,
+        {"branch created again"},
+        patched((commit, "Swap", unchecked)),
     ),
 )

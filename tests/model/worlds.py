@@ -31,7 +31,8 @@ KEYS = (1, 2)  # writer 0 touches one file, writer 1 two
 class Scenario:
     """format: delta or iceberg. lineage: row tracking, or Iceberg version 3. faults: how many in a schedule.
 
-    jobs_fail: among them those of the Spark job itself. long: not for every run of the tests.
+    jobs_fail: among them those of the Spark job itself. long: not for every run of the tests. branch: of an Iceberg
+    table.
     """
 
     format: str
@@ -41,9 +42,11 @@ class Scenario:
     faults: int = 0
     jobs_fail: bool = False
     long: bool = False
+    branch: str = ""
 
     def __str__(self) -> str:
-        names = (self.format, "lineage" if self.lineage else "plain", *self.writers, f"{self.faults}faults")
+        lineage = "lineage" if self.lineage else "plain"
+        names = (self.format, *filter(None, (self.branch,)), lineage, *self.writers, f"{self.faults}faults")
         return "-".join((*names, f"{self.rewriters}rewriters"))
 
 
@@ -61,6 +64,11 @@ class World(Protocol):
 
     def recorded(self) -> set[str]:
         """Live files that the table says zlayout laid out."""
+        ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is left to lay out."""
         ...
 
 
@@ -92,6 +100,10 @@ class Delta:
     def recorded(self) -> set[str]:
         return {file.name for file in self.table.current.files.values() if file.tags}
 
+    @property
+    def gone(self) -> bool:
+        return False
+
 
 class Iceberg:
     def __init__(self, scenario: Scenario, memory: Memory) -> None:
@@ -99,6 +111,7 @@ class Iceberg:
             memory.table = IcebergTable(memory.intern, memory.known, lineage=scenario.lineage)
             memory.table.jobs_fail = scenario.jobs_fail
             iceberg_writers.fill(memory.table)
+            memory.table.branch, memory.table.fork = scenario.branch, memory.table.current.current.number
         self.table: IcebergTable = memory.table.copy()
         self._memory = memory
 
@@ -120,6 +133,10 @@ class Iceberg:
 
     def recorded(self) -> set[str]:
         return iceberg_backend.laid_out(self.table.current)
+
+    @property
+    def gone(self) -> bool:
+        return self.table.dropped
 
 
 WORLDS = {"delta": Delta, "iceberg": Iceberg}
@@ -145,7 +162,14 @@ def _scenarios() -> Iterator[Scenario]:
             yield Scenario(format, (name,), rewriters=1, faults=1, jobs_fail=True, lineage=False)
 
 
-SCENARIOS = tuple(_scenarios())
+def _on_branches() -> Iterator[Scenario]:
+    yield Scenario("iceberg", ("elsewhere", "delete"), rewriters=1, branch="audit")
+    yield Scenario("iceberg", ("elsewhere",), branch="audit", long=True)
+    yield Scenario("iceberg", ("drop", "append"), rewriters=1, faults=1, branch="audit")
+    yield Scenario("iceberg", ("update",), faults=1, branch="audit", long=True)
+
+
+SCENARIOS = (*_scenarios(), *_on_branches())
 
 
 @contextmanager
@@ -201,7 +225,7 @@ def finish(run: Run) -> None:
     for report in run.reports:
         report.check(world.commits(report))
     check_table(world)
-    if world.log_id in run.memory.converging:
+    if world.log_id in run.memory.converging or world.gone:
         return
     run.memory.converging.add(world.log_id)
     again = Report("again")
