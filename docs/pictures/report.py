@@ -50,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         tables()
-        assert run(["plan", "--report", "html=report.html"]) == 0
+        assert run(["plan", "--sample", "--report", "html=report.html"]) == 0
         pictures(Path("report.html").absolute())
         os.chdir(HERE)
 

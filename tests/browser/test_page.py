@@ -31,7 +31,7 @@ APPLIED = replace(ORDERS, table="bronze.done")
 PLAN = RunReport(
     Plan("0.1.0", (EVIL, EVENTS, DRAWN, UNCHANGED, APPLIED, BROKEN, REFUSED)),
     results={APPLIED.table: DONE},
-    pictures={EVIL.table: PICTURE, DRAWN.table: PICTURE},
+    pictures={EVIL.table: PICTURE, DRAWN.table: replace(PICTURE, sampled=True)},
     trends={table.table: sample_trend(table, random.Random(1)) for table in (EVIL, DRAWN, APPLIED)},
 )
 LIGHT, DARK, NARROW = (1200, "light"), (1200, "dark"), (400, "light")
@@ -186,6 +186,42 @@ def test_pictures_are_drawn_at_five_thousand_files(show: Callable[..., Page]) ->
     assert box["height"] > 200
 
 
+SAMPLED = drawn(DRAWN, picture=replace(PICTURE, sampled=True))
+
+
+def test_a_slider_moves_between_the_maps_by_keys(show: Callable[..., Page]) -> None:
+    page = show(SAMPLED)
+    slider = page.get_by_role("slider", name="Before and after")
+    sides = [page.locator(f".maps .{side} [role=img]") for side in ("before", "after")]
+    boxes = [side.bounding_box() for side in sides]
+    assert boxes[0] == boxes[1], "one lies on the other"
+
+    def shown() -> list[str]:
+        return [side.evaluate("e => getComputedStyle(e).clipPath") for side in sides]
+
+    assert shown() == ["inset(0px 50% 0px 0px)", "inset(0px 0px 0px 50%)"]
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert shown() == ["inset(0px 51% 0px 0px)", "inset(0px 0px 0px 49%)"]
+    assert slider.get_attribute("aria-valuetext") == "before on the left 49%, after on the rest"
+    page.keyboard.press("Home")
+    assert shown() == ["inset(0px 100% 0px 0px)", "inset(0px 0px 0px 0%)"]
+
+
+@pytest.mark.parametrize("how", ["no script", "paper"])
+def test_without_a_slider_the_maps_stand_one_above_the_other(show: Callable[..., Page], how: str) -> None:
+    page = show(SAMPLED, scripts=how == "paper")
+    if how == "paper":
+        page.emulate_media(media="print")
+    assert page.get_by_role("slider").count() == 0
+    before, after = (page.locator(f".maps .{side} [role=img]") for side in ("before", "after"))
+    upper, lower = before.bounding_box(), after.bounding_box()
+    assert upper is not None
+    assert lower is not None
+    assert upper["y"] + upper["height"] <= lower["y"]
+    assert [e.evaluate("e => getComputedStyle(e).clipPath") for e in (before, after)] == ["none", "none"]
+
+
 FLEET = sample_fleet()
 
 
@@ -213,6 +249,15 @@ def test_the_page_of_a_fleet_opens_the_details_of_one_table_on_demand(
     page.get_by_role("link", name=last, exact=True).click()
     expect(page.locator("section.table h2")).to_contain_text(last)
     assert page.locator("section.table").count() == 1
+
+
+def test_details_that_are_expanded_on_demand_have_a_slider(show: Callable[..., Page], fleet_page: str) -> None:
+    page = show(fleet_page)
+    page.locator(f'#overview a:text-is("{next(iter(FLEET.pictures))}")').click()
+    slider = page.get_by_role("slider", name="Before and after")
+    slider.fill("20")
+    assert "20%" in page.locator(".maps .after [role=img]").evaluate("e => getComputedStyle(e).clipPath")
+    assert len(fleet_page.encode()) < 3_000_000
 
 
 def test_a_tile_of_the_map_opens_its_table(show: Callable[..., Page], fleet_page: str) -> None:

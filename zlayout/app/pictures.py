@@ -34,7 +34,8 @@ def _drawn(table: TablePlan, planned: Planned) -> Picture:
     assert planned.state is not None
     known = any(c.predicted is not None or c.high is not None for c in table.columns)
     predictable = known and table.partitioning is None
-    return draw(planned.spec, planned.state, planned.decision.groups, predictable=predictable)
+    decision = planned.decision
+    return draw(planned.spec, planned.state, decision.groups, predictable=predictable, after=decision.after)
 
 
 def drawn_again(before: Picture | None, again: Planned) -> tuple[Boxes | None, tuple[StripBin, ...]]:

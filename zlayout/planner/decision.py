@@ -39,11 +39,14 @@ class Decision:
         plan: The plan of the table.
         pinned: The files of each `RewriteGroup`, by group id; empty unless the status of the plan is `changes`.
         column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
+        after: The files after the rewrite of the partition that a picture shows, simulated with sampled rows; None
+            without a sample. They have bounds of the columns of the picture.
     """
 
     plan: TablePlan
     pinned: Mapping[str, FileTable] = field(default_factory=dict)
     column_ids: tuple[str, ...] = ()
+    after: FileTable | None = None
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -30,7 +30,9 @@ POINTS_PER_FILE = 24
 _POINTS_PER_AXIS = 2**30
 
 
-def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool) -> Picture:
+def draw(
+    spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predictable: bool, after: FileTable | None = None
+) -> Picture:
     """Draw the picture of one table.
 
     Args:
@@ -39,21 +41,26 @@ def draw(spec: LayoutSpec, state: TableState, groups: Sequence[Group], *, predic
         groups: The groups that the plan rewrites.
         predictable: Whether the boxes after the rewrite can be predicted: the engine orders by the declared curve, and
             the partitioning does not change.
+        after: `Decision.after`, the files after the rewrite as a sample predicts them; None without a sample.
     """
     files = state.files
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
-    partition = _most_interesting(files, rewritten)
-    before, after = _maps(spec, files, partition, rewritten, groups if predictable else ())
+    partition = most_interesting(files, rewritten)
+    sampled = predictable and after is not None
+    before, then = _maps(spec, files, partition, rewritten, groups if predictable and not sampled else ())
+    if sampled and after is not None:
+        then = _maps(spec, after, partition, np.zeros(len(after), bool), ())[0]
     names, numbers = partition_names(files.partitions)
     name = names[partition] if names else ""
     return Picture(
-        columns=_columns(spec),
+        columns=columns_of_picture(spec),
         partition=name,
         before=before,
-        after=after,
+        after=then,
         strip=strip(spec, files, rewritten),
         sizes_after=_sizes_after(spec, files, rewritten, groups),
         partition_number=int(numbers[partition]) if name else 0,
+        sampled=sampled,
     )
 
 
@@ -61,7 +68,7 @@ def boxes_of(spec: LayoutSpec, files: FileTable, name: str) -> Boxes:
     """Draw the present boxes of the partition `name`; of the partition with most files if `name` no longer exists."""
     names, _ = partition_names(files.partitions)
     nothing = np.zeros(len(files), bool)
-    partition = names.index(name) if name in names else _most_interesting(files, nothing)
+    partition = names.index(name) if name in names else most_interesting(files, nothing)
     return _maps(spec, files, partition, nothing, ())[0]
 
 
@@ -90,11 +97,12 @@ def strip(spec: LayoutSpec, files: FileTable, rewritten: NDArray[np.bool_]) -> t
     return tuple(bins)
 
 
-def _columns(spec: LayoutSpec) -> tuple[str, ...]:
+def columns_of_picture(spec: LayoutSpec) -> tuple[str, ...]:
+    """Return the columns that a picture shows: the first two z-order columns."""
     return spec.column_names[:2]
 
 
-def _most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
+def most_interesting(files: FileTable, rewritten: NDArray[np.bool_]) -> int:
     """Return the index of the partition with most bytes to rewrite, or with most files if nothing is rewritten."""
     if not len(files):
         return 0
@@ -122,7 +130,7 @@ def _maps(
     # The sample is evenly spaced in the order of the log, so that it has old and new files.
     index = inside[np.linspace(0, count - 1, min(count, MAX_BOXES)).astype(np.int64)] if count else inside
     sample = files.take(index)
-    names = _columns(spec)
+    names = columns_of_picture(spec)
     if not count or any(name not in sample.bounds for name in names):
         return Boxes((), count), None
     axes = [_Positions(sample.bounds[name], sample) for name in names]

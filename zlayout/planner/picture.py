@@ -62,10 +62,12 @@ class Picture:
     before: Boxes
     """The present files."""
     after: Boxes | None
-    """The files after the rewrite, predicted from file bounds; null if they cannot be predicted."""
+    """The files after the rewrite, from sampled rows or from file bounds; null if they cannot be predicted."""
     strip: Strip
     """The partitions, sorted by name; empty for a table with one partition."""
     sizes_after: Histogram
     """The predicted number of files per class of size; empty if nothing is rewritten."""
     partition_number: Count = 0
     """The number of the partition, as in `RewriteGroup`; 0 for an unpartitioned table."""
+    sampled: bool = False
+    """Whether `after` was predicted from sampled rows. From bounds alone it is an illustration."""

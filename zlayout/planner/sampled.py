@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.planner.decision import Decision
+from zlayout.planner.drawing import columns_of_picture, most_interesting
 from zlayout.planner.forecasts import BytesRead, ColumnForecast, FilesAfter, SampleFacts
 from zlayout.planner.grouping import first_column_rank
 from zlayout.planner.log_growth import length_in
@@ -22,14 +23,14 @@ from zlayout.planner.model import READS_MORE, TablePlan
 from zlayout.planner.notes import small_partition_files
 from zlayout.planner.partitions import SMALL_BELOW, Index
 from zlayout.planner.row_group_reads import bytes_in_row_groups
-from zlayout.planner.simulated import Column
-from zlayout.planner.simulation import Outcome, Rewrite, errors_of, simulate, weights_of
+from zlayout.planner.simulated import Column, together
+from zlayout.planner.simulation import MAX_GROUPS, Outcome, Rewrite, errors_of, simulate, weights_of
 from zlayout.planner.size_notes import reads_more
 from zlayout.planner.work import Group
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import lacks_bounds
 from zlayout.table.key_sample import RowGroupSample
-from zlayout.table.state import PartitionField, TableState
+from zlayout.table.state import FileTable, PartitionField, TableState
 
 # The smallest half width of a range, as a share of the prediction: a rewrite draws a sample of its own. It is wider if
 # only some row groups were read, because the jackknife does not see what all of them lack.
@@ -98,7 +99,24 @@ def with_sample(
     diagnostics = (*diagnostics, *reads_more(spec, columns), *notes)
     columns = tuple(_with_row_groups(c, state, rewrite, sample) for c in columns)
     forecast = replace(plan, columns=columns, sample=facts, files_after=after, diagnostics=diagnostics)
-    return replace(decision, plan=forecast)
+    return replace(decision, plan=forecast, after=_files_to_draw(spec, state, rewrite, sample, draws[0]))
+
+
+def _files_to_draw(
+    spec: LayoutSpec, state: TableState, rewrite: Rewrite, sample: RowGroupSample, found: Outcome
+) -> FileTable | None:
+    """Return the files after the rewrite of the partition that is drawn; None if a group in it has no sampled rows."""
+    files, group = state.files, rewrite.group
+    partition = most_interesting(files, group >= 0)
+    inside = files.partition == partition
+    names = columns_of_picture(spec)
+    known = np.isin(group[inside & (group >= 0)], group[sample.file]).all() and len(found.new) < MAX_GROUPS
+    if not known or found.partitions > len(files.partitions) or any(name not in files.bounds for name in names):
+        return None
+    new = [s for s in found.new if len(s.partition) and s.partition[0] == partition]
+    return (
+        together(files.take(np.flatnonzero(inside & (group < 0))), new, names, len(files.partitions)) if new else None
+    )
 
 
 def group_of(state: TableState, groups: Sequence[Group]) -> Index:

@@ -15,9 +15,19 @@ if TYPE_CHECKING:
 
 
 def charts_of(table: TablePlan, result: TableResult | None, picture: Picture | None) -> list[dict[str, Any]]:
-    """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text."""
-    figures = [*_maps(result, picture), *_histograms(table, result, picture)]
-    return [{**figure, "svg": safe(figure["svg"])} for figure in figures if figure["svg"]]
+    """Return the figures in the order of the page, with `svg` as markup and `alt` and `caption` as text.
+
+    A figure of kind `compare` has two maps in place of `svg`: `before` and `after`, between which the reader moves.
+    """
+    maps: list[dict[str, Any]] = [
+        {**figure, "svg": safe(figure["svg"])} for figure in _maps(result, picture) if figure["svg"]
+    ]
+    if len(maps) == 2 and picture is not None and (picture.sampled or (result and result.boxes)):
+        caption = f"Before: {maps[0]['drawn']}. After: {maps[1]['drawn']}. {maps[1]['meaning']}".removesuffix(".")
+        sides = {"before": maps[0], "after": maps[1]}
+        maps = [{"kind": "compare", "title": "Files before and after", "caption": caption, **sides}]
+    bars = [{**figure, "svg": safe(figure["svg"])} for figure in _histograms(table, result, picture) if figure["svg"]]
+    return [*maps, *bars]
 
 
 def safe(svg: str) -> markupsafe.Markup:
@@ -35,8 +45,13 @@ def _maps(result: TableResult | None, picture: Picture | None) -> list[dict[str,
     where = f" of {picture.partition}" if picture.partition else ""
     shown = [_map("Files before" if after else "Files now", picture, picture.before, "now", where)]
     if after:
-        title = "Files after, measured" if measured else "Files after, predicted"
-        shown.append(_map(title, picture, after, "after", where))
+        source = "measured" if measured else "from the sample" if picture.sampled else "an illustration"
+        shown.append(_map(f"Files after, {source}", picture, after, "after", where))
+        if source == "an illustration":
+            shown[-1]["caption"] += (
+                ". It is made from the bounds of the present files, as if their columns were independent; "
+                "`zlayout plan --sample` draws it from rows"
+            )
     return shown
 
 
@@ -55,6 +70,8 @@ def _map(title: str, picture: Picture, boxes: Boxes, color: str, where: str) -> 
         "svg": charts.file_map(boxes, picture.columns, color),
         "alt": f"{title}: the range of {over} of each file as a box.",
         "keys": "",
+        "drawn": f"{drawn}{where}",
+        "meaning": f"A box is the range of {over} in {one}, on axes in the order of rows.",
         "caption": f"{drawn}{where}; a box is the range of {over} in {one}, on axes in the order of rows",
     }
 

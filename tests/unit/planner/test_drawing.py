@@ -98,6 +98,19 @@ def test_files_that_stay_keep_their_boxes() -> None:
     assert draw(SPEC, given, (), predictable=True).after is None
 
 
+def test_files_that_a_sample_predicts_are_drawn_as_they_are() -> None:
+    given = flat_state(File(0, 100), File(0, 100))
+    group = Group("g", given.files, 2)
+    after = flat_state(File(0, 50), File(50, 100)).files
+    picture = draw(SPEC, given, (group,), predictable=True, after=after)
+    assert picture.after is not None
+    assert picture.sampled
+    assert quads(picture.after) == [(0, 500, 0, 500), (500, 1000, 500, 1000)]
+    assert not draw(SPEC, given, (group,), predictable=True).sampled
+    moved = draw(SPEC, given, (group,), predictable=False, after=after)
+    assert (moved.after, moved.sampled) == (None, False)
+
+
 def test_many_files_are_sampled_and_the_prediction_is_coarse() -> None:
     spec, given = two_columns(5000)
     picture = draw(spec, given, (Group("g", given.files, 5000),), predictable=True)

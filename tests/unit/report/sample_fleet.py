@@ -23,7 +23,7 @@ def sample_fleet(tables: int = TABLES) -> RunReport:
     chance = random.Random(1)
     made = [_table(number, chance) for number in range(tables)]
     largest = sorted(made, key=lambda t: -t.rewrite_bytes)[:PICTURES]
-    pictures = {t.table: PICTURE for t in largest if t.groups}
+    pictures = {t.table: replace(PICTURE, sampled=True) for t in largest if t.groups}
     trends = {t.table: sample_trend(t, chance) for t in made}
     return RunReport(Plan("0.1.0", tuple(made)), pictures=pictures, trends=trends)
 

@@ -91,6 +91,24 @@ def test_what_was_sampled_is_said() -> None:
     assert "about 615 neighbouring files" in captions[1]
 
 
+def test_a_slider_is_between_maps_that_a_sample_or_a_measurement_gives() -> None:
+    """A map that is drawn from bounds alone is an illustration, and is no promise."""
+    tree = page(drawn(DRAWN, picture=replace(PICTURE, sampled=True)))
+    (figure,) = tree.xpath("//figure[@class='map compare']")
+    assert [h.text for h in figure.xpath(".//h4")] == ["Files before", "Files after, from the sample"]
+    assert len(figure.xpath(".//*[@role='img'][@aria-label]/*[local-name()='svg']")) == 2
+    (slider,) = figure.xpath(".//label[@hidden]/input[@type='range']")
+    assert (slider.get("min"), slider.get("max"), slider.get("value")) == ("0", "100", "50")
+    (caption,) = figure.xpath("figcaption")
+    assert caption.text.startswith(
+        "Before: a sample of 2 of 9,610 files of day=1. After: 2 boxes for about 1,230 files"
+    )
+    tree = page(drawn(DRAWN))
+    assert not tree.xpath("//input[@type='range']")
+    assert [h.text for h in tree.xpath("//figure[@class='map']/h3")] == ["Files before", "Files after, an illustration"]
+    assert "zlayout plan --sample" in tree.xpath("//figure[@class='map']/figcaption")[1].text
+
+
 def test_partitions_are_numbered_unless_values_are_shown() -> None:
     plan = drawn(DRAWN)
     assert "day=2 to day=9" in render(plan)
@@ -101,8 +119,8 @@ def test_partitions_are_numbered_unless_values_are_shown() -> None:
 
 def test_after_an_apply_the_measured_boxes_take_the_place_of_the_predicted() -> None:
     done = replace(drawn(DRAWN), results={DRAWN.table: replace(DONE, boxes=Boxes((0, 10, 0, 10), 1))})
-    titles = [h.text for h in page(done).xpath("//figure/h3")]
-    assert titles[:2] == ["Files before", "Files after, measured"]
+    titles = [h.text for h in page(done).xpath("//figure[@class='map compare']//h4")]
+    assert titles == ["Files before", "Files after, measured"]
     cells = page(done).xpath("//table[@id='overview']/tbody/tr/td")
     assert [c.text_content() for c in cells[2:6]] == ["9,610", "1,228", "9,610", "35.2"]
     planned = page(drawn(DRAWN)).xpath("//table[@id='overview']/tbody/tr/td")

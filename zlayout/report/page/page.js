@@ -26,6 +26,23 @@
   };
   sortable(document);
 
+  // Two maps lie on each other; the slider states from where on the second one is seen.
+  const slidable = (root) => {
+    for (const figure of root.querySelectorAll("figure.compare")) {
+      const label = figure.querySelector(".slide");
+      const slider = label.querySelector("input");
+      const move = () => {
+        figure.style.setProperty("--at", slider.value + "%");
+        slider.setAttribute("aria-valuetext", `before on the left ${slider.value}%, after on the rest`);
+      };
+      slider.addEventListener("input", move);
+      figure.classList.add("sliding");
+      label.hidden = false;
+      move();
+    }
+  };
+  slidable(document);
+
   // The details of many tables are compressed in chunks; one table is in the document at a time.
   const details = document.getElementById("details");
   const chunks = [...document.querySelectorAll("script.chunk")];
@@ -46,6 +63,7 @@
     if (!section || id !== wanted) return null;
     const copy = document.importNode(section, true);
     sortable(copy);
+    slidable(copy);
     details.replaceChildren(copy);
     return copy;
   };
