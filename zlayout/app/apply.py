@@ -18,6 +18,7 @@ from zlayout.app.plan import Planned, ProjectPlan, backends_of, plan_table_in_ti
 from zlayout.app.results import Applied, new_run, result_of, with_results
 from zlayout.app.rewrites import Announce, Verify, execute, forgets, limit_of
 from zlayout.app.sampling import sampled_in_time
+from zlayout.app.telemetry import telemetry_of
 from zlayout.app.time_limit import TableLimit, TimeLimit, left_of_window
 from zlayout.errors import EngineError, Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend, Commit, Event, Notify, Progress, Stage
@@ -100,27 +101,28 @@ def apply(
     window = None if ignore_window else left_of_window(plan.project.maintenance)
     limit = TimeLimit.of(max_minutes, time.monotonic(), window)
     document = plan.document
-    if document.withheld(all_or_nothing=all_or_nothing):
-        broken = document.with_status(Status.ERROR) if all_or_nothing else ()
-        problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
-        raise (TableError if broken else Refused)(*problems)
-    report = RunReport(document)
-    changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
-    if not changing:
+    with telemetry_of(Command.APPLY) as telemetry:
+        if document.withheld(all_or_nothing=all_or_nothing):
+            broken = document.with_status(Status.ERROR) if all_or_nothing else ()
+            problems = (d for table in broken or document.with_status(Status.REFUSED) for d in table.diagnostics)
+            raise (TableError if broken else Refused)(*problems)
+        run = Run(())
+        changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
+        if changing:
+            names = sorted({spec.table.catalog for spec in changing})
+            runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
+            following = Following(runtime, telemetry.following(on_event))
+            with runtime, following.interrupts as interrupts:
+                run = carry_out(
+                    plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit
+                )
+            if not run.interrupted and all(result_of(applied).succeeded for applied in run.done):
+                runtime.discard_log()
+        report = with_results(document, run.done)
         append_and_log(plan.project, plan.planned, report, Command.APPLY)
-        return report
-    names = sorted({spec.table.catalog for spec in changing})
-    runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
-    following = Following(runtime, on_event or (lambda _event: None))
-    with runtime, following.interrupts as interrupts:
-        run = carry_out(plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit)
-    if run.interrupted:
-        append_and_log(plan.project, plan.planned, with_results(report, run.done), Command.APPLY)
-        raise KeyboardInterrupt
-    if all(result_of(applied).succeeded for applied in run.done):
-        runtime.discard_log()
-    report = with_results(report, run.done)
-    append_and_log(plan.project, plan.planned, report, Command.APPLY)
+        telemetry.end(report)
+        if run.interrupted:
+            raise KeyboardInterrupt
     return report
 
 

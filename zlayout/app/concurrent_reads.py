@@ -33,9 +33,9 @@ Result = TypeVar("Result")
 class Step(StrEnum):
     """What is read of a table to plan it: metadata, a sample of rows, or what the queries of its workload need."""
 
-    OBSERVE = "observe"
-    SAMPLE = "sample"
-    WORKLOAD = "workload"
+    OBSERVING = "observing"
+    SAMPLING = "sampling"
+    FORECASTING = "forecasting"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.app.history import append_and_log
 from zlayout.app.plan import ProjectPlan, plan_project
+from zlayout.app.telemetry import telemetry_of
 from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
@@ -68,8 +69,12 @@ def drift(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    found = compare(project, select, exclude, Reading(parallelism, timeout), sample, branch)
-    append_and_log(project, found.planned, RunReport(found.document), Command.DRIFT)
+    with telemetry_of(Command.DRIFT) as telemetry:
+        reading = Reading(parallelism, timeout, on_read=telemetry.read)
+        found = compare(project, select, exclude, reading, sample, branch)
+        report = RunReport(found.document)
+        append_and_log(project, found.planned, report, Command.DRIFT)
+        telemetry.end(report)
     return DriftReport(found.document)
 
 

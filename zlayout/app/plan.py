@@ -16,6 +16,7 @@ from zlayout.app.planned import Planned as Planned
 from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
+from zlayout.app.telemetry import telemetry_of
 from zlayout.app.workloads import with_workloads
 from zlayout.errors import Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend
@@ -115,10 +116,13 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    reading = Reading(parallelism, timeout, on_progress)
     options = PlanOptions(allow_full_rewrite, max_rewrite_bytes)
-    made = plan_project(project, select, exclude, options, reading, sample, branch)
-    append_and_log(project, made.planned, RunReport(made.document), Command.PLAN)
+    with telemetry_of(Command.PLAN) as telemetry:
+        reading = Reading(parallelism, timeout, on_progress, telemetry.read)
+        made = plan_project(project, select, exclude, options, reading, sample, branch)
+        report = RunReport(made.document)
+        append_and_log(project, made.planned, report, Command.PLAN)
+        telemetry.end(report)
     return made
 
 
@@ -187,7 +191,7 @@ def plan_tables(
         error = no_answer(spec.table, reading.timeout, spec.location)
         return spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
 
-    on_done = reading.reporting(Step.OBSERVE, [spec.table for spec in specs])
+    on_done = reading.reporting(Step.OBSERVING, [spec.table for spec in specs])
     found = read_all([spec.table.catalog for spec in specs], read, late, reading, on_done)
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
@@ -210,7 +214,7 @@ def _sampled(
     def late(number: int) -> Decision:
         return sampled_late(planned[number].spec, planned[number].decision, reading.timeout)
 
-    on_done = reading.reporting(Step.SAMPLE, [p.spec.table for p in planned])
+    on_done = reading.reporting(Step.SAMPLING, [p.spec.table for p in planned])
     decisions = read_all([p.spec.table.catalog for p in planned], sample, late, reading, on_done)
     return tuple(replace(p, decision=decision) for p, decision in zip(planned, decisions, strict=True))
 

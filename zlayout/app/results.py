@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zlayout.app.pictures import drawn_again
-from zlayout.app.plan import Planned
+from zlayout.app.planned import Planned
 from zlayout.errors import CommitUnknown, Diagnostic, Refused, ZlayoutError
 from zlayout.formats.base import Commit, GroupFailed, Notice
 from zlayout.planner.actions import RewriteGroup

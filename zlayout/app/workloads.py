@@ -65,7 +65,7 @@ def with_workloads(
         return _unknown(planned[numbers[at]], f"no answer within {reading.timeout:g} s")
 
     tables = [planned[n].spec.table for n in numbers]
-    on_done = reading.reporting(Step.WORKLOAD, tables)
+    on_done = reading.reporting(Step.FORECASTING, tables)
     found = read_all([table.catalog for table in tables], forecast, late, reading, on_done)
     known = dict(zip(numbers, found, strict=True))
     return tuple(known.get(n, p) for n, p in enumerate(planned))

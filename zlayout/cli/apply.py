@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from zlayout.app.plan_file import review
 from zlayout.app.project import load_project
 from zlayout.app.results import Applied, exit_code, result_of, with_results
 from zlayout.app.rewrites import Verify
+from zlayout.app.telemetry import Telemetry
 from zlayout.app.time_limit import NOTHING_LEFT, TimeLimit, left_of_window
 from zlayout.cli.console import Console, name_log
 from zlayout.cli.plan import PlanRequest, drawn, heading, kept
 from zlayout.cli.progress import ApplyProgress
-from zlayout.cli.reports import Reports
+from zlayout.cli.reports import Reports, recording
 from zlayout.cli.shown import JsonShown, TextShown
 from zlayout.errors import SpecError
 from zlayout.planner import document
@@ -62,61 +64,65 @@ def apply_command(
     max_minutes: the time limit of the run, from the call. ignore_window: whether to rewrite tables outside of the
     maintenance windows of the project too.
     """
-    start = time.monotonic()
-    as_events = output == "json" and not reports.take_stdout
-    shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
-    if not auto_approve and not console.interactive:
-        raise SpecError.of(
-            "ZL046",
-            "expected a terminal on which apply can ask for approval, found none",
-            hint="use --auto-approve",
-        )
-    if len(request.select) == 1 and Path(request.select[0]).is_file():
-        saved = document.read(Path(request.select[0]))
-        if not saved.plan.has_changes:
-            return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
-        options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
-        exclude, project = tuple(request.exclude), load_project(request.project)
-        planned = review(project, saved.plan, exclude, stale, options, request.reading, request.branch)
-    else:
-        planned = request.plan(console)
-    report, plan = drawn(planned, reports), planned.document
-    shown.plan(report, heading(planned))
-    if plan.withheld(all_or_nothing=all_or_nothing):
-        console.say(
-            "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.", "error"
-        )
-        return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
-    if not plan.has_changes:
-        return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
-    if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
-        console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
-    maintenance = None if ignore_window else planned.project.maintenance
-    check_pyspark()
-    if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
-        console.say(_outside(maintenance))
-    elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
-        console.say("Not approved: nothing was written.")
-        return shown.end(report, 1)
-    limit = TimeLimit.of(max_minutes, start, left_of_window(maintenance))
-    runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
-    run = _carry_out(planned, runtime, shown, verify, concurrent_tables, limit)
-    problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
-    if not problems:
-        runtime.discard_log()
-    code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
-    report = kept(with_results(report, run.done), planned, Command.APPLY, reports, console)
-    shown.end(report, code, _outcomes(report, run.done, console.text_options()), problems)
-    name_log(runtime, console)
-    if undo := [result.rollback for result in report.results.values() if result.rollback]:
-        console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
-    return code
+    with recording(Command.APPLY, console, reports) as reports:
+        start = time.monotonic()
+        as_events = output == "json" and not reports.take_stdout
+        shown = JsonShown(console, reports) if as_events else TextShown(console, reports)
+        if not auto_approve and not console.interactive:
+            raise SpecError.of(
+                "ZL046",
+                "expected a terminal on which apply can ask for approval, found none",
+                hint="use --auto-approve",
+            )
+        if len(request.select) == 1 and Path(request.select[0]).is_file():
+            saved = document.read(Path(request.select[0]))
+            if not saved.plan.has_changes:
+                return shown.end(saved, saved.plan.exit_code, f"{closing.last_line(saved.plan)}\n")
+            options = PlanOptions(request.allow_full_rewrite, request.max_rewrite_bytes)
+            exclude, project = tuple(request.exclude), load_project(request.project)
+            reading = replace(request.reading, on_read=reports.telemetry.read)
+            planned = review(project, saved.plan, exclude, stale, options, reading, request.branch)
+        else:
+            planned = request.plan(console, reports.telemetry)
+        report, plan = drawn(planned, reports), planned.document
+        shown.plan(report, heading(planned))
+        if plan.withheld(all_or_nothing=all_or_nothing):
+            console.say(
+                "Refused: nothing was written. Fix the problems above, or leave these tables out with --exclude.",
+                "error",
+            )
+            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
+        if not plan.has_changes:
+            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
+        if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
+            console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
+        maintenance = None if ignore_window else planned.project.maintenance
+        check_pyspark()
+        if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
+            console.say(_outside(maintenance))
+        elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":
+            console.say("Not approved: nothing was written.")
+            return shown.end(report, 1)
+        limit = TimeLimit.of(max_minutes, start, left_of_window(maintenance))
+        runtime = SparkRuntime(planned.project, brief=summary(plan.tables).rewrite_bytes <= BRIEF_BYTES)
+        run = _carry_out(planned, runtime, shown, reports.telemetry, verify, concurrent_tables, limit)
+        problems = [diagnostic for applied in run.done for diagnostic in result_of(applied).problems]
+        if not problems:
+            runtime.discard_log()
+        code = INTERRUPTED if run.interrupted else exit_code(plan, run.done)
+        report = kept(with_results(report, run.done), planned, Command.APPLY, reports, console)
+        shown.end(report, code, _outcomes(report, run.done, console.text_options()), problems)
+        name_log(runtime, console)
+        if undo := [result.rollback for result in report.results.values() if result.rollback]:
+            console.say(f"To undo: {undo[0] if len(undo) == 1 else 'zlayout rollback TABLE --run RUN, for each table'}")
+        return code
 
 
 def _carry_out(
     plan: ProjectPlan,
     runtime: SparkRuntime,
     shown: TextShown,
+    telemetry: Telemetry,
     verify: Verify,
     concurrent_tables: int,
     limit: TimeLimit,
@@ -138,7 +144,8 @@ def _carry_out(
                 progress.notify(event)
 
     with runtime, interrupts, progress:  # progress reads from the runtime, so it must end first
-        run = carry_out(plan, runtime, show, verify, lambda: interrupts.requested, concurrent_tables, limit)
+        following = telemetry.following(show)
+        run = carry_out(plan, runtime, following, verify, lambda: interrupts.requested, concurrent_tables, limit)
     if run.interrupted:
         shown.console.say("Interrupted. Earlier commits remain.", "error")
     return run

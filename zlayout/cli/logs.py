@@ -12,6 +12,10 @@ from zlayout.secrets import without_secrets
 
 
 class _LogLines(logging.Handler):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leave out what the exporter of OpenTelemetry reports of each attempt: ZL452 states the result."""
+        return not record.name.startswith("opentelemetry.") and bool(super().filter(record))
+
     def emit(self, record: logging.LogRecord) -> None:
         Console().say(
             f"warning: {record.name}: {printable(first_line(without_secrets(record.getMessage())))}", "warning"

@@ -15,10 +15,11 @@ from zlayout.app.pictures import MAX_FILES_DRAWN_IN_PLAN_FILE, with_pictures
 from zlayout.app.plan import ProjectPlan, plan_project
 from zlayout.app.plan_file import write_document
 from zlayout.app.project import load_project
+from zlayout.app.telemetry import Telemetry
 from zlayout.cli.console import Console
 from zlayout.cli.options import HERE
 from zlayout.cli.reading import ReadingShown
-from zlayout.cli.reports import Reports
+from zlayout.cli.reports import Reports, recording
 from zlayout.errors import SpecError
 from zlayout.planner import document
 from zlayout.planner.decision import PlanOptions
@@ -56,11 +57,11 @@ class PlanRequest:
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
         return ["zlayout", name, *self.select, *excluded, *full, *budget, *where]
 
-    def plan(self, console: Console) -> ProjectPlan:
+    def plan(self, console: Console, telemetry: Telemetry) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         with ReadingShown(console) as shown:
             options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes)
-            reading = replace(self.reading, on_progress=shown)
+            reading = replace(self.reading, on_progress=shown, on_read=telemetry.read)
             project = load_project(self.project)
             return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
@@ -94,23 +95,26 @@ def plan_command(
     detailed_exitcode: Whether changes exit with CHANGES, and changes after which queries read more bytes with WORSE,
     unless `allow_worse`.
     """
-    planned = request.plan(console)
-    report = kept(drawn(planned, reports), planned, Command.PLAN, reports, console)
-    if out is not None:
-        if not reports.need_pictures:
-            report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
-        write_document(report, out)
-        console.say(f"plan written to {out}")
-    _print(report, heading(planned), output, console, reports)
-    if planned.has_changes and output == "text" and not reports.take_stdout:
-        console.say(f"To apply: {shlex.join(request.command('apply', out))}")
-    code = planned.document.exit_code
-    if not code and detailed_exitcode and planned.has_changes:
-        code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
-        if code == WORSE:
-            console.say("Queries would read more bytes than now (ZL440). If that is intended: --allow-worse", "warning")
-    reports.finish(report, console, code)
-    return code
+    with recording(Command.PLAN, console, reports) as reports:
+        planned = request.plan(console, reports.telemetry)
+        report = kept(drawn(planned, reports), planned, Command.PLAN, reports, console)
+        if out is not None:
+            if not reports.need_pictures:
+                report = with_pictures(planned.document, planned.planned, MAX_FILES_DRAWN_IN_PLAN_FILE)
+            write_document(report, out)
+            console.say(f"plan written to {out}")
+        _print(report, heading(planned), output, console, reports)
+        if planned.has_changes and output == "text" and not reports.take_stdout:
+            console.say(f"To apply: {shlex.join(request.command('apply', out))}")
+        code = planned.document.exit_code
+        if not code and detailed_exitcode and planned.has_changes:
+            code = WORSE if planned.document.reads_more and not allow_worse else CHANGES
+            if code == WORSE:
+                console.say(
+                    "Queries would read more bytes than now (ZL440). If that is intended: --allow-worse", "warning"
+                )
+        reports.finish(report, console, code)
+        return code
 
 
 def show_command(planfile: Path, output: str, console: Console, reports: Reports) -> int:
@@ -126,22 +130,23 @@ def drift_command(request: PlanRequest, console: Console, reports: Reports) -> i
 
     Return 2 if there are some, 1 if a table cannot be planned, else 0.
     """
-    with ReadingShown(console) as shown:
-        project = load_project(request.project)
-        reading = replace(request.reading, on_progress=shown)
-        planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
-    found = DriftReport(planned.document)
-    report = replace(drawn(planned, reports), drift=True)
-    report = kept(report, planned, Command.DRIFT, reports, console)
-    code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
-    if not reports.take_stdout:
-        console.result(text.render(report, console.text_options(), heading=heading(planned, "drift")))
-        if found.drifted:
-            console.say(f"To plan: {shlex.join(request.command('plan'))}")
-    reports.finish(report, console, code)
-    for diagnostic in notify(planned.project, found):
-        console.diagnose(diagnostic)
-    return code
+    with recording(Command.DRIFT, console, reports) as reports:
+        with ReadingShown(console) as shown:
+            project = load_project(request.project)
+            reading = replace(request.reading, on_progress=shown, on_read=reports.telemetry.read)
+            planned = compare(project, request.select, request.exclude, reading, request.sample, request.branch)
+        found = DriftReport(planned.document)
+        report = replace(drawn(planned, reports), drift=True)
+        report = kept(report, planned, Command.DRIFT, reports, console)
+        code = 1 if found.failed else CHANGES if found.drifted or found.unfit else 0
+        if not reports.take_stdout:
+            console.result(text.render(report, console.text_options(), heading=heading(planned, "drift")))
+            if found.drifted:
+                console.say(f"To plan: {shlex.join(request.command('plan'))}")
+        reports.finish(report, console, code)
+        for diagnostic in notify(planned.project, found):
+            console.diagnose(diagnostic)
+        return code
 
 
 def drawn(planned: ProjectPlan, reports: Reports) -> RunReport:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zlayout.app.files import write_atomically
+from zlayout.app.telemetry import Telemetry, telemetry_of
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError, ZlayoutError
 from zlayout.planner.model import Plan, Status
 from zlayout.planner.run_report import RunReport
+from zlayout.records.model import Command
 from zlayout.report import markdown
 from zlayout.report.formats import REPORTERS, check_available
 from zlayout.report.redact import without_values
@@ -26,10 +29,11 @@ MAX_SUMMARY_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The requested reports as (format, path) pairs; path `-` is stdout."""
+    """The requested reports as (format, path) pairs; path `-` is stdout. telemetry: also receives the report."""
 
     wanted: tuple[tuple[str, str], ...] = ()
     show_values: bool = False
+    telemetry: Telemetry = field(default=Telemetry())
 
     @property
     def take_stdout(self) -> bool:
@@ -46,6 +50,7 @@ class Reports:
 
         exit_code: the exit code of the command, which is one of the outputs.
         """
+        self.telemetry.end(RunReport.of(report), exit_code)
         self.write(report, console)
         report_to_github(seen_from(self._shown(report), _below_checkout(os.environ)), exit_code, os.environ)
 
@@ -67,6 +72,13 @@ class Reports:
 
     def _shown(self, report: Plan | RunReport) -> RunReport:
         return RunReport.of(report) if self.show_values else without_values(report)
+
+
+@contextmanager
+def recording(command: Command, console: Console, reports: Reports) -> Iterator[Reports]:
+    """Record the block as one command for OpenTelemetry, if that is wanted. The yielded reports include the record."""
+    with telemetry_of(command, console.diagnose) as telemetry:
+        yield replace(reports, telemetry=telemetry)
 
 
 def _below_checkout(environ: Mapping[str, str]) -> str:

@@ -46,7 +46,7 @@ def gauges(shown: Plan | RunReport) -> Iterator[Gauge]:
         "1 if the table is not as declared, or not known to be; else 0.",
         "1",
         ("table",),
-        {(printable(table.table),): report.is_open(table) for table in tables},
+        {(printable(table.table),): int(report.is_open(table)) for table in tables},
     )
     yield Gauge(
         "table_diagnostics",

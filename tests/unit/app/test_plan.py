@@ -87,7 +87,7 @@ def test_each_step_of_each_table_is_reported_in_the_thread_of_the_caller() -> No
     reading = Reading(1, on_read=lambda table: read.append((table, threading.current_thread())))
     plan_tables(SPECS[:2], {"mem": Watched(together=1)}, PlanOptions(sample_bytes=10**6), reading)
     steps = [(table.table, table.step) for table, _ in read]
-    assert steps == [(f"mem.db.t{n}", step) for step in (Step.OBSERVE, Step.SAMPLE) for n in range(2)]
+    assert steps == [(f"mem.db.t{n}", step) for step in (Step.OBSERVING, Step.SAMPLING) for n in range(2)]
     assert {thread for _, thread in read} == {threading.current_thread()}
 
 
