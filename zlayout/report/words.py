@@ -8,7 +8,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from zlayout.formats.registry import FORMATS
-from zlayout.planner.actions import PropertyChange, PropertyReason, Reason, truncation_text
+from zlayout.planner.actions import (
+    ChangeClustering,
+    ChangePartitioning,
+    PropertyChange,
+    PropertyReason,
+    Reason,
+    truncation_text,
+)
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.result import ResultStatus
 
@@ -49,7 +56,8 @@ def state(table: TablePlan) -> str:
     if table.is_first:
         return "first layout"
     reasons = {group.reason for group in table.groups}
-    if table.drift or table.partitioning is not None or not reasons.isdisjoint(_DRIFT_REASONS):
+    redefined = any(isinstance(action, ChangePartitioning | ChangeClustering) for action in table.actions)
+    if table.drift or redefined or not reasons.isdisjoint(_DRIFT_REASONS):
         return "drift"
     return "change" if reasons.isdisjoint(_DECAY_REASONS) else "decay"
 

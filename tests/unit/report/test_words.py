@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from unit.report.sample_plans import BROKEN, EVENTS, ORDERS, REFUSED, UNCHANGED, group
 
-from zlayout.planner.actions import Reason
+from zlayout.planner.actions import ChangeClustering, Reason
 from zlayout.planner.model import TablePlan
 from zlayout.report.words import number, printable, setting, share, size, state
 
@@ -59,6 +59,7 @@ def test_no_name_is_a_command_to_the_log_of_a_workflow(text: str, shown: str) ->
         (replace(ORDERS, drift=(), actions=(group("", Reason.BOUNDS_TRUNCATED),)), "change"),
         (replace(EVENTS, actions=EVENTS.actions[1:2]), "drift"),
         (replace(EVENTS, actions=EVENTS.actions[:1]), "change"),
+        (replace(EVENTS, actions=(ChangeClustering(("a",), ("b",), None),)), "drift"),
         (UNCHANGED, "as declared"),
         (replace(UNCHANGED, selects_nothing=True), "matches no partition"),
         (REFUSED, "refused"),
