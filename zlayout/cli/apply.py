@@ -39,6 +39,7 @@ from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 
 INTERRUPTED = 130
+MAX_NAME_WIDTH = 40  # of the names of tables whose results stand below each other
 BRIEF_BYTES = 64 * 2**20  # a rewrite of less ends before Java's optimising compiler pays
 _STOPPING = "Stopping: a running commit is completed, a running rewrite is abandoned. Ctrl-C again stops at once."
 
@@ -169,7 +170,8 @@ def _outcomes(report: RunReport, done: Sequence[Applied], options: TextOptions) 
     One line states the tables that the run left for a later one.
     """
     begun = sorted((applied for applied in done if applied.begun), key=lambda a: not result_of(a).succeeded)
-    lines = [f"{printable(applied.table)}  {result_text(result_of(applied))}" for applied in begun]
+    width = min(max((len(printable(applied.table)) for applied in begun), default=0), MAX_NAME_WIDTH)
+    lines = [f"{printable(applied.table):<{width}}  {result_text(result_of(applied))}" for applied in begun]
     if deferred := [applied for applied in done if not applied.begun]:
         bytes_left = sum(group.bytes for applied in deferred for group in applied.deferred)
         lines.append(f"{plural(len(deferred), 'table')} ({size(bytes_left)}) left for a later run by the time limit")

@@ -6,8 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from contract import make_rows
+from support.memory_format.backend import MemoryBackend
+from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.projects import Cli, Scripted
 
 from zlayout.cli.console import Console
@@ -47,3 +51,18 @@ def test_warnings_of_rust_libraries_are_not_printed() -> None:
         environ = {k: v for k, v in os.environ.items() if k != "RUST_LOG"} | ({"RUST_LOG": given} if given else {})
         done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == used
+
+
+@pytest.mark.usefixtures("memory")
+def test_the_results_of_tables_stand_below_each_other(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    tables = {}
+    for name in ("db.orders", "db.orders_of_all"):
+        rows = make_rows(200)
+        tables[name] = MemoryTable(rows.schema)
+        tables[name].append(rows, files=4)
+    backend = MemoryBackend(MemoryCatalog(tables))
+    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
+    layout = Path("layouts/orders.yaml").read_text()
+    Path("layouts/all.yaml").write_text(layout.replace("db.orders", "db.orders_of_all"))
+    lines = [line for line in cli("apply", "--auto-approve").out.splitlines() if "; 1 commit" in line]
+    assert [line.index("as declared") for line in lines] == [len("lake.db.orders_of_all  ")] * 2
