@@ -7,6 +7,7 @@ HTML report. The Delta tables are metadata only: no data file exists.
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import pty
@@ -24,6 +25,8 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from results import replace_section
 
+import zlayout
+
 HERE = Path(__file__).parent
 HEADING = "## A fleet of tables"
 PROJECT = """\
@@ -34,6 +37,7 @@ catalogs:
 """
 LAYOUT = "version: 1\n{what}\nzorder: {{columns: [a, b]}}\nfiles: {{target_size: 64MiB}}\n"
 DELTA_TABLES, ICEBERG_TABLES, FILES = 1000, 300, 12
+UNSET = ("CI", "PYTHONDONTWRITEBYTECODE")  # variables that change what is printed, or how fast modules are imported
 SCHEMA = json.dumps(
     {
         "type": "struct",
@@ -132,7 +136,7 @@ def measure(root: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
     """Run the command, and measure time, time to the first output and peak memory."""
     start = time.monotonic()
     screen, terminal = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"TERM": "xterm"}
+    environment = {name: value for name, value in os.environ.items() if name not in UNSET} | {"TERM": "xterm"}
     process = subprocess.Popen(
         [sys.executable, "-m", "zlayout", *arguments],
         cwd=root,
@@ -198,6 +202,7 @@ def section(results: list[dict[str, Any]]) -> str:
 def main(wanted: list[str]) -> int:
     results = HERE / "results" / "fleet.json"
     known = {r["case"]: r for r in json.loads(results.read_text())} if results.exists() else {}
+    compileall.compile_dir(Path(zlayout.__file__).parent, quiet=1)  # as pip does
     for case, (make, arguments) in CASES.items():
         if wanted and not any(word in case for word in wanted):
             continue
