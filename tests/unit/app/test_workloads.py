@@ -100,9 +100,11 @@ def test_text_shows_the_cost_and_what_a_sample_would_add() -> None:
 def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) -> None:
     path = Path("workloads/orders.sql")
     path.write_text("-- days: 2\n" + path.read_text())
-    lines = render(zlayout.plan(zlayout.load_project(), sample=True).document, TextOptions(width=200))
-    size = sum(g.bytes for g in planned(sample=True).groups)
-    found = forecast(sample=True)
+    plan = zlayout.plan(zlayout.load_project(), sample=True).document
+    lines = render(plan, TextOptions(width=200))
+    size = sum(g.bytes for g in plan.tables[0].groups)
+    found = plan.tables[0].workload
+    assert found is not None
     assert found.predicted is not None
     assert found.payback is not None
     saved = found.now.bytes - found.predicted.bytes
@@ -115,12 +117,14 @@ def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) ->
     memory.last_run = RunMetrics("run", 1, (), RunCost(10 * size, 300.0))
     project = Path("zlayout.yaml")
     project.write_text(project.read_text() + "prices: {scan_per_tib: 5, compute_per_hour: 12}\n")
-    found = forecast(sample=True)
+    plan = zlayout.plan(zlayout.load_project(), sample=True).document
+    found = plan.tables[0].workload
+    assert found is not None
     assert found.payback is not None
     assert found.payback.seconds == pytest.approx(30)
     assert found.payback.cost == pytest.approx(0.1)
     assert found.payback.worth_per_day == pytest.approx(5 * 2 * saved / 2**40)
-    lines = render(zlayout.plan(zlayout.load_project(), sample=True).document, TextOptions(width=200))
+    lines = render(plan, TextOptions(width=200))
     assert "about 30 s for 0.10" in lines
 
 
