@@ -12,7 +12,9 @@ from support.delta_logs import INTS, TAGS, add, field, metadata, observe, protoc
 from zlayout.errors import TableError
 from zlayout.spec.layout import CLUSTERED_BY
 
-FIELDS = [*INTS, field("s", {"type": "struct", "fields": [field("x.y", "integer", "col-3")]}, "col-2")]
+STRUCT = {"type": "struct", "fields": [field("x.y", "integer", "col-3")]}
+FIELDS = [field("a", "integer", "a"), field("b", "long", "b"), field("s", STRUCT, "col-2")]
+MAPPED: dict[str, str] = {"delta.columnMapping.mode": "name"}
 UUID = "00000000000000000000.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11"
 
 
@@ -27,7 +29,7 @@ def file(path: str, cube: str | None, columns: list[str], provider: str | None =
 
 
 def start(*actions: dict[str, Any]) -> list[dict[str, Any]]:
-    return [protocol("clustering", "domainMetadata"), metadata(FIELDS), *actions]
+    return [protocol("clustering", "domainMetadata", reader=("columnMapping",)), metadata(FIELDS, **MAPPED), *actions]
 
 
 def clustering(tmp_path: Path, *commits: list[dict[str, Any]]) -> tuple[str, ...] | None:
@@ -51,7 +53,7 @@ def test_checkpoints_have_columns_providers_and_zcubes(tmp_path: Path, style: st
     if style == "classic":
         write_checkpoint(path, "00000000000000000000.checkpoint.parquet", actions)
     else:
-        actions[0] = protocol("clustering", "domainMetadata", reader=("v2Checkpoint",))
+        actions[0] = protocol("clustering", "domainMetadata", reader=("v2Checkpoint", "columnMapping"))
         actions.append({"checkpointMetadata": {"version": 0, "tags": None}})
         (path / "_delta_log" / f"{UUID}.json").write_text("\n".join(map(json.dumps, actions)))
     (path / "_delta_log" / "00000000000000000000.json").unlink()
