@@ -85,16 +85,16 @@ def _add(random: np.random.Generator, name: str) -> dict[str, Any]:
     }
 
 
-def make_iceberg(root: Path, tables: int) -> None:
-    """Create tables of two small files each in a SQLite catalog."""
+def make_iceberg(root: Path, tables: int, files: int = 2) -> None:
+    """Create tables of some small files each in a SQLite catalog."""
     catalog = load_catalog("ice", type="sql", uri=f"sqlite:///{root}/iceberg.db", warehouse=f"file://{root}/iceberg")
     catalog.create_namespace("web")
     for number in range(tables):
         random = np.random.default_rng(number)
         rows = pa.table({name: random.integers(0, 10**6, 100) for name in "abc"})
         table = catalog.create_table(f"web.t{number:04}", rows.schema)
-        table.append(rows)
-        table.append(rows)
+        for _ in range(files):
+            table.append(rows)
 
 
 def make_project(root: Path, layouts: Mapping[str, str]) -> None:

@@ -64,7 +64,7 @@ def test_a_report_on_stdout_takes_the_screens_place(cli: Cli) -> None:
 def test_a_plan_file_holds_pictures_for_later_pages() -> None:
     assert run(["plan", "--out", "plan.json"]) == 0
     assert run(["show", "plan.json", "--report", "html=later.html"]) == 0
-    assert "Files after, predicted" in Path("later.html").read_text()
+    assert "Files after, an illustration" in Path("later.html").read_text()
     assert run(["plan", "--report", "json=bare.json"]) == 0
     assert json.loads(Path("bare.json").read_text())["pictures"] == []
 

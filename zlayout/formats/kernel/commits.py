@@ -14,6 +14,10 @@ from zlayout.formats.base import Commit, Group, GroupFailed
 from zlayout.table.state import ColumnBounds, FileTable, Partition
 
 
+class BusyTable(CommitConflict):
+    """A conflict with commits that change none of the files: a smaller commit would lose the same race."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewFile:
     """A new data file that is not committed yet.
@@ -58,7 +62,8 @@ def commit_apart(
 
     Args:
         rewritten: At least one group.
-        commit: Makes one commit for some of the groups. Raises CommitConflict if another commit changed their files.
+        commit: Makes one commit for some of the groups. Raises CommitConflict if another commit changed their files,
+            and BusyTable if the groups are to fail together.
 
     Yields:
         The commits in the order of the groups, and GroupFailed for each group in conflict.
@@ -70,11 +75,11 @@ def commit_apart(
         try:
             outcome = commit(some)
         except CommitConflict as conflict:
-            if len(some) > 1:
+            if len(some) > 1 and not isinstance(conflict, BusyTable):
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
                 continue
-            outcome = GroupFailed((some[0].group.id,), conflict)
+            outcome = GroupFailed(tuple(each.group.id for each in some), conflict)
         yield outcome
 
 

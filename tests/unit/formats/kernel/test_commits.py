@@ -10,7 +10,7 @@ import pytest
 
 from zlayout.errors import CommitConflict, CommitUnknown
 from zlayout.formats.base import Commit, GroupFailed
-from zlayout.formats.kernel.commits import Rewritten, commit_apart
+from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart
 
 EIGHT: list[Any] = [Rewritten(SimpleNamespace(id=number), ()) for number in range(8)]  # type: ignore[arg-type]
 
@@ -39,6 +39,15 @@ def test_conflicts_are_halved(conflicts: Sequence[int], committed: list[list[int
     assert len(tried) == attempts
     alone = [groups[0] for groups in tried if len(groups) == 1]
     assert alone == sorted(alone)
+
+
+def test_groups_that_lose_a_race_with_other_commits_are_not_halved() -> None:
+    def commit(_some: Sequence[Any]) -> Commit:
+        raise BusyTable(*CommitConflict.of("ZL321", "others commit").diagnostics)
+
+    (failed,) = commit_apart(EIGHT, commit)
+    assert isinstance(failed, GroupFailed)
+    assert list(failed.groups) == list(range(8))
 
 
 def test_an_unknown_outcome_ends_all() -> None:

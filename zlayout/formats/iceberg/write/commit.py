@@ -7,9 +7,11 @@ conflict. After a conflict, the groups are committed separately, so that only th
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from random import uniform
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
 from zlayout.formats.iceberg.write.scan import still_live
 from zlayout.formats.iceberg.write.settings import current_fields
 from zlayout.formats.iceberg.write.staging import Staged, staged
-from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.commits import BusyTable, NewFile, Rewritten, commit_apart, new_files, rewrite_commit
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
@@ -44,7 +46,8 @@ from zlayout.spec.model import CatalogConfig
 from zlayout.sql_text import quote_identifier
 from zlayout.table.state import FileTable
 
-MAX_SWAPS = 8  # attempts to commit to a branch while other commits are made
+# Attempts to commit to a branch while other commits are made, and about how many seconds are between them.
+MAX_SWAPS, SWAP_SECONDS = 8, 0.5
 
 
 def rewrite(jvm: IcebergJvm, catalog: CatalogConfig, work: Work, notify: Notify, files: FileTable) -> Iterator[Event]:
@@ -140,15 +143,22 @@ class Committer:
 
         try:
             return settled(doing, send, lambda: self.finished(some), FAILURES)
-        except CommitConflict:
-            if attempts == 1:
+        except CommitConflict as conflict:
+            if not self._work.table.branch:
                 raise
+            if attempts == 1:
+                raise BusyTable(*conflict.diagnostics) from conflict
+        time.sleep(uniform(0.5, 1.5) * SWAP_SECONDS)
         return self._sent(some, attempts - 1)
 
     def prepare(self, some: Sequence[Rewritten]) -> tuple[Any, int]:
         """Return a transaction to be committed, and the id of its snapshot. Raises the errors of `commit`."""
         pinned, work = self._pinned, self._work
+        added = new_files(some)
         table = pinned.jvm.load(work.table)
+        pinned.require_files(added, table.io())
+        if work.table.branch:  # that takes long for many files, and any commit meanwhile would cost an attempt
+            table = pinned.jvm.load(work.table)
         newest = head(table, work.table)
         if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
             # the pinned snapshot does not have the row ids, so its rows would get other ids
@@ -162,7 +172,6 @@ class Committer:
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         remove_files(pinned, groups, change)
-        added = new_files(some)
         for file in added:
             change.addFile(file.handle)
         for key, value in work.commit_properties.items():
@@ -180,7 +189,6 @@ class Committer:
             complete = self._committed + len(some) == len(work.rewrites)
             properties.set(accepted.property_of(work.table), work.accepts if complete else "")
         properties.commit()
-        pinned.require_files(added, table.io())
         return Swap(operations, base, transaction) if work.table.branch else transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _EXCEPTIONS = "org.apache.iceberg.exceptions"
 FAILURES = Failures(
-    conflicts=frozenset({f"{_EXCEPTIONS}.ValidationException", f"{_EXCEPTIONS}.CommitFailedException"}),
+    # REST catalogs on Iceberg before 1.11 answer a stale sequence number with 400.
+    conflicts=frozenset(
+        f"{_EXCEPTIONS}.{name}" for name in ("ValidationException", "CommitFailedException", "BadRequestException")
+    ),
     history="the summaries of the table's snapshots (zlayout.run)",
     unknown=frozenset({f"{_EXCEPTIONS}.CommitStateUnknownException"}),
     hints={

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from zlayout.errors import CommitConflict
+from zlayout.errors import CommitConflict, TableError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.read.history import live_snapshots
 from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
@@ -72,11 +72,15 @@ def _has(jvm: IcebergJvm, name: TableName, wanted: str) -> bool | None:
 def dead_snapshots(jvm: IcebergJvm, catalog: CatalogConfig, name: TableName, table: Any) -> frozenset[int]:
     """Return the snapshots in the layout records of a loaded Java table that added no live file.
 
-    Snapshots that were recorded after the table was loaded do not count as dead.
+    Snapshots that were recorded after the table was loaded do not count as dead. None does if the manifests of a branch
+    cannot be read, which must not end a rewrite: the records then stay for longer.
     """
     with java_errors(f"reading the layout records of {name}"):
         known = recorded.listed(known_state(jvm, table.operations().current()))
-    return known - live_snapshots(catalog, name) if known else known
+    try:
+        return known - live_snapshots(catalog, name) if known else known
+    except TableError:
+        return frozenset()
 
 
 def known_state(jvm: IcebergJvm, base: Any) -> recorded.State:

@@ -83,7 +83,10 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
         before = {recorded.PROPERTY: recorded.render(others)} if others else {}
     else:
         before = dict(found)
-        state = recorded.parse(before.get(recorded.PROPERTY))
+        try:
+            state = recorded.parse(before.get(recorded.PROPERTY))
+        except recorded.CorruptState:  # as it was before the run: `plan` notes it (ZL421)
+            state = {}
         if recorded.listed(others) - recorded.listed(state):
             before[recorded.PROPERTY] = recorded.render(recorded.joined(state, others))
     known = {int(snapshot.snapshotId()) for snapshot in base.snapshots()}
