@@ -3,7 +3,7 @@
 `python benchmarks/fleet_night.py` runs `plan`, `apply` with a budget for about 20 tables (killed once after its first
 commit, and started again), `history`, the page, and `drift` with a notification, each as a process of its own. One of
 the rules is for a REST catalog that accepts connections and never answers. All tables have data files; the rows of the
-Delta tables are compared before and after. It writes `results/fleet_night.json` with one entry for each step.
+Delta tables are compared before and after. It adds one entry for each step to `results/fleet.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
-from fleet import DELTA_TABLES, HERE, ICEBERG_TABLES, make_iceberg
+from fleet import DELTA_TABLES, ICEBERG_TABLES, make_iceberg, store
 
 FILES, ROWS = 12, 200
 BUDGET_TABLES = 20
@@ -143,9 +143,10 @@ class Night:
         assert process.returncode == code, f"{step}: exit code {process.returncode}\n{text[-3000:]}"
         self.results.append(
             {
-                "case": step,
+                "case": f"night: {step}",
                 "tables": DELTA_TABLES + ICEBERG_TABLES,
                 "seconds": round(time.monotonic() - start, 1),
+                "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
                 "first_output_s": round(first or 0.0, 1),
                 "peak_mb": round(usage.ru_maxrss / 1024),
                 "html_mb": None,
@@ -179,7 +180,7 @@ def main() -> int:
         night.run("drift with a notification", "drift", *limit, code=1)
         assert len(received) == 1, "one notification for the fleet"
         assert "lake.sales." in json.dumps(received)
-    (HERE / "results" / "fleet_night.json").write_text(json.dumps(night.results, indent=1) + "\n")
+    store(night.results)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from zlayout.advisor.model import Costs, FileSet, KeySample, TableQuery
 from zlayout.advisor.queries import column_shares
 from zlayout.advisor.study import rewrite_target
 from zlayout.planner.decision import Decision
-from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.forecasts import QueryCost, QueryGroup
 from zlayout.planner.partitions import Floats
 from zlayout.planner.sampled import DRAWS, MIN_ERROR, MIN_ERROR_OF_PART, group_of, stored_columns
 from zlayout.planner.simulated import resample, together
@@ -22,6 +23,7 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
 
 MAX_COLUMNS = 32
+MAX_GROUPS = 10
 
 
 def asked_columns(spec: LayoutSpec, queries: Sequence[TableQuery], state: TableState) -> tuple[str, ...]:
@@ -37,9 +39,44 @@ def mean(found: Costs) -> QueryCost:
     return QueryCost(found.mean_files, round(found.mean_bytes))
 
 
+def query_groups(queries: Sequence[TableQuery], now: Costs, predicted: Costs | None) -> tuple[QueryGroup, ...]:
+    """Group the queries by the columns of their conditions: at most MAX_GROUPS, those first that open most bytes now.
+
+    Args:
+        queries: Q queries on the table.
+        now: What they open at present.
+        predicted: What they open after apply; None if it is unknown.
+    """
+    of_columns: dict[tuple[str, ...], list[int]] = {}
+    for number, query in enumerate(queries):
+        of_columns.setdefault(tuple(sorted(column_shares([query]))), []).append(number)
+    opened, whole = now.bytes * now.weights, float(now.weights.sum())
+    most = sorted(of_columns.items(), key=lambda item: (-float(opened[item[1]].sum()), item[0]))[:MAX_GROUPS]
+    return tuple(
+        QueryGroup(
+            columns,
+            len(index),
+            float(now.weights[index].sum()) / whole,
+            mean(now.of(index)),
+            None if predicted is None else mean(predicted.of(index)),
+        )
+        for columns, index in most
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What the queries open after a rewrite: the mean with its error range, and each query."""
+
+    predicted: QueryCost
+    low: QueryCost
+    high: QueryCost
+    each: Costs
+
+
 def after(
     spec: LayoutSpec, state: TableState, decision: Decision, queries: Sequence[TableQuery], sample: RowGroupSample
-) -> tuple[QueryCost, QueryCost, QueryCost] | None:
+) -> After | None:
     """Forecast the cost after a rewrite without a partitioning change.
 
     Args:
@@ -57,7 +94,7 @@ def after(
     rewrite = Rewrite(decision.groups, group_of(state, decision.groups), columns, state.partition_fields)
     rows = weights_of(state.files, rewrite.group, sample)
     kept = state.files.take(np.flatnonzero(rewrite.group < 0))
-    found = []
+    found, each = [], []
     for draw in range(DRAWS):
         new, unknown, _, partitions = simulate_files(spec, state, rewrite, sample, rows, draw)
         if unknown:
@@ -66,11 +103,14 @@ def after(
         simulated = FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
         cost = costs(queries, simulated, sampled=not sample.complete)
         found.append((cost.mean_files, cost.mean_bytes))
+        each.append((cost.files, cost.bytes))
     drawn = np.array(found)
     least = MIN_ERROR if sample.complete else MIN_ERROR_OF_PART
     half = np.maximum(2 * drawn.std(axis=0), least * drawn.mean(axis=0))
     predicted = drawn.mean(axis=0)
-    return _cost(predicted), _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
+    files, size = np.mean(each, axis=0)
+    low, high = _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
+    return After(_cost(predicted), low, high, Costs(files, size, cost.weights))
 
 
 def floor(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -149,6 +149,11 @@ class Costs:
     files: Float64
     bytes: Float64
     weights: Float64
+
+    def of(self, index: Sequence[int]) -> Costs:
+        """The costs of some of the queries."""
+        at = list(index)
+        return Costs(self.files[at], self.bytes[at], self.weights[at])
 
     @property
     def mean_files(self) -> float:

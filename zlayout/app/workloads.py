@@ -12,7 +12,7 @@ import numpy as np
 from zlayout.advisor import asked
 from zlayout.advisor.better import better_layout
 from zlayout.advisor.costs import costs
-from zlayout.advisor.model import QueryPredicates, TableQuery, Use
+from zlayout.advisor.model import Costs, QueryPredicates, TableQuery, Use
 from zlayout.advisor.payback import executions_per_day, payback
 from zlayout.advisor.queries import column_shares, in_partitions, queries_on
 from zlayout.advisor.study import present_files
@@ -150,14 +150,17 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
     found = Asked.of(spec, state, workload, backend)
     if found is None:
         return planned
-    now = asked.mean(costs(found.queries, present_files(found.state)))
+    present = costs(found.queries, present_files(found.state))
+    now = asked.mean(present)
     sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
     forecast = WorkloadForecast(sources, len(found.queries), found.share, now)
     groups, status = planned.decision.groups, planned.decision.plan.status
+    then: Costs | None = None
     if not groups and status is not Status.REFUSED:
-        forecast = replace(forecast, predicted=now, low=now, high=now)
+        forecast, then = replace(forecast, predicted=now, low=now, high=now), present
     if max_bytes:
-        forecast = _sampled(planned, found, forecast, backend, max_bytes)
+        forecast, then = _sampled(planned, found, forecast, then, backend, max_bytes)
+    forecast = replace(forecast, groups=asked.query_groups(found.queries, present, then))
     if groups and forecast.predicted is not None:
         size_of_rewrite = planned.decision.plan.rewrite_bytes
         run = backend.last_run(spec.table, state)
@@ -168,9 +171,12 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
 
 
 def _sampled(
-    planned: Planned, found: Asked, forecast: WorkloadForecast, backend: Backend, max_bytes: int
-) -> WorkloadForecast:
-    """Return the forecast with what samples of the rewritten files and of the whole table show."""
+    planned: Planned, found: Asked, forecast: WorkloadForecast, then: Costs | None, backend: Backend, max_bytes: int
+) -> tuple[WorkloadForecast, Costs | None]:
+    """Return the forecast with what samples of the rewritten files and of the whole table show.
+
+    The second value is what each query opens after apply; `then` if no rewrite is simulated.
+    """
     spec, decision = planned.spec, planned.decision
     every = range(len(found.state.files))
     chosen = files_to_sample(spec, found.state, decision.groups)
@@ -184,11 +190,13 @@ def _sampled(
     ):
         part = whole if len(chosen) == len(every) else found.sample(spec, backend, chosen.tolist(), max_bytes)
         if (after := asked.after(spec, found.state, decision, found.queries, part)) is not None:
-            forecast = replace(forecast, predicted=after[0], low=after[1], high=after[2])
+            forecast = replace(forecast, predicted=after.predicted, low=after.low, high=after.high)
+            then = after.each
     highest = forecast.predicted or forecast.now
     keys = asked.key_sample(found.state, whole)
     better = better_layout(spec, found.state, found.queries, whole, backend.capabilities)
-    return replace(forecast, floor=asked.floor(spec, found.state, found.queries, keys, highest), better=better)
+    floor = asked.floor(spec, found.state, found.queries, keys, highest)
+    return replace(forecast, floor=floor, better=better), then
 
 
 def _unknown(planned: Planned, reason: str) -> Planned:

@@ -137,6 +137,22 @@ class BetterLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryGroup:
+    """The queries of a workload with conditions on the same columns. No condition is stored, because it has values."""
+
+    columns: tuple[str, ...]
+    """The columns, sorted by name."""
+    queries: Count
+    """The number of queries."""
+    share: float
+    """Their share of the weight of all queries that can skip files."""
+    now: QueryCost
+    """What one of them opens at present."""
+    predicted: QueryCost | None = None
+    """The forecast of it for the time after apply, from a sample, or `now` if nothing is rewritten; null if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadForecast:
     """What the queries of a workload open of the table, now and after apply."""
 
@@ -160,6 +176,8 @@ class WorkloadForecast:
     """The layout because of which the declared one no longer fits what is asked; null if none is known."""
     payback: Payback | None = None
     """When a rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
+    groups: tuple[QueryGroup, ...] = ()
+    """The groups of queries that open most bytes at present, at most ten."""
 
 
 @dataclass(frozen=True, slots=True)

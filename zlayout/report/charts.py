@@ -17,6 +17,7 @@ from zlayout.report.words import printable
 
 SVG = "http://www.w3.org/2000/svg"
 MAP_SIDE = 250
+BAR_WIDTH = 120
 MAX_TITLE_LENGTH = 32
 MIN_OPACITY = 0.04
 # Placeholders for axis titles in a spec.
@@ -74,6 +75,16 @@ def file_map(boxes: Boxes, columns: Sequence[str], color: str) -> str:
         },
         titles,
     )
+
+
+def gain(now: float, after: float | None) -> str:
+    """Draw two bars, one above the other, as shares of the widest bar. after: None for one bar alone."""
+    shown = [(now, "now"), *([] if after is None else [(after, "after")])]
+    rects = "".join(
+        f'<rect y="{8 * at}" width="{max(1.0, BAR_WIDTH * min(value, 1.0)):.1f}" height="6" fill="{_COLORS[color]}"/>'
+        for at, (value, color) in enumerate(shown)
+    )
+    return f'<svg xmlns="{SVG}" width="{BAR_WIDTH}" height="14" aria-hidden="true">{rects}</svg>'
 
 
 def _opacity(rows: Sequence[dict[str, int]]) -> float:

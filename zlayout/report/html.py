@@ -17,6 +17,7 @@ from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
 from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
 from zlayout.report.sparkline import sparkline, steepest
+from zlayout.report.workload_text import workload_lines
 
 # The number of groups that the page lists per table. The JSON report lists all.
 MAX_GROUPS_PER_TABLE = 200
@@ -117,6 +118,8 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
             {**_column(c, table, result), "trend": sparkline(report.trends.get(table.table), c.column)}
             for c in table.columns
         ],
+        "workload": list(workload_lines(table)),
+        "queries": _queries(table),
         "charts": figures.charts_of(table, result, picture) if drawn else [],
         "strip": strip,
         "strip_svg": figures.safe(charts.partition_strip(strip)),
@@ -147,6 +150,22 @@ def _settings(table: TablePlan) -> list[tuple[str, str, str, str]]:
             case ChangeClustering(before, after):
                 rows.append(("cluster by", words.setting(before), words.setting(after), "declared"))
     return rows
+
+
+def _queries(table: TablePlan) -> list[dict[str, Any]]:
+    """Return the groups of queries of the workload, with bars of the bytes that they open now and after apply."""
+    groups = table.workload.groups if table.workload else ()
+    most = max((group.now.bytes for group in groups), default=0) or 1
+    return [
+        {
+            "columns": ", ".join(group.columns),
+            "group": group,
+            "share": words.share(group.share),
+            "bar": figures.safe(charts.gain(group.now.bytes / most, then.bytes / most if then else None)),
+        }
+        for group in groups
+        for then in [group.predicted if table.groups else None]
+    ]
 
 
 def _after(table: TablePlan, result: TableResult | None) -> dict[str, float | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from zlayout.errors import SpecError
 from zlayout.formats.run_metrics import RunCost, RunMetrics
 from zlayout.planner.forecasts import WorkloadForecast
 from zlayout.planner.model import TablePlan
+from zlayout.report.html import render as html
 from zlayout.report.text import TextOptions, render
 
 ROWS, FILES = 40_000, 20
@@ -86,6 +88,26 @@ def test_the_cost_after_apply_is_as_a_sample_predicted(table: MemoryBackend) -> 
     assert then.now.files == (3 * 4 + 1 * 20) / 4
     assert then.predicted == then.now
     assert found.floor.files == pytest.approx(1, abs=0.01)
+
+
+def test_queries_with_conditions_on_the_same_columns_are_one_group(table: MemoryBackend) -> None:
+    before = zlayout.plan(zlayout.load_project(), sample=True)
+    found, one = before.tables[0].workload, before.planned[0]
+    assert found is not None
+    assert [(group.columns, group.queries, group.share) for group in found.groups] == [
+        (("a",), 1, 0.75),
+        (("time",), 1, 0.25),
+    ]
+    assert [group.now.files for group in found.groups] == [20, 1]
+    after = [group.predicted.files for group in found.groups if group.predicted]
+    assert after == pytest.approx([4, 20], rel=0.03)
+    assert [group.predicted for group in forecast().groups] == [None, None], "only a sample tells"
+    page = html(before.document)
+    assert "Queries of the workload" in page
+    assert not re.findall(r'<th scope="col"[^>]*>(?!<button)', page), "the page's script sorts by every column"
+    assert page.count('fill="var(--after)"/></svg>') == 2, "a bar for the forecast of each group"
+    list(table.execute(one.decision.work(one.spec, "run"), lambda _: None))
+    assert [group.predicted == group.now for group in forecast().groups] == [True, True], "nothing is rewritten"
 
 
 @pytest.mark.usefixtures("table")
