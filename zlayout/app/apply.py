@@ -245,7 +245,7 @@ def apply_table(
                 time.sleep(uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # several runs come at different times
             notify(Progress(applied.table, Stage.OBSERVING))
             after = plan_table_in_time(planned.spec, backend, replace(options, max_rewrite_bytes=None), timeout)
-            if conflict and after.table_id != planned.table_id:  # nobody planned to rewrite this table
+            if conflict and after.identity != planned.identity:  # nobody planned to rewrite this table
                 raise conflict
             applied.after, applied.again = after.decision.plan, after
             applied.forgotten |= forgets(current, failed, after)

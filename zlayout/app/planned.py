@@ -18,6 +18,6 @@ class Planned:
     decision: Decision
 
     @property
-    def table_id(self) -> str | None:
-        """The id of the table; None if it could not be read."""
-        return None if self.state is None else self.state.table_id
+    def identity(self) -> tuple[str, str] | None:
+        """The id of the table and its location, which a copy does not have; None if it could not be read."""
+        return None if self.state is None else (self.state.table_id, self.state.location)

@@ -97,11 +97,14 @@ def test_settings_that_change_all_the_time_are_an_error(table: MemoryTable, refu
     assert isinstance(applied.error, CommitConflict)
 
 
-def test_a_table_that_took_the_place_of_the_planned_one_is_not_planned_again(table: MemoryTable) -> None:
+@pytest.mark.parametrize("other", [{"table_id": "another"}, {"location": "file:/another"}])
+def test_a_table_that_took_the_place_of_the_planned_one_is_not_planned_again(
+    table: MemoryTable, other: dict[str, str]
+) -> None:
     backend = Disturbed(table, refuses=1)
     planned = plan_table(SPEC, backend, OPTIONS)
     assert planned.state is not None
-    applied = apply_planned(replace(planned, state=replace(planned.state, table_id="another")), backend)
+    applied = apply_planned(replace(planned, state=replace(planned.state, **other)), backend)
     assert (backend.runs, applied.commits, type(applied.error)) == (1, [], CommitConflict)
 
 
