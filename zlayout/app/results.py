@@ -165,7 +165,7 @@ def _problems(applied: Applied) -> tuple[Diagnostic, ...]:
         problems += [d for failure in applied.failures for d in failure.error.diagnostics]
     if applied.after is not None and applied.after.status is Status.ERROR:
         problems += applied.after.diagnostics  # why the table could not be read again
-    return tuple(problems)
+    return tuple(dict.fromkeys(problems))  # each attempt may have failed for the same reason
 
 
 def exit_code(plan: Plan, done: Sequence[Applied]) -> int:

@@ -95,6 +95,7 @@ def test_settings_that_change_all_the_time_are_an_error(table: MemoryTable, refu
     applied = run(Disturbed(table, refuses=refuses), attempts)
     assert (applied.commits, applied.exit_code) == ([], 1)
     assert isinstance(applied.error, CommitConflict)
+    assert [problem.code for problem in result_of(applied).problems] == ["ZL320"], "each problem is named once"
 
 
 @pytest.mark.parametrize("other", [{"table_id": "another"}, {"location": "file:/another"}])
