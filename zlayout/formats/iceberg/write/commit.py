@@ -156,8 +156,8 @@ class Committer:
         pinned, work = self._pinned, self._work
         added = new_files(some)
         table = pinned.jvm.load(work.table)
-        pinned.require_files(added, table.io())
-        if work.table.branch:  # that takes long for many files, and any commit meanwhile would cost an attempt
+        if work.table.branch:  # first, because any commit while the files are looked up would cost an attempt
+            pinned.require_files(added, table.io())
             table = pinned.jvm.load(work.table)
         newest = head(table, work.table)
         if pinned.snapshot.firstRowId() is None and newest is not None and newest.firstRowId() is not None:
@@ -189,6 +189,8 @@ class Committer:
             complete = self._committed + len(some) == len(work.rewrites)
             properties.set(accepted.property_of(work.table), work.accepts if complete else "")
         properties.commit()
+        if not work.table.branch:
+            pinned.require_files(added, table.io())
         return Swap(operations, base, transaction) if work.table.branch else transaction, snapshot
 
     def finished(self, some: Sequence[Rewritten]) -> Commit | None:
