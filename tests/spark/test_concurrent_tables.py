@@ -90,4 +90,5 @@ def test_no_clone_is_left_in_the_session(spark: SparkSession, project: Project) 
         specs.append(make_spec(make_layout("a", target_size=20 * 1024), table))
     plan = zlayout.plan(replace(project, layouts=tuple(specs)))
     zlayout.apply(plan, spark, concurrent_tables=2)
-    assert context._jsc.sc().listenerBus().listeners().size() == listeners
+    # fewer, if a session of an earlier test was collected meanwhile
+    assert context._jsc.sc().listenerBus().listeners().size() <= listeners
