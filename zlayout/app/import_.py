@@ -110,7 +110,7 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
     state = backend.observe(name, ())
     settings, source = None if columns else recorded_settings(state), _RECORDED
     if settings is None:
-        ordering = Ordering(tuple(dict.fromkeys(columns)), "", "--columns") if columns else _ordering(state)
+        ordering = _ordering(state, columns)
         if ordering is None:
             raise SpecError.of(
                 "ZL065",
@@ -124,9 +124,15 @@ def layout_from(project: Project, name: TableName, backend: Backend, columns: Se
     return ImportedLayout(name, text, None if source is _RECORDED else source)
 
 
-def _ordering(state: TableState) -> Ordering | None:
-    """Return the external ordering, which in a clustered table is that of its clustering columns."""
-    return Ordering(state.clustering, CLUSTERING_CURVE, "CLUSTER BY") if state.clustering else state.ordering
+def _ordering(state: TableState, columns: Sequence[str]) -> Ordering | None:
+    """Return the ordering by the given columns; without any, the external one, which clustering columns can be.
+
+    The curve of a clustered table is that of its OPTIMIZE in both cases.
+    """
+    curve = CLUSTERING_CURVE if state.clustering else ""
+    if columns:
+        return Ordering(tuple(dict.fromkeys(columns)), curve, "--columns")
+    return Ordering(state.clustering, curve, "CLUSTER BY") if state.clustering else state.ordering
 
 
 def _validate(text: str) -> None:
@@ -164,8 +170,7 @@ def _whole(settings: Mapping[str, Any], names: Container[str]) -> bool:
 
 def settings_from(state: TableState, ordering: Ordering) -> dict[str, Any]:
     """Return layout settings for a table without a layout record: its ordering and its file size."""
-    name = CLUSTERING_CURVE if state.clustering else ordering.curve
-    curve = {"zorder.curve": name} if name else {}
+    curve = {"zorder.curve": ordering.curve} if ordering.curve else {}
     engine = {"engine": "native"} if state.clustering else {}
     return {"zorder.columns": list(ordering.columns), **curve, "files.target_size": target_size(state), **engine}
 

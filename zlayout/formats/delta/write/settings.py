@@ -27,10 +27,7 @@ def set_properties(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
             hint="apply once with Delta 4.1 or newer, or use z-order columns that differ within 32 characters",
         )
     pairs = ", ".join(f"{string_literal(name)} = {string_literal(value)}" for name, value in work.properties)
-    conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
-    statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} SET TBLPROPERTIES ({pairs})"
-    done, _ = log.run(statement, conf, version, "setting table properties")  # the statement makes one commit
-    return Commit("settings", done[-1].version if done else version)
+    return _altered(delta, log, work, version, f"SET TBLPROPERTIES ({pairs})", "setting table properties")
 
 
 def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commit:
@@ -42,7 +39,12 @@ def set_clustering(delta: DeltaJvm, log: Log, work: Work, version: int) -> Commi
         CommitUnknown: ZL331.
     """
     columns = ", ".join(quote_path(parse_names(name)[0]) for name in work.cluster_by or ())
-    statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} CLUSTER BY ({columns})"
+    return _altered(delta, log, work, version, f"CLUSTER BY ({columns})", "changing the clustering columns")
+
+
+def _altered(delta: DeltaJvm, log: Log, work: Work, version: int, change: str, doing: str) -> Commit:
+    """Run ALTER TABLE, which makes one commit. version: of the table directly before. doing: for messages."""
     conf = optimize_conf(work.layout, work.run_id, work.commit_properties)
-    done, _ = log.run(statement, conf, version, "changing the clustering columns")
+    statement = f"ALTER TABLE delta.{quote_identifier(delta.location)} {change}"
+    done, _ = log.run(statement, conf, version, doing)
     return Commit("settings", done[-1].version if done else version)
