@@ -46,6 +46,12 @@ def test_the_newest_domain_metadata_counts(tmp_path: Path) -> None:
     assert clustering(tmp_path, [protocol(), metadata(INTS)]) is None
 
 
+def test_a_long_commit_is_read_to_its_end(tmp_path: Path) -> None:
+    """Only the first bytes of a commit are kept when its files are read."""
+    files = [add(f"a file with a long name {n:0100}") for n in range(300)]
+    assert clustering(tmp_path, start(domain(["a"])), [*files, domain(["b"])]) == ("b",)
+
+
 @pytest.mark.parametrize("style", ["classic", "v2 json"])
 def test_checkpoints_have_columns_providers_and_zcubes(tmp_path: Path, style: str) -> None:
     path = write_log(tmp_path / "t", [], [add("new")])

@@ -20,7 +20,7 @@ from zlayout.errors import TableError
 from zlayout.formats.delta.read.features import CLUSTERING
 from zlayout.formats.delta.read.log_segment import log_segment
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
-from zlayout.formats.delta.read.tags import LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
+from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
 from zlayout.spec.layout import CLUSTERED_BY
 from zlayout.table.state import Int32, LayoutRecord
 
@@ -34,6 +34,7 @@ def clustering_columns(
     version: int,
     features: frozenset[str],
     all_leaves: Sequence[Leaf],
+    heads: Mapping[str, bytes],
 ) -> tuple[str, ...] | None:
     """Return the clustering columns of a version, empty after CLUSTER BY NONE; None for a table without clustering.
 
@@ -41,15 +42,16 @@ def clustering_columns(
         storage: The file system, rooted at the table.
         log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
         version: The version.
-        features: The table features. The log is read again only if clustering is one of them.
+        features: The table features. The log is searched only if clustering is one of them.
         all_leaves: The leaf columns of the schema.
+        heads: The first HEAD_BYTES of commits that were read before, by name. Shorter ones are whole.
 
     Raises:
         TableError: ZL111, if the domain metadata cannot be understood; ZL113, if a commit is missing.
     """
     if CLUSTERING not in features:
         return None
-    configuration = _configuration(storage, log, version)
+    configuration = _configuration(storage, log, version, heads)
     names = {leaf.physical: leaf.name for leaf in all_leaves}
     try:
         physical = json.loads(configuration).get("clusteringColumns", []) if configuration else []
@@ -99,11 +101,14 @@ def _column_names(text: str | None) -> tuple[str, ...]:
         return ()
 
 
-def _configuration(storage: pa_fs.FileSystem, log: Mapping[str, int], version: int) -> str:
+def _configuration(storage: pa_fs.FileSystem, log: Mapping[str, int], version: int, heads: Mapping[str, bytes]) -> str:
     """Return the JSON text of the domain metadata of clustering at a version, empty if there is none."""
     segment = log_segment(log, version)
     for name in reversed(segment.commits):
-        if (found := _in_json(read_log_file(storage, name))) is not None:
+        content = heads.get(name)
+        if content is None or len(content) == HEAD_BYTES:
+            content = read_log_file(storage, name)
+        if (found := _in_json(content)) is not None:
             return found
     for name in segment.checkpoint:
         found = _in_json(read_log_file(storage, name)) if name.endswith(".json") else _in_parquet(storage, name)

@@ -81,7 +81,7 @@ def observe_delta(
     log, adds, annotations = _read(table, delta, log_storage, heads)
     del delta  # frees its copy of the live files
     try:
-        clustering = clustering_columns(log_storage, log, at, features, all_leaves)
+        clustering = clustering_columns(log_storage, log, at, features, all_leaves, heads)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise _unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
