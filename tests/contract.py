@@ -5,11 +5,13 @@ A subclass names the arena: how to make a table, append to it and read it with t
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from support.builders import make_layout, make_spec
 from support.runs import apply_planned
@@ -245,6 +247,22 @@ class Contract:
         assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
         arena.append(make_rows(10))
         assert self.plan(arena, self.spec(arena)).decision.plan.status == "unchanged"
+
+    def test_partitions_that_others_wrote_to_wait_and_the_own_files_count_for_none(self, arena: Arena) -> None:
+        arena.create(make_rows(300), 2, ("region",))
+        spec = self.spec(arena, ("a",))
+        now = int(time.time() * 1000)
+        assert (abs(arena.backend.observe(arena.table, ()).last_written - now) < 600_000).all()
+        waits = plan_table(spec, arena.backend, PlanOptions(hot_after=now - 600_000)).decision.plan
+        assert (waits.status, waits.actions) == ("changes", ())
+        assert waits.hot is not None
+        assert waits.hot.partitions == waits.hot.groups == 3
+        self.apply(arena, plan_table(spec, arena.backend, PlanOptions(hot_after=now + 600_000)))
+        assert not arena.backend.observe(arena.table, ()).last_written.any()
+        arena.append(make_rows(300, start=1000).filter(pc.field("region") == "east"), 2)
+        observed = arena.backend.observe(arena.table, ())
+        hot = [p.values for p, at in zip(observed.files.partitions, observed.last_written, strict=True) if at]
+        assert hot == [("east",)]
 
     def test_new_partitioning(self, arena: Arena) -> None:
         arena.create(make_rows(self.rows), self.files)

@@ -108,7 +108,7 @@ def apply(
             raise (TableError if broken else Refused)(*problems)
         run = Run(())
         changing = [p.spec for p in plan.planned if p.decision.plan.status is Status.CHANGES]
-        if changing:
+        if changing and not document.only_waits:
             names = sorted({spec.table.catalog for spec in changing})
             runtime = runtime_for(plan.project, spark, [plan.project.catalogs[name] for name in names])
             following = Following(runtime, telemetry.following(on_event))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from threading import Lock
 
 import zlayout
@@ -31,6 +32,7 @@ from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.letter_case import in_case_of
+from zlayout.spec.maintenance import hot_after
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
 
@@ -87,6 +89,7 @@ def plan(
     max_rewrite_bytes: int | None = None,
     sample: bool | None = None,
     branch: str | None = None,
+    avoid_hot: timedelta | None = None,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
     on_progress: Callable[[int, int], None] | None = None,
@@ -106,6 +109,7 @@ def plan(
         sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
+        avoid_hot: Partitions that another writer wrote to within this time wait. Default: that of the project.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
         on_progress: Called in this thread with the number of tables that are read, and the number of all.
@@ -116,7 +120,8 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes)
+    hot = hot_after(avoid_hot, project.maintenance)
+    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, hot_after=hot)
     with telemetry_of(Command.PLAN) as telemetry:
         reading = Reading(parallelism, timeout, on_progress, telemetry.read)
         made = plan_project(project, select, exclude, options, reading, sample, branch)
@@ -281,8 +286,7 @@ def _measured(spec: LayoutSpec) -> tuple[str, ...]:
 
 def as_plan(planned: Sequence[Planned]) -> Plan:
     """Make the plan of many tables, sorted by table name."""
-    tables = sorted((p.decision.plan for p in planned), key=lambda t: t.table)
-    return Plan(zlayout.__version__, tuple(tables))
+    return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
 
 
 def _unreadable(spec: LayoutSpec, backend: Backend, error: ZlayoutError) -> TablePlan:

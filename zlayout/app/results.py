@@ -67,7 +67,7 @@ class Applied:
             return 0
         if self.after is None or self.forgotten:
             return 1
-        if self.within_limits and self.after.status is Status.CHANGES:
+        if (self.within_limits or self.waits) and self.after.status is Status.CHANGES:
             return 0
         return {Status.UNCHANGED: 0, Status.REFUSED: Refused.exit_code}.get(self.after.status, 1)
 
@@ -75,6 +75,11 @@ class Applied:
     def within_limits(self) -> bool:
         """Whether everything is done that the budget and the time limit allow."""
         return self.within_budget or self.out_of_time
+
+    @property
+    def waits(self) -> bool:
+        """Whether everything is done but what waits because its partitions are hot."""
+        return self.after is not None and self.after.waits
 
     @property
     def out_of_time(self) -> bool:
@@ -152,6 +157,8 @@ def _outcome(applied: Applied) -> ResultStatus:
         return ResultStatus.AS_DECLARED
     if applied.out_of_time:
         return ResultStatus.OUT_OF_TIME
+    if applied.waits:
+        return ResultStatus.HOT
     return ResultStatus.WITHIN_BUDGET if applied.within_budget else ResultStatus.NOT_YET
 
 

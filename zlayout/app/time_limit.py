@@ -149,7 +149,7 @@ class TableLimit:
 
 def left_of_window(maintenance: Maintenance | None) -> timedelta | None:
     """Return what is left of the maintenance window, NOTHING_LEFT outside of all windows; None if none is declared."""
-    if maintenance is None:
+    if maintenance is None or not maintenance.windows:
         return None
     now = datetime.now(UTC)
     return (maintenance.end(now) or now) - now

@@ -17,6 +17,7 @@ from zlayout.cli.job import job
 from zlayout.cli.options import (
     HERE,
     AllOrNothingOption,
+    AvoidHotOption,
     BranchOption,
     BudgetOption,
     CatalogTypeOption,
@@ -143,6 +144,7 @@ def plan(
     ] = False,
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
+    avoid_hot: AvoidHotOption = None,
     sample: SampleOption = None,
     report: ReportOption = None,
     show_values: ShowValuesOption = False,
@@ -155,12 +157,15 @@ def plan(
 ) -> int:
     """Show how tables differ from their layouts, and what apply would do. Starts no JVM."""
     with Console().starting():
-        from zlayout.cli.plan import PlanRequest, parse_budget, plan_command
+        from zlayout.cli.plan import PlanRequest, parse_avoid_hot, parse_budget, plan_command
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    request = PlanRequest(project, select or (), exclude or (), reading, allow_full_rewrite, budget, sample, branch)
+    hot = parse_avoid_hot(avoid_hot)
+    request = PlanRequest(
+        project, select or (), exclude or (), reading, allow_full_rewrite, budget, sample, branch, hot
+    )
     console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
         request, console, out, output, reports, detailed_exitcode=detailed_exitcode, allow_worse=allow_worse
@@ -182,6 +187,7 @@ def apply(
     ] = "text",
     allow_full_rewrite: FullRewriteOption = False,
     max_rewrite_bytes: BudgetOption = None,
+    avoid_hot: AvoidHotOption = None,
     max_minutes: MaxMinutesOption = None,
     ignore_window: IgnoreWindowOption = False,
     report: ReportOption = None,
@@ -195,12 +201,15 @@ def apply(
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
         from zlayout.cli.apply import apply_command
-        from zlayout.cli.plan import PlanRequest, parse_budget
+        from zlayout.cli.plan import PlanRequest, parse_avoid_hot, parse_budget
         from zlayout.cli.reports import parse_reports
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    request = PlanRequest(project, select or (), exclude or (), reading, allow_full_rewrite, budget, branch=branch)
+    hot = parse_avoid_hot(avoid_hot)
+    request = PlanRequest(
+        project, select or (), exclude or (), reading, allow_full_rewrite, budget, branch=branch, avoid_hot=hot
+    )
     console = Console(color, verbose=verbose)
     return apply_command(
         request,

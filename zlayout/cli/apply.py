@@ -95,6 +95,9 @@ def apply_command(
             return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
         if not plan.has_changes:
             return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
+        if plan.only_waits:
+            console.say("Nothing to apply now: everything waits for a later run, see above.")
+            return shown.end(kept(report, planned, Command.APPLY, reports, console), plan.exit_code)
         if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
             console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
         maintenance = None if ignore_window else planned.project.maintenance

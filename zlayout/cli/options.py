@@ -58,6 +58,16 @@ BudgetOption = Annotated[
 IgnoreWindowOption = Annotated[
     bool, typer.Option("--ignore-window", help="Rewrite tables outside of the maintenance windows too.")
 ]
+AvoidHotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--avoid-hot",
+        metavar="TIME",
+        help="Leave partitions that another writer wrote to within this time, such as 1h, for a later run. "
+        "Default: maintenance.avoid_hot of zlayout.yaml; 0m for none.",
+        show_default=False,
+    ),
+]
 MaxMinutesOption = Annotated[
     float | None,
     typer.Option(

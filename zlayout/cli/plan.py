@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 from zlayout.app.concurrent_reads import Reading
@@ -28,6 +29,7 @@ from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.report.words import plural
 from zlayout.spec.layouts import size_in_bytes
+from zlayout.spec.maintenance import duration_of, hot_after
 
 CHANGES = 2
 WORSE = 5
@@ -45,6 +47,7 @@ class PlanRequest:
     max_rewrite_bytes: int | None = None
     sample: bool | None = None
     branch: str | None = None
+    avoid_hot: timedelta | None = None
 
     def command(self, name: str, planfile: Path | None = None) -> list[str]:
         """Return the command `name` with these options, or with a plan file if there is one."""
@@ -55,14 +58,16 @@ class PlanRequest:
         excluded = [part for name in self.exclude for part in ("--exclude", name)]
         full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
-        return ["zlayout", name, *self.select, *excluded, *full, *budget, *where]
+        minutes = [] if self.avoid_hot is None else ["--avoid-hot", f"{int(self.avoid_hot.total_seconds()) // 60}m"]
+        return ["zlayout", name, *self.select, *excluded, *full, *budget, *minutes, *where]
 
     def plan(self, console: Console, telemetry: Telemetry) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
         with ReadingShown(console) as shown:
-            options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes)
             reading = replace(self.reading, on_progress=shown, on_read=telemetry.read)
             project = load_project(self.project)
+            after = hot_after(self.avoid_hot, project.maintenance)
+            options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes, hot_after=after)
             return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
 
@@ -77,6 +82,16 @@ def parse_budget(text: str | None) -> int | None:
     except (KeyError, ArithmeticError) as error:
         raise SpecError.of(
             "ZL050", f"expected a size for --max-rewrite-bytes, found {text!r}", hint="use for example 100GiB"
+        ) from error
+
+
+def parse_avoid_hot(text: str | None) -> timedelta | None:
+    """Parse a duration such as `90m`, `1h` or `2d`. Raises SpecError ZL056."""
+    try:
+        return None if text is None else duration_of(text)
+    except ValueError as error:
+        raise SpecError.of(
+            "ZL056", f"expected a duration for --avoid-hot, found {text!r}", hint="use for example 30m, 1h or 2d"
         ) from error
 
 
@@ -104,7 +119,7 @@ def plan_command(
             write_document(report, out)
             console.say(f"plan written to {out}")
         _print(report, heading(planned), output, console, reports)
-        if planned.has_changes and output == "text" and not reports.take_stdout:
+        if planned.has_changes and not planned.document.only_waits and output == "text" and not reports.take_stdout:
             console.say(f"To apply: {shlex.join(request.command('apply', out))}")
         code = planned.document.exit_code
         if not code and detailed_exitcode and planned.has_changes:

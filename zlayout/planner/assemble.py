@@ -13,9 +13,11 @@ from zlayout.planner.bytes_after import with_bytes
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.clustering import left_alone
 from zlayout.planner.decision import Decision
+from zlayout.planner.deferred import DeferredGroups
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
+from zlayout.planner.hot import hot_notes, lengthens_later
 from zlayout.planner.log_growth import growth_notes
-from zlayout.planner.model import DeferredGroups, Status, TablePlan
+from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.moved_ranges import moved_ranges
 from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
@@ -44,11 +46,12 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     """Make the decision that carries out the chosen candidates. It pins files only if the status is `changes`."""
     spec, state, kept = proposal.spec, proposal.state, [proposal.candidates[n] for n in choice.candidates]
     left_over = _left_over(proposal, choice)
-    change, clustering = _partitioning(proposal, left_over), None if left_over else proposal.clustering
-    lengthens = left_over is None or _all_lengthened(proposal, choice)
+    deferred = left_over is not None or proposal.hot is not None
+    change, clustering = _partitioning(proposal, deferred=deferred), None if deferred else proposal.clustering
+    lengthens = not lengthens_later(proposal.selection) and (left_over is None or _all_lengthened(proposal, choice))
     # By name: a column without statistics may ask for the same property as the truncated bounds of another one.
-    deferred = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
-    properties = tuple(change for change in proposal.properties if change.name not in deferred)
+    later = frozenset() if lengthens else {key for cut in proposal.cuts for key, _ in longer(state, cut)}
+    properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
     plan = describe(
@@ -59,6 +62,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         requirements=_requirements(spec, state, properties, kept),
         drift=() if clustering else compare_layout(spec, state, proposal.selection),
         left_over=left_over,
+        hot=None if proposal.refusals else proposal.hot,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
         columns=columns,
@@ -108,10 +112,10 @@ def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
     )
 
 
-def _partitioning(proposal: Proposal, left_over: DeferredGroups | None) -> ChangePartitioning | None:
-    """Return the partitioning change; None if there is none, or if its full rewrite is deferred."""
+def _partitioning(proposal: Proposal, *, deferred: bool) -> ChangePartitioning | None:
+    """Return the partitioning change; None if there is none, or if its full rewrite or all of the table waits."""
     change = proposal.partitioning
-    return None if change is not None and change.full_rewrite and left_over is not None else change
+    return None if change is not None and (proposal.waits or (change.full_rewrite and deferred)) else change
 
 
 def _all_lengthened(proposal: Proposal, choice: Choice) -> bool:
@@ -169,7 +173,8 @@ def _diagnostics(
     spec, state, selection = proposal.spec, proposal.state, proposal.selection
     writes = bool(choice.candidates) and not proposal.refusals
     decays = any(measure.exceeded for measure in selection.decay)
-    by_others = () if selection.groups else ordered.note(spec, state)
+    selected = selection.every_group
+    by_others = () if selected else ordered.note(spec, state)
     return (
         *proposal.checked,
         *proposal.refusals,
@@ -180,8 +185,9 @@ def _diagnostics(
         *cut_notes(spec, state, proposal.cuts if lengthens else (), proposal.indistinct_anyway),
         *(by_others or adoption_notes(spec, selection)),
         *undone_notes(spec, state, selection),
+        *hot_notes(spec, state, selection.hot),
         *reads_more(spec, columns),
-        *((left_alone(spec),) if state.clustering and decays and not (selection.groups or selection.left_out) else ()),
+        *((left_alone(spec),) if state.clustering and decays and not (selected or selection.left_out) else ()),
         *((not_predictable(spec, state),) if writes and not proposal.predictable else ()),
         *(one_file(spec, proposal.now.targets) if writes and proposal.provable and spec.layout.orders else ()),
         *unreasonable_size(spec, proposal.now.targets, rewrites=writes),

@@ -10,9 +10,10 @@ import numpy as np
 from zlayout.planner import ordered, truncated_bounds
 from zlayout.planner.actions import ChangePartitioning, Reason, RewriteGroup
 from zlayout.planner.decayed import savings
+from zlayout.planner.deferred import DeferredGroups
 from zlayout.planner.forecast import Measured
 from zlayout.planner.grouping import moved
-from zlayout.planner.model import DeferredGroups
+from zlayout.planner.hot import set_aside
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
@@ -39,7 +40,12 @@ class Candidate:
 
 
 def select_files(
-    spec: LayoutSpec, state: TableState, change: ChangePartitioning | None, now: Measured, budget: int | None
+    spec: LayoutSpec,
+    state: TableState,
+    change: ChangePartitioning | None,
+    now: Measured,
+    budget: int | None,
+    hot_after: int | None = None,
 ) -> tuple[FileSelection, DeferredGroups | None]:
     """Select the files to rewrite.
 
@@ -49,21 +55,27 @@ def select_files(
         change: The partitioning change, if there is one.
         now: The present metrics of the table.
         budget: The limit on rewritten bytes; None for no limit.
+        hot_after: See `PlanOptions`.
 
     Returns:
         The selected files, in groups of at most `budget` bytes where possible. With a budget, also the totals of
-        everything that should be rewritten, which is what a run that rewrites nothing would defer.
+        everything that should be rewritten and does not wait, which is what a run that rewrites nothing would defer.
     """
     if change is not None and change.full_rewrite:
-        selection = _everything(state, now)
+        selection = set_aside(_everything(state, now), state, hot_after, whole=True)
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
-    selection = ordered.select(spec, state, fields, now, indistinct, spec.max_group_size)
+
+    def selected(max_bytes: int | None) -> FileSelection:
+        found = ordered.select(spec, state, fields, now, indistinct, max_bytes)
+        return set_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
+
+    selection = selected(spec.max_group_size)
     if budget is None:
         return selection, None
     whole = _whole(spec, state, selection, now, budget)
     if whole.bytes > budget:
-        selection = ordered.select(spec, state, fields, now, indistinct, min(budget, spec.max_group_size or budget))
+        selection = selected(min(budget, spec.max_group_size or budget))
     return selection, whole
 
 

@@ -24,11 +24,14 @@ class PlanOptions:
         max_rewrite_bytes: The budget of a run in bytes; None for no limit.
         sample_bytes: The limit of the column chunks that are read of each table to forecast the result; 0 for a
             forecast from metadata alone.
+        hot_after: Partitions in which another writer wrote a file later are hot and wait for a later run, in
+            milliseconds since 1970; None if no partition is hot.
     """
 
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
     sample_bytes: int = 0
+    hot_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Decision:
             covers_table=spec.where is None and sum(map(len, self.pinned.values())) == self.plan.files,
             verify=verify,
             predicted=predicted,
-            accepts=acceptance(spec) if self.plan.left_over is None else "",
+            accepts=acceptance(spec) if self.plan.is_whole else "",
             commit_properties=spec.commit_properties,
             asked=self.plan.workload.predicted if self.plan.workload else None,
         )

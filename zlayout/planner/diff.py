@@ -17,6 +17,7 @@ from zlayout.planner.clustering import clustering_refusals, compare_clustering
 from zlayout.planner.decayed import savings
 from zlayout.planner.decision import Decision as Decision
 from zlayout.planner.decision import PlanOptions as PlanOptions
+from zlayout.planner.hot import hot_groups
 from zlayout.planner.model import Status
 from zlayout.planner.notes import branch_refusals, budget_too_small, full_rewrite_refusals
 from zlayout.planner.proposal import Proposal
@@ -63,9 +64,10 @@ def propose(
         return Decision(describe(spec, state, Status.ERROR, diagnostics=checked))
     change = compare_partitioning(spec, state, capabilities)
     now = forecast.measure(state.files, spec)
-    selection, whole = select_files(spec, state, change, now, options.max_rewrite_bytes)
+    selection, whole = select_files(spec, state, change, now, options.max_rewrite_bytes, options.hot_after)
     if whole is not None:
         selection = leave_out(spec, state.files, now, selection)
+    hot = hot_groups(selection, state, options.hot_after)
     cuts = truncated_bounds.worth_longer(spec, state, [chosen.files for chosen in selection.groups])
     proposal = Proposal(
         spec=spec,
@@ -83,6 +85,7 @@ def propose(
         refusals=(),
         notes=tuple(note for note in notes if note.severity != "refused"),
         whole=whole,
+        hot=hot,
         savings=None if whole is None else savings(spec, state.files, now, selection.groups),
     )
     return replace(proposal, refusals=_refusals(proposal, notes, options)) if proposal.has_changes else proposal

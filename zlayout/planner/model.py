@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
+from zlayout.planner.deferred import DeferredGroups, HotGroups
 from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
-from zlayout.planner.forecasts import FilesAfter, SampleFacts, TouchedRange, WorkloadForecast
+from zlayout.planner.forecasts import FilesAfter, SampleFacts, WorkloadForecast
 from zlayout.planner.requirements import BranchIs, LocationIs, Requirement, VersionIs
 
 # The code of the warning that queries read more bytes after the rewrite than now.
@@ -75,22 +76,6 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
-class DeferredGroups:
-    """Totals of the groups that a budget defers to a later run."""
-
-    budget: Count
-    """The budget of the run, in bytes."""
-    groups: Count
-    """The number of groups."""
-    files: Count
-    """The number of files in these groups."""
-    bytes: Count
-    """The size of these files."""
-    columns: tuple[TouchedRange, ...]
-    """The touched of each z-order column after these groups are rewritten too."""
-
-
-@dataclass(frozen=True, slots=True)
 class TablePlan:
     """The plan for one table."""
 
@@ -140,11 +125,23 @@ class TablePlan:
     """Errors, refusals, warnings and notes."""
     rule: str = ""
     """The pattern of the rule that the table has its layout by; empty if the layout names the table."""
+    hot: HotGroups | None = None
+    """The groups that wait because their partitions are hot; null if none waits."""
 
     @property
     def as_declared(self) -> bool:
         """Whether the table is laid out as declared, and the layout applies to at least one partition."""
         return self.status is Status.UNCHANGED and not self.selects_nothing
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that should be rewritten is left for a later run."""
+        return self.left_over is None and self.hot is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is done now, because partitions are hot."""
+        return self.hot is not None and not self.actions
 
     @property
     def properties(self) -> tuple[PropertyChange, ...]:
@@ -232,6 +229,11 @@ class Plan:
         return any(t.status is Status.CHANGES for t in self.tables)
 
     @property
+    def only_waits(self) -> bool:
+        """Whether tables have changes, and all of them wait because partitions are hot."""
+        return self.has_changes and all(t.waits for t in self.with_status(Status.CHANGES))
+
+    @property
     def reads_more(self) -> bool:
         """Whether queries of a table read more bytes after apply."""
         return any(t.reads_more for t in self.tables)
@@ -280,7 +282,7 @@ def summary(tables: Iterable[TablePlan]) -> Summary:
     tables = tuple(tables)
     changing = [t for t in tables if t.status is Status.CHANGES]
     return Summary(
-        alter=sum(t.alters or bool(t.drift) for t in changing),
+        alter=sum(t.alters or (bool(t.drift) and not t.waits) for t in changing),
         rewrite=sum(bool(t.groups) for t in changing),
         unchanged=sum(t.as_declared for t in tables),
         refused=sum(t.status is Status.REFUSED for t in tables),

@@ -141,7 +141,7 @@ def undone_notes(spec: LayoutSpec, state: TableState, selection: FileSelection) 
 
     An OPTIMIZE of a clustered table lays it out, whoever runs it.
     """
-    if not selection.groups or not state.rewrites or state.clustering:
+    if not selection.every_group or not state.rewrites or state.clustering:
         return
     shown = [_rewrite_text(rewrite) for rewrite in state.rewrites[:MAX_REWRITES_SHOWN]]
     if left := len(state.rewrites) - len(shown):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from zlayout.errors import Diagnostic
 from zlayout.planner.actions import ChangeClustering, ChangePartitioning, PropertyChange, TruncatedBounds
 from zlayout.planner.candidates import Candidate
+from zlayout.planner.deferred import DeferredGroups, HotGroups
 from zlayout.planner.forecast import Measured
-from zlayout.planner.model import DeferredGroups, Status
+from zlayout.planner.model import Status
 from zlayout.planner.partitions import Floats
 from zlayout.planner.selection import FileSelection
 from zlayout.spec.model import LayoutSpec
@@ -35,6 +36,7 @@ class Proposal:
         refusals: Diagnostics because of which nothing may be written.
         notes: Other diagnostics of the backend.
         whole: With a budget, the totals of everything that should be rewritten.
+        hot: The totals of what waits because its partitions are hot; None if nothing does.
         savings: With a budget, float64[G, d], by how much each candidate alone lowers touched of each z-order column.
     """
 
@@ -53,6 +55,7 @@ class Proposal:
     refusals: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
     whole: DeferredGroups | None = None
+    hot: HotGroups | None = None
     savings: Floats | None = None
 
     @property
@@ -71,8 +74,13 @@ class Proposal:
         return self.whole is not None and self.whole.bytes > self.whole.budget
 
     @property
+    def waits(self) -> bool:
+        """Whether nothing is changed because all files that should be rewritten are in hot partitions."""
+        return self.hot is not None and not self.candidates
+
+    @property
     def has_changes(self) -> bool:
-        groups = self.candidates or self.selection.left_out
+        groups = self.candidates or self.selection.left_out or self.selection.hot
         return bool(self.partitioning or self.clustering or self.properties or groups or self.exceeds_budget)
 
     @property

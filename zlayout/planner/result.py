@@ -14,6 +14,7 @@ class ResultStatus(StrEnum):
     """The state of a table after apply.
 
     WITHIN_BUDGET: everything that the budget allows is done. OUT_OF_TIME: the time limit left no time for some groups.
+    HOT: everything is done but what waits because its partitions are hot.
     NOT_YET: some groups conflicted with concurrent changes.
     UNKNOWN: a commit outcome is unknown, or the table could not be read again.
     """
@@ -21,6 +22,7 @@ class ResultStatus(StrEnum):
     AS_DECLARED = "as_declared"
     WITHIN_BUDGET = "within_budget"
     OUT_OF_TIME = "out_of_time"
+    HOT = "hot"
     NOT_YET = "not_yet"
     FAILED = "failed"
     UNKNOWN = "unknown"
@@ -29,7 +31,8 @@ class ResultStatus(StrEnum):
     @property
     def succeeded(self) -> bool:
         """Whether the table is as declared, or as far as the limits of the run allow."""
-        return self in (ResultStatus.AS_DECLARED, ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME)
+        limited = (ResultStatus.WITHIN_BUDGET, ResultStatus.OUT_OF_TIME, ResultStatus.HOT)
+        return self is ResultStatus.AS_DECLARED or self in limited
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class FileSelection:
         left_out: The number of groups that a budget is not spent on, because their rewrite gains nothing.
         left_out_files: The number of files of these groups.
         left_out_bytes: The size of these files.
+        hot: The groups of files that wait, because their partitions are hot.
     """
 
     groups: tuple[SelectedFiles, ...]
@@ -48,3 +49,9 @@ class FileSelection:
     left_out: int = 0
     left_out_files: int = 0
     left_out_bytes: int = 0
+    hot: tuple[SelectedFiles, ...] = ()
+
+    @property
+    def every_group(self) -> tuple[SelectedFiles, ...]:
+        """The groups of files to rewrite, now or later."""
+        return (*self.groups, *self.hot)

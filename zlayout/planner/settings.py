@@ -74,7 +74,7 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
 
     Files without a layout record are compared with the external ordering, if the table reports one.
     """
-    if not selection.groups:
+    if not selection.every_group:
         return ()
     record = _other_record(spec, state, selection)
     if record is None:
@@ -92,7 +92,7 @@ def compare_layout(spec: LayoutSpec, state: TableState, selection: FileSelection
 def _other_record(spec: LayoutSpec, state: TableState, selection: FileSelection) -> LayoutRecord | None:
     """Return the first layout record among the selected files that the declared layout does not cover."""
     files = state.files
-    chosen = files.layout[np.concatenate([s.files for s in selection.groups])]
+    chosen = files.layout[np.concatenate([s.files for s in selection.every_group])]
     number = np.bincount(chosen + 1, minlength=len(files.layouts) + 1)[1:]  # -1 is no record
     seen = (files.layouts[n] for n in np.flatnonzero(number))
     return next((record for record in seen if not spec.layout.covers(record.layout_id, record.settings)), None)

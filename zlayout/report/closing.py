@@ -25,6 +25,7 @@ def last_line(shown: Plan | RunReport) -> str:
     numbers = {
         "to alter": counts.alter,
         "to rewrite": counts.rewrite,
+        "waiting": sum(table.waits for table in plan.tables),
         "unchanged": counts.unchanged,
         "refused": counts.refused,
         "failed": counts.failed,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from zlayout.planner.deferred import DeferredGroups, HotGroups
 from zlayout.planner.forecasts import BytesRead, SampleFacts
-from zlayout.planner.model import DeferredGroups, Status, TablePlan
+from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.result import TableResult
 from zlayout.report.words import known, number, plural, printable, size
 
@@ -71,3 +74,18 @@ def left_over_text(left: DeferredGroups) -> str:
     touched = "   ".join(f"{printable(name)} {text}" for name, text in after if text)
     then = f"; then touched {touched}" if touched else ""
     return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{then}"
+
+
+def hot_text(hot: HotGroups) -> str:
+    """Write what waits because its partitions are hot, and since when a write makes them so."""
+    since = datetime.fromtimestamp(hot.after // 1000, UTC)
+    return (
+        f"{plural(hot.groups, 'group')} of {size(hot.bytes)}, {plural(hot.files, 'file')}, in "
+        f"{plural(hot.partitions, 'partition')} written after {since:%Y-%m-%d %H:%M} UTC"
+    )
+
+
+def later_text(table: TablePlan) -> str:
+    """Write what is left for a later run, by the budget and because partitions are hot; '' if nothing is."""
+    deferred = left_over_text(table.left_over) if table.left_over else ""
+    return "; ".join(filter(None, (deferred, hot_text(table.hot) if table.hot else "")))

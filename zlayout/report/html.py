@@ -14,7 +14,7 @@ from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report import charts, closing, figures, phrases, words
 from zlayout.report.fleet import MAX_HISTOGRAM_TABLES, fleet, in_order
-from zlayout.report.forecast_text import bytes_text, has_row_groups, left_over_text, row_groups_text
+from zlayout.report.forecast_text import bytes_text, has_row_groups, later_text, row_groups_text
 from zlayout.report.pages import environment, source_hash
 from zlayout.report.sparkline import sparkline, steepest
 from zlayout.report.workload_text import workload_lines
@@ -105,7 +105,7 @@ def _table(index: int, table: TablePlan, report: RunReport) -> dict[str, Any]:
         "first": phrases.layout_text(table) if table.is_first else "",
         "rewrite": phrases.rewrite_text(table) if groups else "",
         "reasons": phrases.reasons_text(groups) if groups else "",
-        "left_over": left_over_text(table.left_over) if table.left_over else "",
+        "left_over": later_text(table),
         "result": phrases.result_text(result) if result else "",
         "diagnostics": (*table.diagnostics, *(result.problems if result else ())),
         "storage": phrases.storage_text(table, result),

@@ -26,10 +26,12 @@ def legend(tables: Sequence[TablePlan], width: int, *, verbose: bool) -> Iterato
     terms = {
         "touched: files opened for one value": bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
+        "hot: partitions that others write to": any(t.hot for t in changing),
         "decay: data changed since": any(shown_decay(t, verbose=verbose) for t in tables),
         "kd: k-d tree": any(("zorder.curve", "kd") in t.settings for t in changing if t.is_first),
     }
-    yield "", f"  {_BETWEEN.join(_used(signs))}"
+    if any(signs.values()):
+        yield "", f"  {_BETWEEN.join(_used(signs))}"
     # The words of a term stay in one line.
     line = _BETWEEN.join(term.replace(" ", _NO_BREAK) for term in _used(terms))
     for piece in wrapped(f"  {line}", width, 2) if line else ():

@@ -20,6 +20,7 @@ from zlayout.report.forecast_text import (
     NARROW,
     bytes_text,
     has_row_groups,
+    hot_text,
     is_vague,
     left_over_text,
     measured_text,
@@ -183,6 +184,8 @@ def _lines(table: TablePlan, result: TableResult | None, options: TextOptions) -
         yield "", _labelled("", "because", reasons_text(groups))
     if table.left_over:
         yield "", _labelled("", "left over", left_over_text(table.left_over))
+    if table.hot:
+        yield "", _labelled("", "hot", hot_text(table.hot))
     for decay in shown_decay(table, verbose=options.verbose):
         yield "", _labelled("", "decay", decay_text(decay))
     for line in (*_touched(table.columns, options.width), *_reads(table, options.width)):

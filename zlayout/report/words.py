@@ -37,6 +37,7 @@ RESULT_STATUSES = {
     ResultStatus.AS_DECLARED: "as declared",
     ResultStatus.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
     ResultStatus.OUT_OF_TIME: "as far as the time limit allows",
+    ResultStatus.HOT: "as declared but for hot partitions",
     ResultStatus.NOT_YET: "not yet as declared",
     ResultStatus.FAILED: "failed: not as declared",
     ResultStatus.UNKNOWN: "in an unknown state",
@@ -53,6 +54,8 @@ def state(table: TablePlan) -> str:
         return "matches no partition" if table.selects_nothing else "as declared"
     if table.status is not Status.CHANGES:
         return str(table.status)
+    if table.waits:
+        return "waits"
     if table.is_first:
         return "first layout"
     reasons = {group.reason for group in table.groups}

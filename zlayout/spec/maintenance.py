@@ -13,6 +13,8 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = f"(?:{'|'.join(DAYS)})"
 _WINDOW = re.compile(rf"(?:({_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*) )?(\d\d):([0-5]\d)-(\d\d):([0-5]\d)")
 _DAY_MINUTES = 24 * 60
+_DURATION = re.compile(r"(\d{1,5})([mhd])", re.ASCII)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """When `apply` may rewrite tables. timezone: the IANA name of the time zone of the windows."""
+    """When `apply` may rewrite tables.
+
+    windows: if there are any, nothing is rewritten outside of them. timezone: the IANA name of their time zone.
+    avoid_hot: partitions in which another writer wrote a file since wait; None if none waits.
+    """
 
     windows: tuple[Window, ...]
     timezone: str = "UTC"
+    avoid_hot: timedelta | None = None
 
     def end(self, now: datetime) -> datetime | None:
         """Return when the window around `now` ends; None outside of all windows. Adjacent windows are one.
@@ -83,12 +90,34 @@ def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
         ZoneInfo(timezone)
     except (OSError, ValueError, KeyError) as error:
         raise ValueError("timezone", timezone) from error
-    written = entry["windows"]
+    written = entry.get("windows", ())
     windows = [_window(text) for text in written]
     for number, window in enumerate(windows):
         if window is None:
             raise ValueError(f"windows[{number}]", written[number])
-    return Maintenance(tuple(window for window in windows if window), timezone)
+    hot = entry.get("avoid_hot")
+    return Maintenance(tuple(window for window in windows if window), timezone, duration_of(hot) if hot else None)
+
+
+def duration_of(text: str) -> timedelta:
+    """Return the duration of a text such as `90m`, `1h` or `2d`. Raises ValueError for another text."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError("avoid_hot", text)
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now: datetime | None = None) -> int | None:
+    """Return the time after which a write makes a partition hot, in milliseconds since 1970; None if nothing does.
+
+    Args:
+        avoid_hot: The duration that a run is asked for, which overrides the declared one; None if it is asked for none.
+        maintenance: What the project declares.
+        now: The present time; None for that of the clock.
+    """
+    declared = maintenance.avoid_hot if maintenance else None
+    duration = declared if avoid_hot is None else avoid_hot
+    return max(int(((now or datetime.now(UTC)) - duration).timestamp() * 1000), 0) if duration else None
 
 
 def _window(text: str) -> Window | None:

@@ -97,6 +97,9 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
         case "anyOf" if not key:
             hint = "declare zorder.columns, or only files.target_size to combine small files without an order"
             yield key, Diagnostic("ZL011", "key 'zorder' is missing", hint=hint)
+        case "dependencies" if key:
+            hint = _example("windows", schema["properties"])
+            yield key, Diagnostic("ZL011", f"key 'windows' is missing{_within(key)}", hint=hint)
         case "dependencies":
             message = "key 'match' is missing: exclude and only limit the tables that it matches"
             yield key, Diagnostic("ZL011", message, hint=_example("match", schema["properties"]))

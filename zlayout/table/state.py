@@ -264,7 +264,8 @@ class TableState:
     notes: what is not exact in the observation (estimated row counts). ordering: the external ordering of a table
     without laid-out files; None if the table reports none. rewrites: what other writers rewrote since the last rewrite
     by zlayout; empty if zlayout has not rewritten the table, as far as its history shows. clustering: the clustering
-    columns of a table that its format clusters, empty after CLUSTER BY NONE; None for another table.
+    columns of a table that its format clusters, empty after CLUSTER BY NONE; None for another table. last_written:
+    int64[P], when another writer last wrote to each partition (`zlayout.table.last_written`); empty if it is unknown.
     """
 
     table: str
@@ -285,6 +286,7 @@ class TableState:
     rewrites: tuple[ExternalRewrite, ...] = ()
     from_catalog: bool = False
     clustering: tuple[str, ...] | None = None
+    last_written: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

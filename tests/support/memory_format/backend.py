@@ -25,7 +25,16 @@ from zlayout.spec.renames import present_records
 from zlayout.table.group_baselines import measure_baselines
 from zlayout.table.key_sample import RowGroups, RowGroupSample
 from zlayout.table.metrics import layout_metrics
-from zlayout.table.state import Column, ColumnBounds, FileTable, Int64, LayoutRecord, PartitionField, TableState
+from zlayout.table.state import (
+    Column,
+    ColumnBounds,
+    FileTable,
+    Int64,
+    LayoutRecord,
+    Partition,
+    PartitionField,
+    TableState,
+)
 
 
 class MemoryBackend:
@@ -55,6 +64,7 @@ class MemoryBackend:
             features=frozenset(),
             refusals=(),
             files=_file_table(at, [c for c in (*columns, *_sources_of_moves(at)) if c in at.schema.names]),
+            last_written=_last_written(at),
         )
 
     def list_storage(self, table: TableName) -> None:  # noqa: ARG002
@@ -196,6 +206,14 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
 def columns_of(version: Version) -> tuple[Column, ...]:
     fields = zip(version.schema, version.ids, strict=True)
     return tuple(Column(f.name, f.type, _orderable(f.type), id=known) for f, known in fields)
+
+
+def _last_written(version: Version) -> Int64:
+    """When files without a layout record were last written to each partition, in the order of `_file_table`."""
+    latest: dict[Partition, int] = {}
+    for file in version.files.values():
+        latest[file.partition] = max(latest.get(file.partition, 0), 0 if file.layout else file.written)
+    return np.array(list(latest.values()), np.int64)
 
 
 def _file_table(version: Version, columns: list[str]) -> FileTable:

@@ -7,6 +7,7 @@ and is applied on top of whatever came in between. That is the contract of Delta
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ class StoredFile:
     layout: LayoutRecord | None = None
     group: str = ""
     baseline: Baseline | None = None
+    written: int = 0  # milliseconds since 1970
 
     @property
     def live(self) -> pa.Table:
@@ -165,7 +167,7 @@ class MemoryTable:
         if spec_id is not None:
             version = replace(version, fields=self.specs[spec_id], spec_id=spec_id)
         new = [
-            StoredFile(new_path(), part, partition)
+            StoredFile(new_path(), part, partition, written=int(time.time() * 1000))
             for start in range(0, len(rows), max(step, 1))
             for partition, part in by_partition(rows.slice(start, step), version)
         ]

@@ -50,7 +50,8 @@ def test_programs_can_ignore_the_window() -> None:
         ('windows: ["22-5"]', "ZL053 expected days and times, found '22-5'"),
         ('windows: ["22:00-05:00"], timezone: Berlin', "ZL053 expected the IANA name of a time zone, found 'Berlin'"),
         ("windows: []", "maintenance.windows"),
-        ("timezone: UTC", "windows"),
+        ("timezone: UTC", "ZL011 key 'windows' is missing"),
+        ("avoid_hot: an hour", "expected a duration such as 30m, 1h or 2d"),
     ],
 )
 def test_a_wrong_declaration_is_an_error_with_its_place(cli: Cli, entry: str, text: str) -> None:

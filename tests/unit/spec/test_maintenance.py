@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from zlayout.spec.maintenance import Maintenance, maintenance_of
+from zlayout.spec.maintenance import Maintenance, duration_of, hot_after, maintenance_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -97,3 +97,25 @@ def test_other_texts_are_errors(text: str) -> None:
 def test_an_unknown_time_zone_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match="timezone"):
         maintenance_of({"windows": ["22:00-05:00"], "timezone": name})
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("90m", 90), ("1h", 60), ("2d", 2880), ("0m", 0)])
+def test_durations(text: str, minutes: int) -> None:
+    assert duration_of(text) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "1.5h", "-1h", "1 h", "1s", "1h30m", "123456m", "١h"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="avoid_hot"):
+        duration_of(text)
+
+
+def test_a_write_since_then_makes_a_partition_hot() -> None:
+    now = datetime(2026, 11, 26, 12, tzinfo=UTC)
+    declared = maintenance_of({"avoid_hot": "2h"})
+    at_ten = int(datetime(2026, 11, 26, 10, tzinfo=UTC).timestamp() * 1000)
+    assert hot_after(None, declared, now) == at_ten
+    assert hot_after(timedelta(hours=1), declared, now) == at_ten + 3_600_000
+    assert hot_after(timedelta(0), declared, now) is None
+    assert hot_after(None, None, now) is None
+    assert hot_after(None, maintenance_of({"windows": ["22:00-05:00"]}), now) is None

@@ -28,10 +28,12 @@ from zlayout.formats.delta.read.tags import log_sizes, read_annotations
 from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.distinct_rows import distinct_rows
+from zlayout.table.last_written import last_written
 from zlayout.table.state import (
     ExternalRewrite,
     FileTable,
     Int32,
+    Int64,
     LayoutRecord,
     Ordering,
     Partition,
@@ -114,7 +116,14 @@ def observe_delta(
         ordering=ordering,
         rewrites=rewrites,
         clustering=clustering,
+        last_written=_last_written(adds, files),
     )
+
+
+def _last_written(adds: pa.Table, files: FileTable) -> Int64:
+    """Return when other writers last wrote a file of each partition. Files with a layout record are not counted."""
+    times = pc.fill_null(adds["modification_time"].cast(pa.int64()), 0).to_numpy()
+    return last_written(np.where(files.layout < 0, times, 0), files.partition, len(files.partitions))
 
 
 def _external(

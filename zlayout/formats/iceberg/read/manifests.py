@@ -60,6 +60,7 @@ class DeleteFile(NamedTuple):
         lower: The serialized lower bounds of these columns by field id.
         upper: The serialized upper bounds of these columns by field id.
         nulls: The null counts of these columns by field id.
+        snapshot: The id of the snapshot that added the file.
     """
 
     key: str
@@ -75,6 +76,7 @@ class DeleteFile(NamedTuple):
     lower: Mapping[int, bytes] = MappingProxyType({})
     upper: Mapping[int, bytes] = MappingProxyType({})
     nulls: Mapping[int, int] = MappingProxyType({})
+    snapshot: int = -1
 
 
 @dataclass(slots=True)
@@ -244,6 +246,7 @@ def _delete_file(manifest: ManifestFile, entry: Record) -> DeleteFile:
         lower=of_equality(data[_LOWER]),
         upper=of_equality(data[_UPPER]),
         nulls=of_equality(data[_NULLS]),
+        snapshot=_snapshot(entry, manifest),
     )
 
 

@@ -23,6 +23,7 @@ from zlayout.formats.iceberg.read.metrics_config import MetricsConfig, truncated
 from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.statistics_files import distinct_counts
 from zlayout.formats.iceberg.read.support import features, refusals
+from zlayout.formats.iceberg.read.written import written_by_others
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
@@ -101,6 +102,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         notes=notes,
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - elsewhere)),
+        last_written=written_by_others(data, metadata, state),
     )
 
 

@@ -1,0 +1,40 @@
+"""What a plan leaves for a later run, as plain data of the plan document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zlayout.planner.fields import Count
+from zlayout.planner.forecasts import TouchedRange
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredGroups:
+    """Totals of the groups that a budget defers to a later run."""
+
+    budget: Count
+    """The budget of the run, in bytes."""
+    groups: Count
+    """The number of groups."""
+    files: Count
+    """The number of files in these groups."""
+    bytes: Count
+    """The size of these files."""
+    columns: tuple[TouchedRange, ...]
+    """The touched of each z-order column after these groups are rewritten too."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotGroups:
+    """Totals of the groups that wait for a later run because their partitions are hot."""
+
+    after: Count
+    """Milliseconds since 1970. A partition in which another writer wrote a file later is hot."""
+    partitions: Count
+    """The number of partitions that contain the files of these groups."""
+    groups: Count
+    """The number of groups."""
+    files: Count
+    """The number of files in these groups."""
+    bytes: Count
+    """The size of these files."""
