@@ -116,7 +116,7 @@ def _is_text(column: Column) -> bool:
 
 
 def _type(column: Column) -> str:
-    """The type as messages show it. Some types of Delta are read as Arrow's null type, since they have no order."""
+    """The type as messages show it. Types without an order, such as variant, are read as Arrow's null type."""
     return "a type without an order" if str(column.type) == "null" else f"type {column.type}"
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _WHOLE, _TEXT = ("int32", "int64", "decimal"), ("string", "binary")
-_WITHOUT_ORDER = ("list", "struct", "map", "null")  # null is used for types of Delta that have no order
+_WITHOUT_ORDER = ("list", "struct", "map", "null")  # null is used for types without an order
 _TYPES = {
     "year": ("date", "timestamp"),
     "month": ("date", "timestamp"),

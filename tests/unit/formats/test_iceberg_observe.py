@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from pathlib import Path
@@ -167,20 +166,6 @@ def test_what_is_missing_is_named_and_nothing_is_created(
     unreachable = CatalogConfig("ice", "iceberg", "rest", {"uri": "http://127.0.0.1:9"}, config.location)
     with pytest.raises(TableError, match="ZL121"):
         observe(unreachable, NAME, [])
-
-
-@pytest.mark.parametrize("type_", ["variant", "geometry(OGC:CRS84)"])
-def test_a_type_that_pyiceberg_cannot_read_is_named(catalog: Catalog, config: CatalogConfig, type_: str) -> None:
-    path = Path(catalog.create_table("db.t", SCHEMA).metadata_location.removeprefix("file://"))
-    metadata = json.loads(path.read_text()) | {"format-version": 3, "next-row-id": 0}
-    metadata["schemas"][0]["fields"][-1]["type"] = type_
-    path.write_text(json.dumps(metadata))
-    with pytest.raises(TableError) as raised:
-        observe(config, NAME, [])
-    (problem,) = raised.value.diagnostics
-    assert problem.code == "ZL126"
-    assert f"ice.db.t has a column of type {type_}, which pyiceberg" in problem.message
-    assert "format version" not in problem.hint
 
 
 @pytest.mark.parametrize("key", ["py-io-impl", "s3.retry-strategy-impl"])

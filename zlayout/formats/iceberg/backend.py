@@ -13,7 +13,7 @@ from zlayout.formats.iceberg.internals import INTERNALS
 from zlayout.formats.iceberg.read.catalog import list_tables, list_warehouse
 from zlayout.formats.iceberg.read.history import last_run
 from zlayout.formats.iceberg.read.observe import observe
-from zlayout.formats.iceberg.read.support import needs_row_reader, partition_refusals
+from zlayout.formats.iceberg.read.support import has_row_ids_in_orc, needs_row_reader, partition_refusals
 from zlayout.formats.kernel.requirements import require_allowed, require_no_settings, require_table
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.run_metrics import RunMetrics
@@ -28,6 +28,7 @@ from zlayout.table.state import Int64, PartitionField, TableState
 
 DRAW_BITS = 31
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
+VECTORIZED_OPTION = "vectorization-enabled"  # the same for one read
 
 
 class IcebergBackend:
@@ -85,8 +86,11 @@ class IcebergBackend:
 
         name = quote_path((table.catalog, *table.identifier))
         low_bits = F.xxhash64("_file", "_pos", F.lit(seed)).bitwiseAND((1 << DRAW_BITS) - 1)
+        options = {"versionAsOf": str(state.version)} | (
+            {VECTORIZED_OPTION: "false"} if needs_row_reader(state) else {}
+        )
         return SampleSource(
-            frame=self.runtime.session.read.option("versionAsOf", str(state.version)).table(name),
+            frame=self.runtime.session.read.options(**options).table(name),
             file="_file",
             draw=low_bits / float(1 << DRAW_BITS),
             paths=lambda: state.files.path.cast(pa.string()),
@@ -138,16 +142,18 @@ class IcebergBackend:
         refuse_native(work, state)
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
-        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL228, ZL229 before any write."""
+        """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL225, ZL227 to ZL229 before any write."""
         from zlayout.formats.iceberg.write import commit
         from zlayout.formats.iceberg.write import native as by_iceberg
         from zlayout.formats.iceberg.write.branches import require_native
         from zlayout.formats.iceberg.write.jvm import IcebergJvm
         from zlayout.formats.iceberg.write.lineage import require_row_ids_of_orc
         from zlayout.formats.iceberg.write.settings import change_settings
+        from zlayout.formats.iceberg.write.types import require_types
 
         jvm = IcebergJvm(self.runtime.session)
-        if work.groups and needs_row_reader(state):
+        require_types(jvm, work.table)
+        if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):
             if native:  # engine zlayout drops groups with changed files

@@ -32,7 +32,8 @@ _BY_NAME = {
 def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
     """Return the Arrow type of a column's bounds, and whether the type is orderable.
 
-    uuid and fixed are converted to pa.binary(). Lists, maps, structs and unknown types are not orderable.
+    uuid and fixed are converted to pa.binary(). Lists, maps, structs and all other types, which are converted to
+    pa.null(), are not orderable.
     """
     from pyiceberg.types import DecimalType, FixedType, ListType, MapType, PrimitiveType, StructType
 
@@ -50,7 +51,7 @@ def arrow_type(iceberg: IcebergType) -> tuple[pa.DataType, bool]:
         case PrimitiveType() if str(iceberg) in _BY_NAME:
             return _BY_NAME[str(iceberg)], True
         case _:
-            return pa.binary(), False
+            return pa.null(), False
 
 
 def leaf_fields(schema: Schema) -> Iterator[tuple[str, NestedField]]:

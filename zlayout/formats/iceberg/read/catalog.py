@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -32,11 +30,9 @@ MAX_SECONDS_OF_USE = 60.0
 # Loaded catalogs that are not in use, each with the time at which it is too old, by name and properties.
 _idle: dict[tuple[str, tuple[tuple[str, str], ...]], SimpleQueue[tuple[float, Catalog]]] = {}
 
-# The only class that pyiceberg imports by its name.
+# The only classes that pyiceberg imports by their names.
 _S3_RETRIES = {"s3.retry-strategy-impl": "zlayout.formats.iceberg.read.s3_retries.S3Retries"}
-
-# How pyiceberg reports a type that it does not know. Its error has no attribute with the type.
-_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '(?P<name>[^']+)'|Could not parse (?P<text>.+?) into an? \w+Type")
+_METADATA_IO = {"py-io-impl": "zlayout.formats.iceberg.read.unread_types.MetadataIO"}
 
 
 def load_table(catalog: CatalogConfig, name: TableName) -> Table:
@@ -44,14 +40,15 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
 
     Raises:
         TableError: ZL121 if the catalog cannot be reached, ZL122 if the table does not exist, ZL123 if its metadata
-            cannot be read, ZL126 if pyiceberg does not know the type of a column, ZL127 if
-            the store of its metadata cannot be reached.
+            cannot be read, ZL127 if the store of its metadata cannot be reached.
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
+    from zlayout.formats.iceberg.read.unread_types import restore
+
     try:
         with loaded_catalog(catalog) as loaded:
-            return loaded.load_table(name.identifier)
+            return restore(loaded.load_table(name.identifier))
     except ZlayoutError:
         raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -67,8 +64,6 @@ def load_table(catalog: CatalogConfig, name: TableName) -> Table:
             hint="restore the file, or register the table again with its last metadata file",
         ) from error
     except (ValueError, KeyError, ValidationError) as error:
-        if type_ := _UNKNOWN_TYPE.search(str(error)):
-            raise _unknown_type(name, type_["name"] or type_["text"]) from error
         raise TableError.of(
             "ZL123",
             f"the metadata of {name} cannot be read: {first_line(error)}",
@@ -149,11 +144,14 @@ def _load(catalog: CatalogConfig, properties: Mapping[str, str]) -> Catalog:
     """Load the catalog. Raises TableError ZL121."""
     from pyiceberg.catalog import load_catalog
 
+    from zlayout.formats.iceberg.read.unread_types import change_responses
+
     try:
         loaded = load_catalog(catalog.name, **properties)
     except Exception as error:
         raise _unreachable(catalog, error) from error
     _load_no_classes(loaded)
+    change_responses(loaded)
     return loaded
 
 
@@ -177,30 +175,23 @@ def readable_metadata(table: Table, name: TableName) -> Iterator[None]:
 def _load_no_classes(catalog: Catalog) -> None:
     """Prevent pyiceberg from importing Python classes that a table or a REST server names, as in `py-io-impl`.
 
-    pyiceberg merges the properties of tables and of REST servers into those of the catalog.
+    pyiceberg merges the properties of tables and of REST servers into those of the catalog. It imports two classes of
+    zlayout, one of them only to read the metadata of a table.
     """
-    make_file_io = catalog._load_file_io
+    from pyiceberg.io import load_file_io
 
-    def make(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> FileIO:
-        catalog.properties = _without_classes(catalog.properties)
-        return make_file_io(_without_classes(properties) | _S3_RETRIES, location)
+    def make(properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:
+        catalog.properties = _own_classes(catalog.properties) | _METADATA_IO
+        # pyiceberg gives properties as soon as it has read the metadata of the table
+        given = catalog.properties if properties is None else _own_classes({**catalog.properties, **properties})
+        return load_file_io(given, location)
 
     catalog._load_file_io = make  # type: ignore[method-assign]
-    catalog.properties = _without_classes(catalog.properties)
+    catalog.properties = _own_classes(catalog.properties) | _METADATA_IO
 
 
-def _without_classes(properties: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in properties.items() if not key.endswith("-impl")}
-
-
-def _unknown_type(name: TableName, type_: str) -> ZlayoutError:
-    from pyiceberg import __version__
-
-    return TableError.of(
-        "ZL126",
-        f"{name} has a column of type {type_}, which pyiceberg {__version__} cannot read",
-        hint="leave the table out with --exclude, or install a version of pyiceberg that reads this type",
-    )
+def _own_classes(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if not key.endswith("-impl")} | _S3_RETRIES
 
 
 def _unreachable(catalog: CatalogConfig, error: Exception) -> ZlayoutError:

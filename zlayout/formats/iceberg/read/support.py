@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,25 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
 
-_NOT_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
+_VARIANT = "variant"
+# The types that Iceberg's Spark module (1.12 for Spark 4.1) reads. Spark knows few coordinate reference systems.
+_IN_SPARK = re.compile(
+    r"boolean|int|long|float|double|decimal\(.*\)|date|timestamp|timestamptz|string|uuid|fixed\[.*\]|binary|variant|unknown|"
+    r"geometry(\((OGC:CRS84|EPSG:3857|SRID:0)\))?|geography(\(OGC:CRS84(, ?spherical)?\))?"
+)
 # `MetadataColumns` of Iceberg 1.12. A rewrite reads `_file` and `_pos`.
 _METADATA_COLUMNS = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 
 
 def features(metadata: TableMetadata, data: DataColumns) -> frozenset[str]:
-    """Return the format version, `row-lineage` for format version 3, and the types of delete files and data files."""
+    """Return the format version, `row-lineage` for format version 3, `variant` for columns of this type, and the types
+    of delete files and data files.
+    """
     found = {f"format-version={metadata.format_version}"}
     if metadata.format_version >= 3:
         found.add("row-lineage")
+    if any(kind == _VARIANT for _, kind in _types(metadata.schema())):
+        found.add(_VARIANT)
     for delete in data.deletes:
         if delete.content == EQUALITY_DELETES:
             found.add("equality-deletes")
@@ -64,8 +74,15 @@ def spec_name(field: PartitionField) -> str:
 def needs_row_reader(state: TableState) -> bool:
     """Return whether the table must be read without Iceberg's vectorized reader.
 
-    The vectorized reader of ORC files (Iceberg 1.12) gives all rows of a file the same row id. The write format counts
-    too, because new files may be read back.
+    The vectorized reader (Iceberg 1.12) does not read variants in lists and maps, and shredded ones.
+    """
+    return _VARIANT in state.features or has_row_ids_in_orc(state)
+
+
+def has_row_ids_in_orc(state: TableState) -> bool:
+    """Return whether files have row ids that the vectorized reader of ORC files (Iceberg 1.12) reads wrongly.
+
+    It gives all rows of a file the same row id. The write format counts too, because new files may be read back.
     """
     orc = "orc-files" in state.features or state.properties.get("write.format.default", "").lower() == "orc"
     return orc and "row-lineage" in state.features
@@ -97,7 +114,7 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
                 "set write.format.default to parquet; zlayout then rewrites the Avro files as Parquet",
             )
         )
-    if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if kind in _NOT_IN_SPARK]:
+    if unread := [f"{name} ({kind})" for name, kind in _types(metadata.schema()) if not _is_in_spark(kind)]:
         found.append(
             Diagnostic(
                 "ZL227",
@@ -118,9 +135,13 @@ def refusals(metadata: TableMetadata, data: DataColumns) -> tuple[Diagnostic, ..
     return tuple(found)
 
 
+def _is_in_spark(kind: str) -> bool:
+    return _IN_SPARK.fullmatch(kind.replace("'", "")) is not None  # pyiceberg quotes coordinate reference systems
+
+
 def _types(schema: Schema) -> list[tuple[str, str]]:
-    """Return dotted name and type of each field, including those in lists and maps."""
+    """Return dotted name and type of each field without fields of its own, including those in lists and maps."""
     from pyiceberg.schema import index_by_id
 
-    fields = index_by_id(schema).items()
-    return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in fields]
+    leaves = {at: field for at, field in index_by_id(schema).items() if field.field_type.is_primitive}
+    return [(schema.find_column_name(at) or field.name, str(field.field_type)) for at, field in leaves.items()]

@@ -1,0 +1,207 @@
+"""Reads table metadata with types that pyiceberg does not know, as `variant` in pyiceberg 0.12.
+
+pyiceberg rejects the whole metadata of a table if it does not know the type of one column, or cannot parse a default
+value. Therefore its JSON is changed before pyiceberg parses it: such a type becomes `unknown`, and a table property has
+the types by field id. After the load, `restore` removes this property and puts an `UnreadType` into each schema. JSON
+whose types pyiceberg knows is not changed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, model_serializer
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, load_file_io
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
+
+if TYPE_CHECKING:
+    from requests import Response
+
+IO_IMPLEMENTATION = "py-io-impl"
+PROPERTY = "zlayout.unread-types"
+# Everything that can be a type, in the JSON of a table. What else is found only costs time.
+_TYPE = re.compile(rb'"(?:type|element|key|value)"\s*:\s*"([^"]*)"')
+_DEFAULTS = ("initial-default", "write-default")
+_SUSPECT = re.compile(rb'"(?:initial-default|write-default|zlayout\.unread-types)"')
+_OTHER_WORDS = frozenset({"struct", "list", "map", "branch", "tag"})
+
+
+class UnreadType(PrimitiveType):
+    """A type that pyiceberg does not know, with its text in the metadata."""
+
+    root: tuple[str] = Field()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(root=(text,))
+
+    @model_serializer
+    def _text(self) -> str:
+        return self.root[0]
+
+    def __str__(self) -> str:
+        return self.root[0]
+
+    def __repr__(self) -> str:
+        return f"UnreadType({self.root[0]!r})"
+
+    def __hash__(self) -> int:
+        return hash(self.root)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnreadType) and self.root == other.root
+
+    def __getnewargs__(self) -> tuple[str]:
+        return self.root
+
+
+class MetadataIO(FileIO):
+    """Reads files of table metadata, and writes files as pyiceberg does. pyiceberg imports it by its name."""
+
+    def new_input(self, location: str) -> InputFile:
+        return _MetadataFile(self._io(location).new_input(location))
+
+    def new_output(self, location: str) -> OutputFile:
+        return self._io(location).new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self._io(location if isinstance(location, str) else location.location).delete(location)
+
+    def _io(self, location: str) -> FileIO:
+        return load_file_io({k: v for k, v in self.properties.items() if k != IO_IMPLEMENTATION}, location)
+
+
+class _MetadataFile(InputFile):
+    """A metadata file whose content is changed by `readable`."""
+
+    def __init__(self, given: InputFile) -> None:
+        super().__init__(given.location)
+        self._given = given
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def exists(self) -> bool:
+        return self._given.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        compressor = Compressor.get_compressor(self.location)
+        with self._given.open(seekable) as stream, compressor.stream_decompressor(stream) as plain:
+            return io.BytesIO(compressor.bytes_compressor()(readable(plain.read())))
+
+
+def change_responses(catalog: Catalog) -> None:
+    """Change the metadata in the responses of a REST catalog by `readable`."""
+    session = getattr(catalog, "_session", None)
+    if session is not None:
+        session.hooks["response"].append(_change)
+
+
+def _change(response: Response, **_: Any) -> None:
+    if response.ok and b'"schemas"' in response.content:
+        response._content = readable(response.content)
+
+
+def restore(table: Table) -> Table:
+    """Put the unread types into the schemas of a table, remove the property that has them, and return the table."""
+    table.io.properties.pop(PROPERTY, None)
+    unread = json.loads(table.metadata.properties.pop(PROPERTY, "{}"))
+    if unread:
+        schemas = [
+            _restored(schema, {int(at): text for at, text in unread.items()}) for schema in table.metadata.schemas
+        ]
+        table.metadata = table.metadata.model_copy(update={"schemas": schemas})
+    return table
+
+
+def readable(data: bytes) -> bytes:
+    """Return the JSON of a table's metadata, or of a REST response with it, as pyiceberg can parse it."""
+    words = {word.decode(errors="replace") for word in set(_TYPE.findall(data))} - _OTHER_WORDS
+    if all(map(_is_known, words)) and not _SUSPECT.search(data):
+        return data
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return data  # pyiceberg reports what is wrong
+    metadata = document.get("metadata", document) if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        return data
+    unread: dict[str, str] = {}
+    with suppress(AttributeError, KeyError, TypeError):  # invalid metadata, which pyiceberg reports
+        for schema in (metadata.get("schema"), *metadata.get("schemas", ())):  # the first one in format version 1
+            _replace(schema, unread)
+        properties = {k: v for k, v in metadata.get("properties", {}).items() if k != PROPERTY}
+        metadata["properties"] = properties | ({PROPERTY: json.dumps(unread)} if unread else {})
+    return json.dumps(document).encode()
+
+
+def _replace(type_: Any, unread: dict[str, str]) -> None:
+    """Replace the types in a struct, list or map that pyiceberg does not know, and add them to `unread` by field id."""
+    if not isinstance(type_, dict):
+        return
+    for part, key, field_id in _parts(type_):
+        kind = part[key]
+        if isinstance(kind, str) and not _is_known(kind):
+            unread[str(part[field_id])] = kind
+            part[key] = "unknown"
+        _replace(kind, unread)
+        if any(name in part for name in _DEFAULTS) and not _can_parse(part):
+            for name in _DEFAULTS:
+                part.pop(name, None)
+
+
+def _parts(type_: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Yield the objects that contain the types of fields, elements, keys and values, with the keys of type and id."""
+    match type_["type"]:
+        case "struct":
+            yield from ((field, "type", "id") for field in type_["fields"])
+        case "list":
+            yield type_, "element", "element-id"
+        case "map":
+            yield type_, "key", "key-id"
+            yield type_, "value", "value-id"
+
+
+@lru_cache(maxsize=1024)
+def _is_known(text: str) -> bool:
+    """Return whether pyiceberg can parse a type."""
+    return _can_parse({"id": 1, "name": "f", "type": text})
+
+
+def _can_parse(field: dict[str, Any]) -> bool:
+    """Return whether pyiceberg can parse a field with its default values, and write it again."""
+    try:
+        NestedField(**field).model_dump_json()
+    except Exception:  # the types have no common base: ValueError, pyiceberg's ValidationError, TypeError and others
+        return False
+    return True
+
+
+def _restored(schema: Schema, unread: dict[int, str]) -> Schema:
+    fields = _type(schema.as_struct(), 0, unread).fields
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def _type(type_: IcebergType, field_id: int, unread: dict[int, str]) -> Any:
+    match type_:
+        case StructType(fields=fields):
+            return StructType(
+                *[f.model_copy(update={"field_type": _type(f.field_type, f.field_id, unread)}) for f in fields]
+            )
+        case ListType(element_id=at):
+            return ListType(at, _type(type_.element_type, at, unread), type_.element_required)
+        case MapType(key_id=key, value_id=value):
+            kinds = _type(type_.key_type, key, unread), _type(type_.value_type, value, unread)
+            return MapType(key, kinds[0], value, kinds[1], type_.value_required)
+        case UnknownType() if field_id in unread:
+            return UnreadType(unread[field_id])
+    return type_
