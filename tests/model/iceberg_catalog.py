@@ -223,6 +223,7 @@ class IcebergTable:
     def __init__(self, intern: Intern, known: dict[int, Metadata], *, lineage: bool) -> None:
         """known: metadata by log id, which need not be computed and checked again."""
         self.lineage = lineage
+        self.options: dict[str, object] = {}  # of the catalog's definition
         self.jobs_fail = self.dropped = False
         self.branch, self.fork = "", 0
         self.current = Metadata()

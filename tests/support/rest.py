@@ -60,21 +60,35 @@ def rest_catalog(
 
 
 def rest_jars() -> list[str]:
-    """The class path of the catalog, which is downloaded if necessary. Other processes wait meanwhile."""
+    """The class path of the catalog."""
+    return ivy_jars("rest")
+
+
+def polaris_jars() -> list[str]:
+    """The jars of Apache Polaris with the code by which its server commits."""
+    return ivy_jars("polaris")
+
+
+def ivy_jars(name: str) -> list[str]:
+    """The jars that `NAME-ivy.xml` names, downloaded if necessary, as `NAME-ivysettings.xml` states if there is one.
+
+    Other processes wait meanwhile.
+    """
     _BUILD.mkdir(exist_ok=True)
-    cache, source = _BUILD / "ivy", _JAVA / "rest-ivy.xml"
-    listed = cache / "rest-classpath"
+    cache, source = _BUILD / "ivy", _JAVA / f"{name}-ivy.xml"
+    listed, settings = cache / f"{name}-classpath", _JAVA / f"{name}-ivysettings.xml"
     with (_BUILD / "ivy.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = listed.exists() and listed.stat().st_mtime > source.stat().st_mtime
         if not known or not all(Path(jar).exists() for jar in listed.read_text().split(":")):
-            arguments = ("-ivy", source, "-cache", cache, "-cachepath", listed, "-confs", "default", "-warn")
+            chosen = ("-settings", settings) if settings.exists() else ()
+            arguments = (*chosen, "-ivy", source, "-cache", cache, "-cachepath", listed, "-confs", "default", "-warn")
             command = ["java", "-cp", f"{JARS}/*", "org.apache.ivy.Main", *map(str, arguments)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode or not listed.exists():
-                raise RuntimeError(f"the jars of the REST catalog cannot be downloaded: {done.stdout[-2000:]}")
+                raise RuntimeError(f"the jars of {source.name} cannot be downloaded: {done.stdout[-2000:]}")
     return listed.read_text().strip().split(":")
 
 
 if __name__ == "__main__":  # make servers
-    print(len(rest_jars()), "jars of the REST catalog")  # noqa: T201
+    print(len(rest_jars()), "jars of the REST catalog,", len(polaris_jars()), "of Polaris")  # noqa: T201

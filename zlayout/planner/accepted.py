@@ -9,12 +9,13 @@ when files are added to it. The table stores under which settings it was accepte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from zlayout.spec.model import LayoutSpec, TableName
 
 PROPERTY = "zlayout.accepted"
 _DIGEST_CHARACTERS = 16
+_SEPARATOR = "@"
 
 
 def property_of(table: TableName) -> str:
@@ -31,3 +32,21 @@ def acceptance(spec: LayoutSpec) -> str:
 def is_accepted(spec: LayoutSpec, properties: Mapping[str, str]) -> bool:
     """Return whether the last run on a table with these properties accepted it under the settings of the spec."""
     return properties.get(property_of(spec.table)) == acceptance(spec)
+
+
+def stored(digest: str, commit: int) -> str:
+    """Return the value of the property for an acceptance with the last commit of a run; empty for none."""
+    return f"{digest}{_SEPARATOR}{commit}" if digest else ""
+
+
+def in_effect(value: str, live: Collection[int]) -> str:
+    """Return the acceptance in the value of the property; empty if the commit that stored it was undone.
+
+    A catalog or a person may return a branch to an older snapshot, and properties of the table stay as they are.
+
+    Args:
+        value: The value of the property. An older one names no commit.
+        live: The commits that added live files.
+    """
+    digest, _, commit = value.partition(_SEPARATOR)
+    return digest if not commit or (commit.isdecimal() and int(commit) in live) else ""

@@ -38,7 +38,7 @@ def check_catalog(name: str, data: Mapping[str, Any], environ: Mapping[str, str]
     for wanted in keys.required:
         if wanted not in data:
             yield key, Diagnostic("ZL029", f"key '{wanted}' is missing in {key}", hint=f"add it for type {type_}")
-    for other in ("warehouse", "uri", "tables"):
+    for other in ("warehouse", "uri", "tables", "yield_to_writers"):
         if other in data and other not in keys.required + keys.optional:
             yield (
                 f"{key}.{other}",
@@ -72,6 +72,8 @@ def catalog(name: str, data: Mapping[str, Any], root: Path, location: Location) 
         options["warehouse"] = _warehouse(data["warehouse"], root, traits.local_warehouse_scheme, type_)
     if "uri" in data:
         options["uri"] = _uri(data["uri"], root)
+    if data.get("yield_to_writers"):
+        options["yield_to_writers"] = True
     if "tables" in data:
         options["tables"] = {table: _local(place, root) for table, place in data["tables"].items()}
     if "storage" in data:

@@ -14,7 +14,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 from unit.planner.plans import DELTA, KIND, TARGET
 
-from zlayout.planner.accepted import PROPERTY, acceptance, is_accepted
+from zlayout.planner.accepted import PROPERTY, acceptance, in_effect, is_accepted, stored
 from zlayout.planner.actions import Reason
 from zlayout.planner.decision import Decision, PlanOptions
 from zlayout.planner.diff import decide
@@ -196,3 +196,12 @@ def test_only_a_complete_run_accepts_and_only_in_its_last_part() -> None:
     assert [work.accepts for work in whole.in_parts(limited.max_group_size)] == ["", "", acceptance(limited)]
     options = PlanOptions(max_rewrite_bytes=5 * TARGET)
     assert decide(SPEC, table(5, 20, stragglers), ICEBERG, options=options).work(SPEC, "run").accepts == ""
+
+
+def test_an_acceptance_ends_with_the_files_of_its_last_commit() -> None:
+    """The branch was returned to an older snapshot. A value of an older zlayout names no commit."""
+    value = stored("digest", 12)
+    assert (in_effect(value, {11, 12}), in_effect(value, {11})) == ("digest", "")
+    assert in_effect("digest", set()) == "digest"
+    assert stored("", 12) == ""
+    assert in_effect("digest@x", {12}) == ""

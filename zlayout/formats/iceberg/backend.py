@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import Int64, PartitionField, TableState
 
 DRAW_BITS = 31
+# What Apache Polaris looks for in the summary of a replace snapshot that it may undo (`CatalogHandlerUtils`).
+YIELDS = {"polaris.internal.conflict-resolution.by-operation-type.replace": "rollback"}
 VECTORIZED = "spark.sql.iceberg.vectorization.enabled"
 VECTORIZED_OPTION = "vectorization-enabled"  # the same for one read
 
@@ -153,6 +156,8 @@ class IcebergBackend:
 
         jvm = IcebergJvm(self.runtime.session)
         require_types(jvm, work.table)
+        if self._catalog.options.get("yield_to_writers"):
+            work = replace(work, commit_properties={**work.commit_properties, **YIELDS})
         if work.groups and has_row_ids_in_orc(state):
             require_row_ids_of_orc(jvm, work.table)
         with session_conf(jvm.session, {VECTORIZED: "false"} if needs_row_reader(state) else {}):

@@ -23,7 +23,9 @@ class IcebergFormat:
         version_word="snapshot",
         catalog_types={
             "sql": CatalogKeys(required=("uri", "warehouse"), uri_schemes=("sqlite", "postgresql", "mysql")),
-            "rest": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("http", "https")),
+            "rest": CatalogKeys(
+                required=("uri",), optional=("warehouse", "yield_to_writers"), uri_schemes=("http", "https")
+            ),
             "hive": CatalogKeys(required=("uri",), optional=("warehouse",), uri_schemes=("thrift",)),
             "glue": CatalogKeys(optional=("uri", "warehouse")),
         },

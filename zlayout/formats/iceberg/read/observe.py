@@ -24,6 +24,7 @@ from zlayout.formats.iceberg.read.partitions import PartitionReader, spec_fields
 from zlayout.formats.iceberg.read.statistics_files import distinct_counts
 from zlayout.formats.iceberg.read.support import features, refusals
 from zlayout.formats.iceberg.read.written import written_by_others
+from zlayout.planner import accepted
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
@@ -95,7 +96,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         columns=leaves,
         partition_fields=spec_fields(table.spec(), schema),
         spec_id=metadata.default_spec_id,
-        properties=dict(metadata.properties),
+        properties=_properties(metadata, name, data),
         features=features(metadata, data),
         refusals=refusals(metadata, data),
         files=files,
@@ -104,6 +105,14 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         rewrites=external_rewrites_of(metadata, snapshot, known=bool(recorded.listed(state) - elsewhere)),
         last_written=written_by_others(data, metadata, state),
     )
+
+
+def _properties(metadata: TableMetadata, name: TableName, data: DataColumns) -> dict[str, str]:
+    """Return the table properties, without an acceptance whose run was undone."""
+    properties, key = dict(metadata.properties), accepted.property_of(name)
+    if key in properties:
+        properties[key] = accepted.in_effect(properties[key], set(data.snapshot))
+    return properties
 
 
 def _sources_of_moves(manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema) -> frozenset[str]:

@@ -187,7 +187,8 @@ class Committer:
         properties = transaction.updateProperties().set(recorded.PROPERTY, recorded.render(state))
         if pinned.table.specs().size() > 1:  # a plan predicts the result of everything but moved rows
             complete = self._committed + len(some) == len(work.rewrites)
-            properties.set(accepted.property_of(work.table), work.accepts if complete else "")
+            value = accepted.stored(work.accepts if complete else "", snapshot)
+            properties.set(accepted.property_of(work.table), value)
         properties.commit()
         if not work.table.branch:
             pinned.require_files(added, table.io())
