@@ -25,7 +25,7 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg import backend as product
 from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
-from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging
+from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging, types
 from zlayout.formats.iceberg.write.record import known_state
 from zlayout.formats.kernel.commits import NewFile, Rewritten
 from zlayout.spec.model import TableName
@@ -143,6 +143,7 @@ def stand_in() -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (jvm, "IcebergJvm", StandIn),
+            (types, "require_types", lambda *_: None),
             (scan, "tasks_of", tasks_of),
             (scan, "is_ancestor", lambda *_: True),
             (staging, "tasks_of", tasks_of),
