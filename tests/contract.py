@@ -109,6 +109,21 @@ class Contract:
         for old, new in pairs[:1] if arena.curve == "linear" else pairs:  # which orders by its first column alone
             assert new.touched < 0.8 * old.touched, new.column
 
+    def test_cuts_are_bounds_of_files_and_the_next_plan_is_empty(self, arena: Arena) -> None:
+        if (arena.engine, arena.curve) != ("zlayout", "kd"):
+            pytest.skip("cuts belong to a curve of engine zlayout")
+        rows = make_rows(self.rows)
+        arena.create(rows, self.files)
+        value = int(np.quantile(rows["a"].to_numpy(), 0.4))
+        spec = self.spec(arena)
+        spec = replace(spec, layout=replace(spec.layout, curve="workload", cuts=(Compare("a", "<=", value),)))
+        self.apply(arena, self.plan(arena, spec))
+        assert self.plan(arena, spec).decision.plan.status == "unchanged"
+        assert _sorted(arena.rows()) == _sorted(rows)
+        bounds = arena.backend.observe(arena.table, ("a",)).files.bounds["a"]
+        pairs = zip(bounds.lower.to_pylist(), bounds.upper.to_pylist(), strict=True)
+        assert {(low <= value, high <= value) for low, high in pairs} == {(True, True), (False, False)}
+
     def test_second_apply_makes_no_commit(self, arena: Arena) -> None:
         arena.create(make_rows(self.rows), self.files)
         spec = self.spec(arena)

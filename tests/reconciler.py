@@ -21,6 +21,7 @@ from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
+from zlayout.predicate.model import Compare
 from zlayout.spec.layout import ZorderColumn
 from zlayout.spec.model import TableName, Tolerance
 from zlayout.table.state import PartitionField
@@ -81,11 +82,22 @@ def with_ids(rows: pa.Table, ids: npt.NDArray[np.int64]) -> pa.Table:
     return pa.table({"id": ids, "a": rows["a"], "b": rows["b"], "region": REGIONS[ids % 2]})
 
 
+CUTS = st.lists(
+    st.one_of(
+        st.integers(0, 2000).map(lambda value: Compare("a", "<=", value)),
+        st.integers(0, 2000).map(lambda value: Compare("b", "<", f"key-{value:04}")),
+    ),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+
+
 class Reconciler(RuleBasedStateMachine):
     """Subclasses define `make`."""
 
     subject: Subject
-    curves: tuple[str, ...] = ("kd", "zorder", "hilbert", "linear")
+    curves: tuple[str, ...] = ("kd", "zorder", "hilbert", "linear", "workload")
 
     def make(self, rows: pa.Table, files: int, partitioned: bool) -> Subject:
         raise NotImplementedError
@@ -131,7 +143,16 @@ class Reconciler(RuleBasedStateMachine):
     def change_layout(self, columns: tuple[str, ...], rows: int, data: st.DataObject) -> None:
         keys = tuple(ZorderColumn(name) for name in columns)
         curve = data.draw(st.sampled_from(self.curves))
-        layout = replace(self.spec.layout, columns=keys, curve=curve, target_size=self.size(rows))
+        cuts = data.draw(CUTS.map(lambda found: tuple(c for c in found if c.column in columns)))
+        if not cuts and curve == "workload":
+            curve = "kd"
+        layout = replace(
+            self.spec.layout,
+            columns=keys,
+            curve=curve,
+            target_size=self.size(rows),
+            cuts=cuts if curve == "workload" else (),
+        )
         self.spec = replace(self.spec, layout=layout)
 
     @rule(

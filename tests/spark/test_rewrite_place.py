@@ -7,10 +7,13 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as F
 
 from zlayout.curve.layout import build
+from zlayout.predicate.coercion import comparable
+from zlayout.predicate.model import Compare
 from zlayout.rewrite import forest as forest_module
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import build_forest
@@ -79,7 +82,8 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
     )
     names = {f"key{i}": F.col(c) for i, c in enumerate(columns)}
     keys = to_arrow(frame.select(*[c.alias(n) for n, c in names.items()], ORDINAL, POSITION, "row_hash"))
-    mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise)
+    cuts = [_middle(keys[n].combine_chunks(), n) for n in names] if curve == "workload" else []
+    mapped = build({n: keys[n] for n in names}, {}, curve, 32, files, noise, cuts=[c for c in cuts if c is not None])
     forest = build_forest([mapped])
     constants = Constants(spark, forest_arrays(forest))
     placed = place_rows(frame, [c.replace("`", "") for c in columns], forest, constants)
@@ -89,16 +93,25 @@ def _both(spark, frame, columns, files, curve="kd", noise=False):
     return dict(zip(places, located, strict=True)), found
 
 
+def _middle(values, name):
+    """A cut at the middle value, None for a type whose literals are not supported."""
+    if not comparable(values.drop_null()[0].as_py(), values.type):
+        return None
+    order = pc.sort_indices(values)
+    return Compare(name, "<=", values[order[len(values) // 2].as_py()].as_py())
+
+
+@pytest.mark.parametrize("curve", ["kd", "workload"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_orderable_type_is_placed_as_numpy_does(spark, typed, kind):
-    expected, found = _both(spark, typed, [f"`{kind}`"], 6)
+def test_every_orderable_type_is_placed_as_numpy_does(spark, typed, kind, curve):
+    expected, found = _both(spark, typed, [f"`{kind}`"], 6, curve)
     assert len(found) == ROWS
     assert len(set(expected.values())) >= 2
     assert found == expected
 
 
 @pytest.mark.parametrize("grid", [True, False])
-@pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])
+@pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear", "workload"])
 def test_every_curve_is_placed_by_table_and_by_walk(spark, typed, monkeypatch, curve, grid):
     if not grid:
         monkeypatch.setattr(forest_module, "MAX_GRID_CELLS", 0)

@@ -20,6 +20,7 @@ from zlayout.planner.actions import (
 )
 from zlayout.planner.requirements import Requirement, VersionIs
 from zlayout.planner.work import Group, Work, rewrite_group
+from zlayout.predicate.model import Compare
 from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.model import LayoutSpec, TableName
 from zlayout.table.partition import Partition, PartitionField
@@ -37,10 +38,11 @@ def make_layout(
     target_size: int = 1 << 20,
     sort_within: bool = True,
     engine: str = "zlayout",
+    cuts: tuple[Compare, ...] = (),
 ) -> Layout:
     """Return a layout by these columns, each a name or a column with its weight. target_size: bytes."""
     keys = tuple(ZorderColumn(c) if isinstance(c, str) else c for c in columns)
-    return Layout(keys, curve, range_ids, noise, target_size, sort_within, engine)
+    return Layout(keys, curve, range_ids, noise, target_size, sort_within, engine, cuts)
 
 
 def make_spec(

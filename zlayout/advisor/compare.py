@@ -12,6 +12,7 @@ from zlayout.advisor.coverage import whole_workload
 from zlayout.advisor.model import Choice, Costs, Study, TableQuery
 from zlayout.predicate.parse import to_sql
 from zlayout.report.words import printable
+from zlayout.spec.cuts import cut_texts
 from zlayout.spec.layout import Layout
 from zlayout.spec.yaml import dump
 
@@ -123,6 +124,7 @@ def zorder_line(layout: Layout) -> str:
 def _block(layout: Layout, *, engine: bool, **style: Any) -> str:
     columns = [c.name if c.weight == 1.0 else {"name": c.name, "weight": _number(c.weight)} for c in layout.columns]
     body: dict[str, Any] = {"zorder": {"columns": columns, "curve": layout.curve}}
+    body["zorder"] |= {"cuts": cut_texts(layout.cuts)} if layout.cuts else {}
     body |= {"engine": layout.engine} if engine else {}
     text = dump(body, **style)
     if printable(text.replace("\n", "")) != text.replace("\n", ""):

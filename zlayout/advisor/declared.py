@@ -8,7 +8,7 @@ from zlayout.errors import SpecError
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import Capabilities
 from zlayout.spec.defaults import DEFAULT_CURVE
-from zlayout.spec.layout import CLUSTERING_CURVE, Layout
+from zlayout.spec.layout import CLUSTERING_CURVE, CURVES, Layout
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
 from zlayout.table.state import TableState
@@ -60,5 +60,6 @@ def searched(spec: LayoutSpec, state: TableState) -> Layout:
     """
     if state.clustering:
         return replace(spec.layout, columns=(), curve=CLUSTERING_CURVE, engine="native")
-    curve = spec.layout.curve if spec.layout.orders else DEFAULT_CURVE["zlayout"]
-    return replace(spec.layout, columns=(), curve=curve, engine="zlayout")
+    plain = spec.layout.orders and spec.layout.curve in CURVES
+    curve = spec.layout.curve if plain else DEFAULT_CURVE["zlayout"]
+    return replace(spec.layout, columns=(), curve=curve, cuts=(), engine="zlayout")

@@ -10,6 +10,7 @@ from zlayout.advisor.compare import changes, shown_choice, verdict, zorder_block
 from zlayout.advisor.coverage import assumptions, warning
 from zlayout.advisor.model import Choice, Costs, Study, Use
 from zlayout.errors import Diagnostic
+from zlayout.spec.cuts import cut_texts
 
 FORMAT_VERSION = 1
 
@@ -96,6 +97,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {
         "columns": [{"name": c.name, "weight": c.weight} for c in choice.layout.columns],
         "curve": choice.layout.curve,
+        **({"cuts": cut_texts(choice.layout.cuts)} if choice.layout.cuts else {}),
         "files": choice.files,
         **_costs(choice.costs),
         "touched": dict(choice.touched),

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.model import FileSet, Float64, KeySample, Target
-from zlayout.curve.layout import build
+from zlayout.curve.layout import build_map
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import simulated_bounds
 from zlayout.spec.layout import Layout
@@ -57,7 +57,7 @@ def simulate(sample: KeySample, ranks: Ranks, layout: Layout, target: Target) ->
             missed += [p] * wanted
             continue
         keys = {name: sample.keys[name].take(pa.array(rows)) for name in weights}
-        built = build(keys, weights, layout.curve, layout.range_ids, wanted, layout.noise)
+        built = build_map(keys, layout, wanted)
         # the index of the row distributes a heavy key as evenly as the rewrite does by a hash
         place[rows] = built.locate(keys, np.arange(len(rows), dtype=np.int64)) + first
         first += built.files

@@ -10,6 +10,7 @@ import numpy as np
 
 from zlayout.advisor.columns import column_uses, correlated_pairs
 from zlayout.advisor.costs import costs, lowest
+from zlayout.advisor.cuts import Checked, note_on_cuts, search_cuts
 from zlayout.advisor.model import (
     Choice,
     Coverage,
@@ -43,7 +44,7 @@ class Question:
     """The layouts to simulate, and whether to search for others.
 
     base: the settings of the layouts of the search, besides columns and curve. curve: their curve, None for any.
-    seconds: the time limit for searching and measuring.
+    seconds: the time limit for searching and measuring. cuts: whether to search for the cuts of curve workload too.
     """
 
     layouts: tuple[Layout, ...]
@@ -52,6 +53,7 @@ class Question:
     search: bool
     curve: str | None = None
     seconds: float = 60.0
+    cuts: bool = False
 
 
 def present_files(state: TableState) -> FileSet:
@@ -107,6 +109,7 @@ def study(
     shares = {name: s for name, s in column_shares(queries).items() if name in ranks.columns}
     started = time.monotonic()
     measure = _measure_on(sample, ranks, queries, target)
+    notes: tuple[str, ...] = ()
     choices = [measure(layout) for layout in question.layouts]
     declared = measure(question.declared) if question.declared is not None else None
     steps: tuple[Choice, ...] = ()
@@ -129,6 +132,12 @@ def study(
         tried, interrupted = tried + len(search.known), search.interrupted or not measured.keys() >= set(finals)
         if finals:
             choices.append(search.choose([measured[layout] for layout in finals if layout in measured]))
+            if question.cuts:
+                limit = started + question.seconds
+                checked = _checked_cuts(choices[-1].layout, queries, sample, ranks, target, few, limit)
+                if checked is not None and checked.is_better:
+                    notes = (note_on_cuts(checked),)
+                    choices.append(measure(checked.layout))
     now = costs(queries, present_files(state))
     best = min(choices, key=lambda c: c.costs.mean_bytes, default=None)
     # if nothing is read now, nothing can be saved
@@ -161,7 +170,25 @@ def study(
         tried=tried,
         seconds=time.monotonic() - started,
         interrupted=interrupted,
+        notes=notes,
     )
+
+
+def _checked_cuts(
+    start: Layout,
+    queries: Sequence[TableQuery],
+    sample: KeySample,
+    ranks: Ranks,
+    target: Target,
+    few: KeySample,
+    deadline: float,
+) -> Checked | None:
+    """Choose cuts on few rows, and measure them on all rows."""
+
+    def measure(layout: Layout, some: Sequence[TableQuery]) -> Choice:
+        return _measure_on(sample, ranks, some, target)(layout)
+
+    return search_cuts(start, queries, few, target, measure, deadline)
 
 
 def _measure_on(

@@ -139,10 +139,11 @@ def make_study(
     total = int(state.files.live_rows.sum())
     on_event(SampleStarted(str(name), min(rows, total), total, options.seed))
     sample = _sample(project, name, state, columns, rows, options.seed, runtime)
-    question = Question(given, declared, base, options.search, curve, options.time_limit)
+    cuts = options.search and curve is None and base.engine == "zlayout"
+    question = Question(given, declared, base, options.search, curve, options.time_limit, cuts)
     lengths = bound_lengths(spec, state, columns)
     found = study(state, in_partitions(on_table.queries, state), sample, target, lengths, question, on_event)
-    return with_workload(replace(found, notes=notes), tuple(map(str, sources)), read, on_table)
+    return with_workload(replace(found, notes=(*notes, *found.notes)), tuple(map(str, sources)), read, on_table)
 
 
 def _sample(

@@ -29,6 +29,7 @@ from math import log, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from zlayout.curve.cuts import NO_CUTS, Cuts, divide_by_cuts
 from zlayout.curve.grown import Ends, Grown, Level
 from zlayout.curve.sorted_parts import SortedParts, sort_parts
 from zlayout.curve.tree import KdTree
@@ -68,7 +69,7 @@ class Goal:
     """What every part is split for.
 
     weights: of each column, above 0. marginals: the distribution of each column in the table. noise: distribute the
-    rows of a key with more than `large` rows over several files. depth_within: as in `build_kd`.
+    rows of a key with more than `large` rows, two files, over several files. depth_within, cuts: as in `build_kd`.
     """
 
     weights: Sequence[float]
@@ -76,6 +77,7 @@ class Goal:
     noise: bool
     large: float
     depth_within: int
+    cuts: Cuts = NO_CUTS
 
 
 @dataclass(slots=True)
@@ -90,23 +92,31 @@ class _Parts:
     pieces: Int64
     levels: Int64
     in_file: Bool
+    cut: Int64
 
 
 @dataclass(frozen=True, slots=True)
 class _Splits:
     """One possible split of each of n parts; column -1 for none.
 
-    column, left_rows, left_pieces: int64[n]. imbalance: float64[n], of the rows per piece.
+    column, left_rows, left_pieces: int64[n]. imbalance: float64[n], of the rows per piece. cut: int64[n], the cut that
+    is the split, -1 for a quantile.
     """
 
     column: Int64
     left_rows: Int64
     left_pieces: Int64
     imbalance: Float64
+    cut: Int64
 
 
 def build_kd(
-    ordinals: Sequence[Int64], weights: Sequence[float], n_files: int, noise: bool, depth_within: int = 0
+    ordinals: Sequence[Int64],
+    weights: Sequence[float],
+    n_files: int,
+    noise: bool,
+    depth_within: int = 0,
+    cuts: Cuts = NO_CUTS,
 ) -> KdTree:
     """The kd tree of a sample, in O(n * columns * log n_files). It does not depend on the order of the rows.
 
@@ -118,17 +128,18 @@ def build_kd(
         noise: distribute the rows of a key larger than two files over several files.
         depth_within: levels by which each file is split further into leaves, so that rows sorted by leaf follow the
             curve inside the file.
+        cuts: by which parts are divided first.
     """
     n_rows = len(ordinals[0])
     n_files = max(1, min(n_files, n_rows))
-    goal = Goal(weights, [marginal(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within)
+    goal = Goal(weights, [marginal(o) for o in ordinals], noise, 2 * n_rows / n_files, depth_within, cuts)
     return grow(sort_parts(ordinals), np.array([n_files], np.int64), goal).tree()
 
 
 def grow(rows: SortedParts, files: Int64, goal: Goal) -> Grown:
     """Grow one tree for each part of `rows`, all at the same time. files: int64[parts], the wanted numbers of files."""
     levels = _levels(files) + (files > MIN_FILES_FOR_EXTRA_LEVEL)
-    parts = _Parts(rows, files, levels, np.zeros(len(files), np.bool_))
+    parts = _Parts(rows, files, levels, np.zeros(len(files), np.bool_), np.zeros(len(files), np.int64))
     grown: list[Level] = []
     while len(parts.pieces):
         new_file = ~parts.in_file & (parts.pieces == 1)
@@ -152,6 +163,8 @@ def _level(parts: _Parts, splits: _Splits, new_file: Bool, goal: Goal) -> Level:
     ends = Ends(at, spread[at], rows.sizes[at] / spread[at], low, high, is_large[at] & (not goal.noise))
     column = splits.column[split]
     threshold = rows.at(column, rows.start[:-1][split] + splits.left_rows[split])
+    by_cut = splits.cut[split] >= 0
+    threshold[by_cut] = goal.cuts.threshold[splits.cut[split][by_cut]]
     return Level(split, column, threshold, ends, spread)
 
 
@@ -164,15 +177,18 @@ def _divide(parts: _Parts, splits: _Splits) -> _Parts:
         pieces=np.concatenate((left, parts.pieces[split] - left)),
         levels=np.tile(parts.levels[split] - 1, 2),
         in_file=np.tile(parts.in_file[split], 2),
+        cut=np.tile(parts.cut[split], 2),
     )
 
 
 def _choose(parts: _Parts, goal: Goal) -> _Splits:
-    """For each part the balanced split with the largest gain, or else the most balanced one; none for a single key."""
-    none = np.full(len(parts.pieces), -1, np.int64)
-    found = _Splits(none, none.copy(), none.copy(), np.full(len(none), np.inf))
+    """For each part the first cut, the balanced split with the largest gain, or else the most balanced one.
+
+    None for a single key.
+    """
+    found = _by_cuts(parts, goal)
     lowest, highest = parts.rows.extents()
-    several = (lowest < highest) & (parts.pieces > 1)[:, None]
+    several = (lowest < highest) & ((parts.pieces > 1) & (found.column < 0))[:, None]
     open_parts = np.flatnonzero(several.any(axis=1))
     if not len(open_parts):
         return found
@@ -195,6 +211,15 @@ def _choose(parts: _Parts, goal: Goal) -> _Splits:
             getattr(found, name)[at[is_better]] = getattr(split, name)[is_better]
         pending = pending[split.imbalance > MAX_IMBALANCE]
     return found
+
+
+def _by_cuts(parts: _Parts, goal: Goal) -> _Splits:
+    """The splits of the parts that a cut divides. No file is cut."""
+    pieces = np.where(parts.in_file, 1, parts.pieces)
+    cut, left_rows, left_pieces = divide_by_cuts(parts.rows, pieces, parts.cut, goal.large / 2, goal.cuts)
+    column = np.full(len(cut), -1, np.int64)
+    column[cut >= 0] = goal.cuts.column[cut[cut >= 0]]
+    return _Splits(column, left_rows, left_pieces, np.full(len(cut), np.inf), cut)
 
 
 def _costs(several: Bool, lowest: Int64, highest: Int64, goal: Goal) -> Float64:
@@ -244,7 +269,7 @@ def _split(parts: _Parts, at: Int64, column: Int64, wanted: Int64) -> _Splits:
     share = left_rows / size
     left = np.clip(np.rint(pieces * share).astype(np.int64), 1, pieces - 1)
     imbalance = np.maximum(np.abs(_log(share * pieces / left)), np.abs(_log((1 - share) * pieces / (pieces - left))))
-    return _Splits(column, left_rows, left, imbalance)
+    return _Splits(column, left_rows, left, imbalance, np.full(len(at), -1, np.int64))
 
 
 def _levels(pieces: Int64) -> Int64:

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.curve.cells import BitOrder, Curve, HilbertCurve, build_on_curve
+from zlayout.curve.cuts import NO_CUTS, rank_with_cuts
 from zlayout.curve.kd import build_kd, marginal, rows_in_extents
 from zlayout.curve.order import NULL, Ranked, ordinals_among, rank
 from zlayout.curve.ranges import range_boundaries, scale, to_range_ids
 from zlayout.curve.tree import Int32, Int64, KdTree, locate
 from zlayout.curve.zorder import LONG_BITS, round_robin, width_that_fits
-from zlayout.spec.layout import CURVES
+from zlayout.predicate.model import Compare
+from zlayout.spec.layout import CURVES, WORKLOAD_CURVE, Layout
 
 # scale() shifts a range id by the width, and the result must fit into an int64.
 MAX_BITS_PER_COLUMN = 31
@@ -81,6 +83,7 @@ def build(
     n_files: int,
     noise: bool,
     depth_within: int = 0,
+    cuts: Sequence[Compare] = (),
 ) -> FileMap:
     """The file map of a sample. It does not depend on the order of the rows.
 
@@ -88,25 +91,26 @@ def build(
         sample: the key columns in the order of the spec, one array of length n each. An empty sample results in a map
             to one file.
         weights: by column, 1 for missing columns. `hilbert` and `linear` ignore them.
-        curve: `kd`, `zorder`, `hilbert` or `linear`.
+        curve: `kd`, `zorder`, `hilbert`, `linear` or `workload`.
         range_ids: the number of ranges per column for zorder and hilbert. kd and linear use the values of the sample.
         n_files: the wanted number of files. `FileMap.files` is the actual number.
         noise: distribute the rows of a key larger than two files over several files.
         depth_within: each file has up to 2**depth_within leaves.
+        cuts: of the curve `workload`, in their order: comparisons of the columns by `<` or `<=`.
 
     Raises:
         TableError: ZL109 for a column type without an order.
         ValueError: for an unknown curve.
     """
-    ranked = [rank(values) for values in sample.values()]
+    ranked, at = rank_with_cuts(sample, cuts) if cuts else ([rank(values) for values in sample.values()], NO_CUTS)
     ordinals = [r.ordinals for r in ranked]
     shares = [float(weights.get(name, 1.0)) for name in sample]
-    if curve not in CURVES:
-        raise ValueError(f"expected one of {', '.join(CURVES)}, found {curve!r}")
+    if curve not in (*CURVES, WORKLOAD_CURVE):
+        raise ValueError(f"expected one of {', '.join(CURVES)} or {WORKLOAD_CURVE}, found {curve!r}")
     bits: tuple[int, ...] = ()
-    if curve == "kd" or len(ranked) == 1:
+    if curve in ("kd", WORKLOAD_CURVE) or len(ranked) == 1:
         # Every curve over one column is the order of that column. A kd tree of it needs the fewest comparisons.
-        tree = build_kd(ordinals, shares, n_files, noise, depth_within)
+        tree = build_kd(ordinals, shares, n_files, noise, depth_within, at)
     else:
         line, grid = _grid(curve, ranked, shares, range_ids)
         coordinates = [g.coordinates(o) for g, o in zip(grid, ordinals, strict=True)]
@@ -115,6 +119,14 @@ def build(
     touched = tuple(_touched(tree, i, o) for i, o in enumerate(ordinals))
     boundaries, compact = keep_used(tree, [r.distinct for r in ranked])
     return FileMap(tuple(sample), curve, bits, boundaries, compact, touched)
+
+
+def build_map(
+    sample: Mapping[str, pa.Array | pa.ChunkedArray], layout: Layout, n_files: int, depth_within: int = 0
+) -> FileMap:
+    """The file map of a sample by a declared layout. sample: its z-order columns; see `build`."""
+    curve, cuts = layout.curve, layout.cuts
+    return build(sample, layout.weights, curve, layout.range_ids, n_files, layout.noise, depth_within, cuts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,11 @@ class SortedParts:
             up_to[mine] = _first(values, middle, end, pivot + 1) - first
         return below, up_to
 
+    def below(self, parts: Int64, column: int, ordinal: int) -> Int64:
+        """int64[n]: the number of rows of each of the parts that are below an ordinal of one column."""
+        first, end = self.start[parts], self.start[parts + 1]
+        return _first(self.values[column], first, end, np.full(len(parts), ordinal, np.int64)) - first
+
     def divide(self, column: Int64, left: Int64) -> SortedParts:
         """Divide parts in the order of one column each.
 

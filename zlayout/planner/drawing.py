@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zlayout.curve.layout import build
+from zlayout.curve.layout import build_map
 from zlayout.planner.forecast import measure
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.picture import SCALE, Boxes, Picture, StripBin
@@ -47,7 +47,9 @@ def draw(
     rewritten = pc.is_in(files.identity(), identities([g.files for g in groups])).to_numpy(zero_copy_only=False)
     partition = most_interesting(files, rewritten)
     sampled = predictable and after is not None
-    before, then = _maps(spec, files, partition, rewritten, groups if predictable and not sampled else ())
+    # rows that are drawn from intervals have no values that cuts could be compared with
+    drawn = predictable and not sampled and not spec.layout.cuts
+    before, then = _maps(spec, files, partition, rewritten, groups if drawn else ())
     if sampled and after is not None:
         then = _maps(spec, after, partition, np.zeros(len(after), bool), ())[0]
     names, numbers = partition_names(files.partitions)
@@ -199,7 +201,7 @@ def _predict(
         points.append(np.rint((low + random.random(len(file)) * (high - low)) * _POINTS_PER_AXIS).astype(np.int64))
     names = [c.name for c in layout.columns[: len(axes)]]
     keys = {name: pa.array(p) for name, p in zip(names, points, strict=True)}
-    to = build(keys, layout.weights, layout.curve, layout.range_ids, targets, layout.noise).locate(keys)
+    to = build_map(keys, layout, targets).locate(keys)
     order = np.argsort(to, kind="stable")
     first = np.flatnonzero(np.diff(to[order], prepend=-1))
     lows = [np.minimum.reduceat(p[order], first) / _POINTS_PER_AXIS for p in points]

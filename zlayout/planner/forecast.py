@@ -163,6 +163,8 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
         first = joint_optimum(targets, (1.0,), distinct[:, :1])
         others = np.where(distinct[:, 1:] > 0, targets[:, None].astype(np.float64), 0.0)
         return np.concatenate([first, others], axis=1)
-    loss = _TOUCHED_PER_OPTIMUM[layout.curve][min(d, 4) - 1]
+    # cuts at values instead of quantiles serve the workload and not these columns alike: baselines show by how much
+    curve = "kd" if layout.cuts else layout.curve
+    loss = _TOUCHED_PER_OPTIMUM[curve][min(d, 4) - 1]
     lowest = joint_optimum(targets, tuple(layout.weights.values()), distinct)
     return np.minimum(lowest * loss, targets[:, None])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from zlayout.curve.layout import FileMap, build
+from zlayout.curve.layout import FileMap, build_map
 from zlayout.curve.order import Ranked, rank
 from zlayout.curve.simulate import file_limits, simulated_bounds
 from zlayout.planner.partitions import Floats, Index
@@ -73,7 +73,7 @@ def simulate_group(
         whole: Whether the sample has about all rows, so that its minima and maxima are those of the files.
     """
     by = {name: keys[name] for name in layout.weights}
-    built = build(by, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
+    built = build_map(by, layout, files)
     count = len(next(iter(keys.values())))
     # The index of a row distributes a heavy key as evenly as the rewrite does by a hash.
     place = built.locate(by, np.arange(count, dtype=np.int64))

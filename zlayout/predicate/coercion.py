@@ -84,7 +84,12 @@ def arrow_aligned(lower: pa.Array, upper: pa.Array, value: Value) -> tuple[pa.Ar
 
 def comparable(literal: Value, type_: pa.DataType) -> bool:
     """Whether bounds of the Arrow type can be compared with the literal, as Spark compares them."""
-    return coerce(literal, _example(type_)) is not None
+    return coerced(literal, type_) is not None
+
+
+def coerced(literal: Value, type_: pa.DataType) -> Any:
+    """Convert a literal as Spark does to compare it with a column of the Arrow type; None if it cannot be compared."""
+    return coerce(literal, _example(type_))
 
 
 def from_printed(value: Value, type_: pa.DataType) -> Value:

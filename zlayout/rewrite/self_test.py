@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import build
+from zlayout.curve.layout import build_map
 from zlayout.errors import ZlayoutError, first_line
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.rows import GroupTarget, Source
@@ -56,7 +56,7 @@ def _difference(session: SparkSession) -> str | None:
         found = to_arrow(placed.frame.select("id", F.spark_partition_id().alias("at"))).sort_by("id")
         placed.gate.check()
     keys = {column.name: rows[column.name] for column in _LAYOUT.columns}
-    mapped = build(keys, _LAYOUT.weights, _LAYOUT.curve, _LAYOUT.range_ids, _NEW_FILES, _LAYOUT.noise)
+    mapped = build_map(keys, _LAYOUT, _NEW_FILES)
     expected = mapped.locate(keys, np.zeros(_ROWS, np.int64))
     wrong = int(np.count_nonzero(found["at"].to_numpy() != expected))
     return f"{wrong} of {_ROWS} rows are in other files than expected" if wrong else None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from zlayout.curve.layout import FileMap, build
+from zlayout.curve.layout import FileMap, build_map
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.place import FILE_ID, NOT_SAMPLED, forest_arrays, place_rows, shard_arrays, with_shard
@@ -88,8 +88,7 @@ def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], 
     """Return one shard for each output partition of a group in the sample, and one for a group without sample rows."""
     columns = key_names(layout)
     files = sum(group.target_files for group in groups)
-    is_kd = layout.curve == "kd" or len(columns) == 1
-    if is_kd and files * MIN_ROWS_PER_FILE > MAX_SAMPLE_ROWS:
+    if layout.effective_curve == "kd" and files * MIN_ROWS_PER_FILE > MAX_SAMPLE_ROWS:
         return _in_two_levels(source, layout, groups, index)
     per_file = rows_per_file(files)
     sample = take_sample(source, columns, groups, index, per_file)
@@ -97,7 +96,7 @@ def build_shards(source: Source, layout: Layout, groups: Sequence[GroupTarget], 
     for target in _targets(sample, groups):
         depth = _depth_within(target, per_file) if _orders_within(layout) else 0
         rows = sample.rows_at(target.sampled)
-        built = build(rows, layout.weights, layout.curve, layout.range_ids, target.files, layout.noise, depth)
+        built = build_map(rows, layout, target.files, depth)
         shards.append(Shard(target.group, target.key, built))
     return shards
 

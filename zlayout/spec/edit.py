@@ -1,4 +1,4 @@
-"""Change the z-order columns, curve and engine in the text of a layout spec. Other text and comments stay."""
+"""Change z-order columns, curve, cuts and engine in the text of a layout spec. Other text and comments stay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import yaml
 
+from zlayout.spec.cuts import cut_texts
 from zlayout.spec.layout import Layout, ZorderColumn
 
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
@@ -23,7 +24,7 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
     Args:
         text: A valid layout spec.
         declared: Its layout, with defaults merged.
-        wanted: Another layout, which differs in columns, curve and engine only.
+        wanted: Another layout, which differs in columns, curve, cuts and engine only.
     """
     root = yaml.compose(text, yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
@@ -32,7 +33,7 @@ def with_layout(text: str, declared: Layout, wanted: Layout) -> str:
         return _edited(text, edits)
     zorder = _values(root)["zorder"]
     assert isinstance(zorder, yaml.MappingNode)
-    edits = [_columns(text, _values(zorder)["columns"], wanted)]
+    edits = [_columns(text, _values(zorder)["columns"], wanted), *_cuts(text, zorder, declared, wanted)]
     edits += _scalar(zorder, "curve", declared.curve, wanted.curve)
     edits += _scalar(root, "engine", declared.engine, wanted.engine)
     return _edited(text, edits)
@@ -48,8 +49,9 @@ def _zorder(root: yaml.MappingNode, wanted: Layout) -> Edit:
     """Add the map `zorder` before `files`, which a layout without `zorder` has."""
     (files,) = (key.start_mark for key, _ in root.value if key.value == "files")
     columns = ", ".join(_column(c) for c in wanted.columns)
+    cuts = f", cuts: [{', '.join(_cut_texts(wanted))}]" if wanted.cuts else ""
     end = ", " if root.flow_style else "\n" + " " * files.column
-    return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}}}{end}"
+    return files.index, files.index, f"zorder: {{columns: [{columns}], curve: {wanted.curve}{cuts}}}{end}"
 
 
 def _values(node: yaml.MappingNode) -> dict[str, yaml.Node]:
@@ -68,10 +70,50 @@ def _columns(text: str, node: yaml.Node, wanted: Layout) -> Edit:
     return begin, end, between.join(f"- {_column(c)}{comments.get(c.name, '')}" for c in wanted.columns)
 
 
+def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout) -> Iterator[Edit]:
+    """Yield the change of the cuts: the list is written anew, added behind the last key of the map, or removed."""
+    if declared.cuts == wanted.cuts:
+        return
+    column = zorder.start_mark.column
+    indent, items = "\n" + " " * column, _cut_texts(wanted)
+    listed = f"cuts: [{', '.join(items)}]" if zorder.flow_style else f"cuts:{indent}- " + f"{indent}- ".join(items)
+    keys = [key.value for key, _ in zorder.value]
+    if "cuts" in keys:
+        number = keys.index("cuts")
+        key, value = zorder.value[number]
+        begin, end = key.start_mark.index, _end(value)
+        if not items and number:  # with the separator before it
+            begin = _end(zorder.value[number - 1][1])
+        elif not items:
+            end = zorder.value[number + 1][0].start_mark.index
+        yield begin, end, listed if items else ""
+    elif items:
+        at = _end(zorder.value[-1][1])
+        at = found.end() if (found := _COMMENT.match(text, at)) and not zorder.flow_style else at
+        yield at, at, (", " if zorder.flow_style else indent) + listed
+
+
+def _cut_texts(layout: Layout) -> list[str]:
+    texts = cut_texts(layout.cuts)
+    if any(mark in text for text in texts for mark in ",[]{}"):
+        return [json.dumps(text, ensure_ascii=False) for text in texts]
+    return [text if _is_plain(text) else json.dumps(text, ensure_ascii=False) for text in texts]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether YAML reads a text as this string without quotes."""
+    try:
+        return bool(yaml.safe_load(text) == text)
+    except yaml.YAMLError:
+        return False
+
+
 def _end(node: yaml.Node) -> int:
     """The index behind the last character of a node. The end of a block includes the lines below it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         return _end(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return _end(node.value[-1])
     return int(node.end_mark.index)
 
 

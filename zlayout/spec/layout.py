@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from zlayout.predicate.model import Compare
+from zlayout.predicate.parse import to_sql
+
 CURVES = ("kd", "zorder", "hilbert", "linear")
+# kd below declared cuts. It needs `cuts`, and so is no curve that any columns can be tried with.
+WORKLOAD_CURVE = "workload"
+_WEIGHTED_CURVES = ("kd", "zorder", WORKLOAD_CURVE)
 _CURVES_WITH_RANGE_IDS = ("zorder", "hilbert")
 # Part of the layout id. Raise it if the same settings would produce other files.
 ALGORITHM_VERSION = 1
@@ -38,8 +44,9 @@ class ZorderColumn:
 class Layout:
     """All settings that determine which row goes to which file, once the partitioning is known.
 
-    columns: empty for compaction alone, which keeps the order of the rows. target_size: bytes. The partitioning is not
-    included, because the table records how each file is partitioned.
+    columns: empty for compaction alone, which keeps the order of the rows. target_size: bytes. cuts: of curve workload,
+    comparisons of z-order columns by `<` or `<=`, the first one to try first. The partitioning is not included, because
+    the table records how each file is partitioned.
     """
 
     columns: tuple[ZorderColumn, ...]
@@ -49,6 +56,7 @@ class Layout:
     target_size: int
     sort_within: bool
     engine: str
+    cuts: tuple[Compare, ...] = ()
 
     @property
     def orders(self) -> bool:
@@ -58,7 +66,8 @@ class Layout:
     @property
     def effective_curve(self) -> str:
         """The curve that influences the result: kd for a single column with engine zlayout, else the declared one."""
-        return "kd" if len(self.columns) == 1 and self.engine == "zlayout" else self.curve
+        is_sort = len(self.columns) == 1 and self.engine == "zlayout" and not self.cuts
+        return "kd" if is_sort else self.curve
 
     @property
     def uses_range_ids(self) -> bool:
@@ -68,7 +77,7 @@ class Layout:
     @property
     def weights(self) -> dict[str, float]:
         """The effective weight of each column: 1 for hilbert, linear, engine native and a single column."""
-        weighs = self.engine == "zlayout" and self.curve in ("kd", "zorder") and len(self.columns) > 1
+        weighs = self.engine == "zlayout" and self.curve in _WEIGHTED_CURVES and len(self.columns) > 1
         return {c.name: c.weight if weighs else 1.0 for c in self.columns}
 
     def settings(self) -> dict[str, Any]:
@@ -81,6 +90,7 @@ class Layout:
                 c.name if c.weight == 1.0 else {"name": c.name, "weight": c.weight} for c in self.columns
             ],
             "zorder.curve": self.curve,
+            **({"zorder.cuts": [to_sql(cut) for cut in self.cuts]} if self.cuts else {}),
             **range_ids,
             "zorder.noise": self.noise,
             "files.target_size": self.target_size,

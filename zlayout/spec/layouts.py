@@ -11,6 +11,7 @@ from zlayout.formats.format import Traits
 from zlayout.formats.registry import FORMATS
 from zlayout.message_text import quote_value
 from zlayout.predicate.parse import parse_where
+from zlayout.spec.cuts import cut_problems, parse_cut
 from zlayout.spec.defaults import CURVE_OF_COMPACTION, DEFAULT_CURVE, DEFAULTS, merge
 from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.model import MAIN, CatalogConfig, LayoutSpec, TableName, Tolerance
@@ -59,7 +60,7 @@ def layout_spec(
         errors.add(*_table_problems(table, document, key, catalogs, traits))
     with errors:
         layout = _layout(data, merged_locations)
-        errors.add(*_duplicate_columns(layout, locations))
+        errors.add(*_duplicate_columns(layout, locations), *cut_problems(layout, merged_locations, locations[key]))
         if catalogs is not None:  # else the defaults, and so the engine and the curve, are not known either
             errors.add(*_curve_problems(document, layout, default_locations, traits))
         max_group_size = _max_group_size(data["files"], layout, merged_locations)
@@ -144,6 +145,7 @@ def _layout(data: Mapping[str, Any], locations: Mapping[str, Location]) -> Layou
         target_size=_size(files, "target_size", MIN_TARGET_SIZE, "1KiB", locations),
         sort_within=files["sort_within"],
         engine=data["engine"],
+        cuts=tuple(parse_cut(text, locations[f"zorder.cuts[{i}]"]) for i, text in enumerate(zorder.get("cuts", ()))),
     )
 
 

@@ -25,7 +25,9 @@ def in_case_of(spec: LayoutSpec, state: TableState) -> LayoutSpec:
         return spec
     fields = spec.partition_by and tuple(replace(field, source=present(field.source)) for field in spec.partition_by)
     where = spec.where and renamed(spec.where, {name: present(name) for name in columns(spec.where)})
-    return replace(spec, layout=replace(spec.layout, columns=keys), partition_by=fields, where=where)
+    cuts = tuple(replace(cut, column=present(cut.column)) for cut in spec.layout.cuts)
+    layout = replace(spec.layout, columns=keys, cuts=cuts)
+    return replace(spec, layout=layout, partition_by=fields, where=where)
 
 
 def _present_name(names: Iterable[str]) -> Callable[[str], str]:

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zlayout.predicate.parse import to_sql
+from zlayout.spec.cuts import parsed_cuts
 from zlayout.spec.layout import COLUMN_IDS, Layout, ZorderColumn
 
 if TYPE_CHECKING:
     from zlayout.table.state import Column, LayoutRecord
 
-_COLUMNS = "zorder.columns"
+_COLUMNS, _CUTS = "zorder.columns", "zorder.cuts"
 _DROPPED = "(dropped)"
 
 
@@ -39,6 +41,8 @@ def _present(record: LayoutRecord, names: Mapping[str, str]) -> LayoutRecord:
     if now == known:
         return record
     settings = {**record.settings, _COLUMNS: [_renamed(c, name) for c, name in zip(before, now, strict=True)]}
+    if _CUTS in settings:
+        settings[_CUTS] = _renamed_cuts(settings[_CUTS], dict(zip(known, now, strict=True)))
     old, new = _layout(record.settings), _layout(settings)
     if old is None or new is None or old.layout_id != record.layout_id:
         # of another version of the algorithm: outdated under any name
@@ -55,6 +59,13 @@ def _renamed(column: Any, name: str) -> Any:
     return {**column, "name": name} if isinstance(column, dict) else name
 
 
+def _renamed_cuts(written: Any, names: Mapping[str, str]) -> Any:
+    cuts = parsed_cuts(written)
+    if cuts is None or any(cut.column not in names for cut in cuts):
+        return written
+    return [to_sql(replace(cut, column=names[cut.column])) for cut in cuts]
+
+
 def _layout(settings: Mapping[str, Any]) -> Layout | None:
     """Return the layout with these settings, None if they are not those of a layout."""
     try:
@@ -69,6 +80,7 @@ def _layout(settings: Mapping[str, Any]) -> Layout | None:
             target_size=settings["files.target_size"],
             sort_within=settings["files.sort_within"],
             engine=settings["engine"],
+            cuts=parsed_cuts(settings.get(_CUTS, [])) or (),
         )
     except KeyError:
         return None

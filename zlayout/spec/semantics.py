@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from zlayout.errors import Diagnostic
 from zlayout.message_text import quote_value
+from zlayout.predicate.coercion import comparable
+from zlayout.predicate.literals import literal
 from zlayout.predicate.model import Compare, TextOnly, columns, leaves
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.transforms import applies_to
@@ -21,9 +23,10 @@ def check(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:
     """Check a layout spec against its table.
 
     Returns:
-        The errors ZL012 and ZL033 to ZL036 and the note ZL405 with their locations.
+        The errors ZL012, ZL033 to ZL036 and ZL057 and the note ZL405 with their locations.
     """
-    return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *_where_columns(spec, state))
+    of_cuts = _cut_types(spec, state)
+    return (*_partition_columns(spec, state), *_zorder_columns(spec, state), *of_cuts, *_where_columns(spec, state))
 
 
 def _partition_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
@@ -109,6 +112,20 @@ def _where_columns(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
                 location=spec.location_of("where"),
             )
             break
+
+
+def _cut_types(spec: LayoutSpec, state: TableState) -> Iterator[Diagnostic]:
+    """Yield ZL057 for each cut whose literal cannot be compared with its column."""
+    for index, cut in enumerate(spec.layout.cuts):
+        column = state.column(cut.column)
+        if column is not None and column.orderable and not comparable(cut.value, column.type):
+            yield Diagnostic(
+                "ZL057",
+                f"cannot compare column {quote_value(cut.column)} (type {column.type}) with {literal(cut.value)} "
+                "in zorder.cuts",
+                hint="write a literal of the type of the column",
+                location=spec.location_of(f"zorder.cuts[{index}]"),
+            )
 
 
 def _is_text(column: Column) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from support.memory_format.store import MemoryCatalog, MemoryTable, StoredFile, Version, by_partition, new_path
 from support.memory_format.undo import roll_back, undo_run
 
-from zlayout.curve.layout import build
+from zlayout.curve.layout import build_map
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, TableError
 from zlayout.formats.base import Capabilities, Commit, Group, GroupFailed, Notify, Progress, SampleSource, Stage, Work
 from zlayout.formats.orphans import Orphans
@@ -198,7 +198,7 @@ def _cut(rows: pa.Table, layout: Layout, files: int) -> list[pa.Table]:
     if files == 1 or not len(rows):
         return [rows] if len(rows) else []
     keys = {c.name: rows[c.name].combine_chunks() for c in layout.columns}
-    built = build(keys, layout.weights, layout.curve, layout.range_ids, files, layout.noise)
+    built = build_map(keys, layout, files)
     where = built.locate(keys, np.arange(len(rows), dtype=np.int64))
     return [rows.filter(pa.array(where == file)) for file in np.unique(where)]
 

@@ -211,5 +211,5 @@ def test_leaves_follow_the_curve_inside_a_file() -> None:
 
 
 def test_an_unknown_curve_is_named() -> None:
-    with pytest.raises(ValueError, match="expected one of kd, zorder, hilbert, linear, found 'peano'"):
+    with pytest.raises(ValueError, match="expected one of kd, zorder, hilbert, linear or workload, found 'peano'"):
         build(grid(2), {}, "peano", 10, 2, noise=False)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 import yaml
 from support.builders import make_layout
 
+from zlayout.errors import Location
+from zlayout.predicate.model import Compare
+from zlayout.spec.cuts import parse_cut
 from zlayout.spec.edit import with_layout
 from zlayout.spec.layout import Layout, ZorderColumn
 
@@ -74,3 +78,43 @@ def test_columns_are_added_to_a_layout_without_an_order() -> None:
     zorder = "zorder: {columns: [day, part], curve: kd}"
     assert with_layout(before, compaction, DECLARED) == before.replace("files", f"{zorder}\nfiles")
     assert with_layout("{version: 1, files: {}}", compaction, DECLARED) == f"{{version: 1, {zorder}, files: {{}}}}"
+
+
+CUTS = (Compare("day", "<", date(2026, 1, 1)), Compare("part", "<=", "a, b"), Compare("x y", "<", 5))
+CUT = replace(DECLARED, curve="workload", cuts=CUTS, columns=(*DECLARED.columns, ZorderColumn("x y")))
+BLOCK = "zorder:\n  columns:\n  - day # first\n  - part\n  curve: kd\n  noise: false  # no\nfiles: {}\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        BLOCK,
+        "zorder: {columns: [day, part]} # c\n",
+        "zorder:\n  columns: [day, part]\n",
+        "zorder:\n    noise: false\n    columns:\n    - day\n    - part # last",
+        "version: 1\nfiles: {}\n",
+    ],
+)
+def test_cuts_are_added_changed_and_removed(before: str) -> None:
+    declared = DECLARED if "zorder" in before else make_layout(curve="linear")
+    added = with_layout(before, declared, CUT)
+    read = yaml.safe_load(added)["zorder"]
+    assert (read["curve"], read["columns"]) == ("workload", ["day", "part", "x y"])
+    assert tuple(parse_cut(text, Location("")) for text in read["cuts"]) == CUTS
+    other = replace(CUT, cuts=CUTS[1:])
+    changed = yaml.safe_load(with_layout(added, CUT, other))["zorder"]["cuts"]
+    assert tuple(parse_cut(text, Location("")) for text in changed) == CUTS[1:]
+    removed = with_layout(added, CUT, DECLARED)
+    assert yaml.safe_load(removed)["zorder"] == {"columns": ["day", "part"], "curve": "kd"} | (
+        {"noise": False} if "noise" in before else {}
+    )
+
+
+def test_cuts_are_written_in_the_style_of_the_file() -> None:
+    assert with_layout(BLOCK, DECLARED, replace(CUT, cuts=CUTS[::2])) == (
+        'zorder:\n  columns:\n  - day # first\n  - part\n  - "x y"\n  curve: workload\n  noise: false  # no\n'
+        "  cuts:\n  - day < DATE '2026-01-01'\n  - \"`x y` < 5\"\nfiles: {}\n"
+    )
+    first = "zorder:\n  cuts:  # why\n  - day < 1\n  # more\n  columns: [day]\n"
+    declared = make_layout("day", curve="workload", cuts=(Compare("day", "<", 1),))
+    assert with_layout(first, declared, replace(declared, cuts=())) == "zorder:\n  columns: [day]\n"

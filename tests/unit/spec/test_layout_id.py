@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from support.builders import make_layout
 
+from zlayout.predicate.model import Compare
 from zlayout.spec.layout import Layout, ZorderColumn
 
 ONE = make_layout("a")
 TWO = replace(ONE, columns=(ZorderColumn("a"), ZorderColumn("b")))
+CUT = Compare("a", "<", 5)
 WEIGHTED = (ZorderColumn("a", 3.0), ZorderColumn("b"))
 
 
@@ -40,6 +42,9 @@ def test_what_has_no_effect_does_not_change_it(layout: Layout, change: dict[str,
         (TWO, {"columns": TWO.columns[::-1]}), (TWO, {"engine": "native"}),
         (replace(ONE, engine="native"), {"curve": "linear"}), (ONE, {"noise": True}), (ONE, {"target_size": 1}),
         (ONE, {"sort_within": False}),
+        (ONE, {"curve": "workload", "cuts": (CUT,)}),
+        (replace(ONE, curve="workload", cuts=(CUT,)), {"cuts": (CUT, CUT)}),
+        (replace(TWO, curve="workload", cuts=(CUT,)), {"columns": WEIGHTED}),
     ],
 )  # fmt: skip
 def test_what_has_an_effect_changes_it(layout: Layout, change: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.runs import plan_and_apply
 
 from zlayout.errors import Location
+from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.letter_case import in_case_of
 from zlayout.table.partition import PartitionField
@@ -27,6 +28,8 @@ def test_every_name_of_a_spec_is_written_as_in_the_table() -> None:
     assert found.partition_by == (PartitionField("region", "bucket[4]"),)
     assert found.where == parse_where("region = 1 and Day > 2", Location("f"))
     assert found.layout.layout_id == make_layout("Id", "ts.x").layout_id
+    cut = make_spec(make_layout("id", curve="workload", cuts=(Compare("iD", "<", 5),)))
+    assert in_case_of(cut, table("Id")).layout.cuts == (Compare("Id", "<", 5),)
 
 
 def test_names_that_the_table_has_or_that_are_ambiguous_are_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from zlayout.app.import_ import recorded_settings
 from zlayout.planner.diff import decide
 from zlayout.planner.model import TablePlan
 from zlayout.planner.work import Capabilities
+from zlayout.predicate.model import Compare
 from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.renames import present_records
 from zlayout.spec.semantics import check
@@ -39,6 +41,17 @@ def table(stored: LayoutRecord, *known: Column) -> TableState:
 
 def plan(layout: Layout, observed: TableState) -> TablePlan:
     return decide(make_spec(layout), observed, ICEBERG).plan
+
+
+def test_cuts_follow_a_renamed_column() -> None:
+    old, new = (
+        make_layout(name, "b", curve="workload", cuts=(Compare(name, "<=", "x y"), Compare("b", "<", date(2026, 1, 1))))
+        for name in ("a", "customer id")
+    )
+    observed = table(record(old, "1", "2"), *columns(**{"customer id": "1", "b": "2"}))
+    (found,) = observed.files.layouts
+    assert (found.layout_id, found.renamed) == (new.layout_id, {"a": "customer id"})
+    assert found.settings["zorder.cuts"] == ["`customer id` <= 'x y'", "`b` < DATE '2026-01-01'"]
 
 
 @pytest.mark.parametrize("curve", ["kd", "zorder", "hilbert", "linear"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from zlayout.errors import Location
 from zlayout.formats.registry import FORMATS
 from zlayout.spec.defaults import DEFAULT_CURVE, DEFAULTS, LAYOUT_PATTERNS
-from zlayout.spec.layout import CURVES
+from zlayout.spec.layout import CURVES, WORKLOAD_CURVE
 from zlayout.spec.names import parse_partition_key
 from zlayout.spec.schema import load_schema, schema_text
 from zlayout.spec.validation import validate
@@ -74,7 +74,7 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
         for group in ("zorder", "files", "tolerance")
     }
     assert {**shown, "engine": layout["engine"]["default"]} == DEFAULTS
-    assert tuple(layout["zorder"]["properties"]["curve"]["enum"]) == CURVES
+    assert tuple(layout["zorder"]["properties"]["curve"]["enum"]) == (*CURVES, WORKLOAD_CURVE)
     assert layout["engine"]["enum"] == list(DEFAULT_CURVE)
     project = load_schema("project")["properties"]
     assert tuple(project["layouts"]["default"]) == LAYOUT_PATTERNS
@@ -87,8 +87,10 @@ def test_defaults_curves_and_engines_are_those_of_the_code() -> None:
         layout["tolerance"],
         layout["engine"],
     )
-    ours = {k: v for k, v in layout["zorder"]["properties"].items() if k != "columns"}
-    assert defaults["zorder"]["properties"] == ours
+    ours = {k: v for k, v in layout["zorder"]["properties"].items() if k not in ("columns", "curve", "cuts")}
+    of_zorder = defaults["zorder"]["properties"]
+    assert {k: v for k, v in of_zorder.items() if k != "curve"} == ours
+    assert tuple(of_zorder["curve"]["enum"]) == CURVES  # without cuts, which belong to one table
 
 
 def test_the_partition_keys_that_the_schema_lists_are_keys() -> None:
@@ -178,7 +180,7 @@ def test_several_mistakes_at_several_depths_come_at_once_and_each_once() -> None
         ("ZL013", "expected a number above 0, at most 1000 for zorder.columns[0].weight, found the number 0", ""),
         ("ZL013", "expected a number above 0, at most 1000 for zorder.columns[1].weight, found 'x'", ""),
         ("ZL013", "expected true or false for zorder.noise, found 'no'", ""),
-        ("ZL014", "expected kd, zorder, hilbert or linear for zorder.curve, found the number 5", ""),
+        ("ZL014", "expected kd, zorder, hilbert, linear or workload for zorder.curve, found the number 5", ""),
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from support.builders import make_file_table, make_layout, make_spec, make_state
 
 from zlayout.errors import Location
+from zlayout.predicate.model import Compare
 from zlayout.predicate.parse import parse_where
 from zlayout.spec.model import LayoutSpec
 from zlayout.spec.semantics import check
@@ -183,3 +184,17 @@ def test_a_partition_column_has_bounds_once_it_is_none() -> None:
     table = replace(state(), columns=(Column("region", pa.string(), True, False),))
     assert check(spec("region", partition_by=()), table) == ()
     assert [d.code for d in check(spec("region", partition_by=()), replace(table, partition_fields=()))] == ["ZL405"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (Compare("l_partkey", "<", "x"), "cannot compare column 'l_partkey' (type int64) with 'x' in zorder.cuts"),
+        (Compare("l_shipdate", "<=", 5), "cannot compare column 'l_shipdate' (type date32[day]) with 5 in zorder.cuts"),
+    ],
+)
+def test_a_cut_has_a_literal_of_the_type_of_its_column(cut: Compare, expected: str) -> None:
+    layout = make_layout("l_partkey", "l_shipdate", curve="workload", cuts=(Compare("l_partkey", "<", 5), cut))
+    spec = make_spec(layout, locations={"zorder.cuts[1]": Location("f.yaml", 9, 7)})
+    (found,) = [d for d in check(spec, state()) if d.severity == "error" and d.code == "ZL057"]
+    assert (found.message, str(found.location)) == (expected, "f.yaml:9:7")

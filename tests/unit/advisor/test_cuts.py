@@ -1,0 +1,152 @@
+"""Cuts are chosen for a part of the queries, and recommended if the others read less."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import date, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.builders import make_layout
+
+from zlayout.advisor.cuts import Checked, candidates, note_on_cuts, propose, search_cuts, split, with_cuts
+from zlayout.advisor.model import KeySample, TableQuery, Target
+from zlayout.advisor.simulate import rank_sample
+from zlayout.advisor.study import Question, _measure_on, study
+from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
+from zlayout.spec.layout import ZorderColumn
+from zlayout.table.state import TableState
+from zlayout.workload import Query
+
+ROWS, FILES = 20_000, 24
+RANDOM = np.random.default_rng(2)
+DAYS = np.datetime64("2026-01-01") + RANDOM.integers(0, 360, ROWS)
+STATUS = RANDOM.choice(["done", "failed", "open"], ROWS, p=[0.8, 0.1, 0.1])
+SAMPLE = KeySample({"day": pa.array(DAYS), "status": pa.array(STATUS)}, np.zeros(ROWS, np.int32))
+TARGET = Target(np.array([ROWS]), np.array([ROWS * 10]), np.array([FILES]))
+KD = make_layout("day", "status")
+
+
+def asked(predicate: Predicate, weight: float = 1.0, place: str = "q.sql:1") -> TableQuery:
+    return TableQuery(Query("", place, weight), (predicate,), (np.ones(1, bool),))
+
+
+def in_month(number: int, weight: float = 1.0) -> TableQuery:
+    first = date(2026, 1, 1) + timedelta(days=30 * number)
+    return asked(And((Compare("day", ">=", first), Compare("day", "<", first + timedelta(days=30)))), weight)
+
+
+MONTHS = [in_month(number % 11) for number in range(44)]
+
+
+def checked(queries: list[TableQuery], seconds: float = 60.0) -> Checked | None:
+    ranks = rank_sample(SAMPLE, {}, 1)
+    return search_cuts(
+        KD,
+        queries,
+        SAMPLE,
+        TARGET,
+        lambda layout, some: _measure_on(SAMPLE, ranks, some, TARGET)(layout),
+        time.monotonic() + seconds,
+    )
+
+
+def test_every_constant_is_a_candidate_on_the_side_of_its_operator() -> None:
+    queries = [
+        asked(And((Compare("n", ">=", 1), Compare("n", "<=", 5), Compare("n", "!=", 3))), 2),
+        asked(In("s", ("a",))),
+        asked(Not(IsNull("n"))),
+    ]
+    assert candidates(queries) == [
+        Compare("n", "<", 1),
+        Compare("n", "<=", 5),
+        Compare("s", "<", "a"),
+        Compare("s", "<=", "a"),
+    ]
+
+
+def test_queries_with_other_constants_are_divided_and_repeated_ones_are_in_both() -> None:
+    alone = asked(Compare("status", "=", "open"))
+    often = in_month(3, weight=10)
+    second = in_month(1)
+    chosen_from, held_out = split([in_month(0), second, in_month(2), often, alone])
+    assert [q.weight for q in chosen_from] == [1, 1, 5, 1]
+    assert [q.weight for q in held_out] == [1, 5]
+    assert held_out[0] is second
+    assert chosen_from[-1] is alone
+
+
+def test_the_cut_that_saves_most_is_the_first_and_rare_sides_are_no_cuts() -> None:
+    month = And((Compare("day", ">=", date(2026, 7, 1)), Compare("day", "<", date(2027, 1, 1))))
+    tiny = Compare("day", "<", date(2026, 1, 2))
+    cuts = propose([asked(month, 5), asked(tiny)], SAMPLE, TARGET)
+    assert cuts == (Compare("day", "<", date(2026, 7, 1)),)
+
+
+def test_partitions_that_a_query_does_not_read_have_no_gain() -> None:
+    partition = (np.arange(ROWS) % 2).astype(np.int32)
+    sample = replace(SAMPLE, partition=partition)
+    target = Target(np.array([ROWS // 2] * 2), np.array([ROWS * 50] * 2), np.array([FILES // 2, 1]))
+    half = Compare("day", "<", date(2026, 7, 1))
+    query = TableQuery(Query("", "q.sql:1", 1.0), (half,), (np.array([False, True]),))
+    assert propose([query], sample, target) == ()
+    other = replace(query, partitions=(np.array([True, False]),))
+    assert propose([other], sample, target) == (half,)
+
+
+def test_cuts_at_the_months_that_are_asked_for_are_better_than_quantiles_for_other_queries_too() -> None:
+    found = checked(MONTHS)
+    assert found is not None
+    assert found.share < 0.8
+    assert found.is_better
+    assert {cut.column for cut in found.layout.cuts} == {"day"}
+
+
+def test_constants_that_do_not_come_again_are_not_recommended() -> None:
+    rng = np.random.default_rng(6)
+    starts = [date(2026, 1, 1) + timedelta(days=int(n)) for n in rng.integers(0, 350, 60)]
+    queries = [asked(And((Compare("day", ">=", s), Compare("day", "<", s + timedelta(days=9))))) for s in starts]
+    found = checked(queries)
+    assert found is None or not found.is_better
+
+
+@pytest.mark.parametrize("queries", [[in_month(1)], [in_month(1), asked(Compare("status", "=", "open"))]])
+def test_without_queries_to_check_them_there_are_no_cuts(queries: list[TableQuery]) -> None:
+    assert checked(queries) is None
+
+
+def test_no_time_is_no_cuts() -> None:
+    assert checked(MONTHS, seconds=-1) is None
+
+
+def test_columns_of_cuts_become_z_order_columns() -> None:
+    cuts = (Compare("status", "<=", "done"), Compare("day", "<", date(2026, 7, 1)))
+    found = with_cuts(make_layout(ZorderColumn("day", 3)), cuts)
+    assert [(c.name, c.weight) for c in found.columns] == [("day", 3), ("status", 1)]
+    assert (found.curve, found.cuts) == ("workload", cuts)
+
+
+def test_the_study_recommends_cuts_and_says_how_they_were_checked() -> None:
+    from unit.advisor.tables import table_state
+
+    shuffled = np.random.default_rng(1).integers(0, FILES, ROWS)
+    state: TableState = table_state(SAMPLE.keys, shuffled)
+    question = Question((), None, make_layout(), search=True, cuts=True)
+    found = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, question)
+    assert found.best is not None
+    assert found.best.layout.curve == "workload"
+    (note,) = found.notes
+    assert note.endswith("of the bytes that they read without the cuts.")
+    without = study(state, tuple(MONTHS), SAMPLE, TARGET, {}, replace(question, cuts=False))
+    assert without.best is not None
+    assert found.best.costs.mean_bytes < 0.9 * without.best.costs.mean_bytes
+
+
+def test_the_note_counts_in_the_singular() -> None:
+    note = note_on_cuts(Checked(with_cuts(KD, [Compare("day", "<", date(2026, 7, 1))]), 1, 0.9))
+    assert note == (
+        "1 cut at constants of the workload: 1 query that they were not chosen from read 90% of the bytes that they "
+        "read without the cuts."
+    )

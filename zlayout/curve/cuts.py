@@ -1,0 +1,146 @@
+"""Cuts at declared values: the first levels of a kd tree, so that bounds of files meet the constants of queries.
+
+A quantile of the sample rarely is the constant of a query, so that a file on both sides of the constant is opened by
+the queries on either side. Cuts follow qd-trees (Z. Yang et al., "Qd-tree: Learning Data Layouts for Big Data
+Analytics", SIGMOD 2020, arXiv 2004.10898), restricted to comparisons of one column with one value, because readers skip
+files by the min and max of single columns. The order of the cuts is declared too: a part is divided by the first cut
+whose sides both have enough rows, and by `zlayout.curve.kd` if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from zlayout.curve.order import Ranked, rank
+from zlayout.curve.sorted_parts import SortedParts
+from zlayout.predicate.coercion import coerced, instant_of
+from zlayout.predicate.model import Compare
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+# The rows of a file may differ by this factor from those of an average file of the table.
+MAX_FACTOR = 1.5
+_WIDE = Context(prec=80)  # decimals of 76 digits
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Cuts in their declared order. column, threshold: int64[k]; ordinals below the threshold are on the left."""
+
+    column: Int64
+    threshold: Int64
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+
+NO_CUTS = Cuts(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def rank_with_cuts(
+    sample: Mapping[str, pa.Array | pa.ChunkedArray], cuts: Sequence[Compare]
+) -> tuple[list[Ranked], Cuts]:
+    """Rank the columns of a sample together with the values of cuts, so that cuts have ordinals too.
+
+    Args:
+        sample: one array of length n for each column.
+        cuts: comparisons by `<` or `<=` of columns of the sample. Those that no value of the type of the column can
+            satisfy or fail, and those that cannot be compared with it, are left out.
+
+    Returns:
+        For each column the n ordinals and the distinct values, which include those of cuts; and the cuts.
+    """
+    values: dict[str, list[pa.Array]] = {name: [] for name in sample}
+    known: list[tuple[int, str, int]] = []
+    for cut in cuts:
+        flat = sample[cut.column]
+        first = first_on_the_right(cut, flat.type)
+        if first is not None:
+            known.append((list(sample).index(cut.column), cut.column, len(values[cut.column])))
+            values[cut.column].append(pa.array([first.as_py()], flat.type))
+    ranked, added = [], {}
+    for name, column in sample.items():
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        joint = rank(pa.chunked_array([*chunks, *values[name]], column.type))
+        ranked.append(Ranked(joint.ordinals[: len(column)], joint.distinct))
+        added[name] = joint.ordinals[len(column) :]
+    at = np.array([[column, added[name][number]] for column, name, number in known], np.int64).reshape(-1, 2)
+    return ranked, Cuts(at[:, 0], at[:, 1])
+
+
+def divide_by_cuts(
+    rows: SortedParts, pieces: Int64, cut: Int64, file_rows: float, cuts: Cuts
+) -> tuple[Int64, Int64, Int64]:
+    """Find for each part the first of its remaining cuts whose sides both are whole files.
+
+    Args:
+        rows: the rows of the parts.
+        pieces: int64[parts], the number of files of each.
+        cut: int64[parts], the first cut to try. It is advanced beyond those that were tried, which cannot divide the
+            sides of the part either.
+        file_rows: the rows of an average file.
+        cuts: the cuts.
+
+    Returns:
+        int64[parts] each: the cut, -1 for none, and the number of rows and of files on the left side.
+    """
+    found = np.full(len(pieces), -1, np.int64)
+    left_rows, left_pieces = found.copy(), found.copy()
+    cut[pieces < 2] = len(cuts)
+    for number in range(int(cut.min(initial=len(cuts))), len(cuts)):
+        at = np.flatnonzero((cut == number) & (found < 0))
+        cut[at] += 1
+        size, files = rows.sizes[at], pieces[at]
+        below = rows.below(at, int(cuts.column[number]), int(cuts.threshold[number]))
+        left = np.clip(np.rint(files * (below / np.maximum(size, 1))), 1, files - 1).astype(np.int64)
+        valid = is_whole(below, left, file_rows) & is_whole(size - below, files - left, file_rows)
+        found[at[valid]] = number
+        left_rows[at[valid]], left_pieces[at[valid]] = below[valid], left[valid]
+    return found, left_rows, left_pieces
+
+
+def is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
+    """Whether rows divided into files differ from an average file by at most MAX_FACTOR: bool[n]. All are int64[n]."""
+    return (rows * MAX_FACTOR >= files * file_rows) & (rows <= files * file_rows * MAX_FACTOR)
+
+
+def first_on_the_right(cut: Compare, type_: pa.DataType) -> pa.Scalar | None:
+    """The lowest value of the type of a column that a cut sends to the right; None if the cut divides no values."""
+    value, above = coerced(cut.value, type_), cut.operator == "<="
+    try:
+        found = None if value is None else _first(value, type_, above)
+        return None if found is None else pa.scalar(found, type_)
+    except (pa.ArrowInvalid, ArithmeticError, ValueError):
+        return None  # beyond the values of the type
+
+
+def _first(value: Any, type_: pa.DataType, above: bool) -> Any:
+    if pt.is_boolean(type_):
+        return True if value is not above else None
+    if pt.is_integer(type_):
+        return floor(value) + 1 if above else ceil(value)
+    if pt.is_decimal(type_):
+        unit = Decimal(1).scaleb(-type_.scale)
+        whole = Decimal(value).quantize(unit, ROUND_FLOOR if above else ROUND_CEILING, _WIDE)
+        return _WIDE.add(whole, unit) if above else whole
+    if pt.is_floating(type_):
+        kind = type_.to_pandas_dtype()
+        near = kind(value)
+        return np.nextafter(near, kind(np.inf)) if float(near) < value or (above and float(near) == value) else near
+    if pt.is_date(type_):
+        day = value.date() if isinstance(value, datetime) else value
+        later = above or (isinstance(value, datetime) and value > datetime(day.year, day.month, day.day))
+        return day + timedelta(days=1) if later else day
+    if pt.is_timestamp(type_):
+        return instant_of(value) + timedelta(microseconds=1) if above else instant_of(value)
+    return value + "\0" if above else value
