@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from zlayout.errors import Location
 from zlayout.formats.base import Backend
@@ -77,7 +78,9 @@ def open_bench(root: Path, scale: float, files: int) -> Bench:
     root.mkdir(parents=True)
     bench = attach(root, files)
     _generate(root, scale)
-    _write_base(bench)
+    spark = bench.runtime.session
+    spark.read.parquet(str(root / "tpch" / "lineitem.parquet")).createOrReplaceTempView("generated")
+    write_base(bench, spark.sql(f"SELECT {COLUMNS} FROM generated"))
     return bench
 
 
@@ -110,12 +113,11 @@ def _generate(root: Path, scale: float) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def _write_base(bench: Bench) -> None:
-    """The same rows in both formats, shuffled by a hash of the row's key, in as many files as the arms will write."""
+def write_base(bench: Bench, rows: DataFrame) -> None:
+    """The same rows in both formats, shuffled by a hash of the row, in as many files as the arms will write."""
     spark = bench.runtime.session
-    spark.read.parquet(str(bench.root / "tpch" / "lineitem.parquet")).createOrReplaceTempView("generated")
-    rows = spark.sql(f"SELECT {COLUMNS}, xxhash64(l_orderkey, l_linenumber) AS arrival FROM generated")
-    arrived = rows.repartitionByRange(bench.files, "arrival").drop("arrival")
+    arrived = rows.withColumn("arrival", F.xxhash64(*rows.columns))
+    arrived = arrived.repartitionByRange(bench.files, "arrival").drop("arrival")
     arrived.write.format("delta").save(str(bench.base))
     spark.sql("CREATE NAMESPACE ice.bench")
     create_iceberg(arrived, str(ICEBERG))
