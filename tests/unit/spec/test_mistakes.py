@@ -38,12 +38,12 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
         ("[a, b]", "[a, b, {name: a}]", "a.yaml:4:19: ZL016 duplicate column 'a' in zorder.columns (keep the first one)"),
         ("[a, b]", "[a]\n  curve: zorde", "a.yaml:5:3: ZL014 expected kd, zorder, hilbert, linear or workload for zorder.curve, found 'zorde' (did you mean 'zorder'?)"),
         ("[a, b]", "[a]\n  curve: kd\nengine: native", "a.yaml:5:3: ZL025 engine native of iceberg does not support curve kd (use curve zorder or hilbert or linear, or engine zlayout)"),
-        ("[a, b]", "[a]\n  curve: workload", "a.yaml:5:3: ZL056 expected zorder.cuts with curve workload, found none (add cuts, which zlayout advise finds for a workload, or use curve kd)"),
-        ("[a, b]", "[a]\n  cuts: [a < 1]", "a.yaml:5:3: ZL056 expected curve workload with zorder.cuts, found kd (set curve: workload, or remove the cuts)"),
-        ("[a, b]", "[a]\n  curve: workload\n  cuts: [A < 1, b < 1]", "a.yaml:6:17: ZL056 expected a column of zorder.columns in zorder.cuts, found 'b' (add it to zorder.columns, or remove the cut)"),
-        ("[a, b]", "[a]\n  curve: workload\n  cuts: [a < 'x', a<'x']", "a.yaml:6:19: ZL056 duplicate cut at 'x' in zorder.cuts (keep the first one)"),
+        ("[a, b]", "[a]\n  curve: workload", "a.yaml:5:3: ZL058 expected zorder.cuts with curve workload, found none (add cuts, which zlayout advise finds for a workload, or use curve kd)"),
+        ("[a, b]", "[a]\n  cuts: [a < 1]", "a.yaml:5:3: ZL058 expected curve workload with zorder.cuts, found kd (set curve: workload, or remove the cuts)"),
+        ("[a, b]", "[a]\n  curve: workload\n  cuts: [A < 1, b < 1]", "a.yaml:6:17: ZL058 expected a column of zorder.columns in zorder.cuts, found 'b' (add it to zorder.columns, or remove the cut)"),
+        ("[a, b]", "[a]\n  curve: workload\n  cuts: [a < 'x', a<'x']", "a.yaml:6:19: ZL058 duplicate cut at 'x' in zorder.cuts (keep the first one)"),
         *(
-            ("[a, b]", f"[a]\n  curve: workload\n  cuts: [{cut}]", f"a.yaml:6:10: ZL056 expected column < literal or column <= literal in zorder.cuts, found '{cut}' (for example l_shipdate < DATE '1995-01-01')")
+            ("[a, b]", f"[a]\n  curve: workload\n  cuts: [{cut}]", f"a.yaml:6:10: ZL058 expected column < literal or column <= literal in zorder.cuts, found '{cut}' (for example l_shipdate < DATE '1995-01-01')")
             for cut in ("a", "a > 1", "a < 1 AND b < 1", "f(a) < 1", "a <", "1 < 2")
         ),
         ("[a, b]", "[a]\n  curve: workload\n  cuts: []", "a.yaml:6:3: ZL013 expected a list of 1 to 256 cuts for zorder.cuts, found an empty one"),
