@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from zlayout.app.branches import require_branches, table_on
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.planned import Planned
-from zlayout.app.project import known_table
+from zlayout.app.project import known_table, layout_of
 from zlayout.errors import Diagnostic, SpecError, TableError, first_line
 from zlayout.formats.registry import FORMATS
 from zlayout.planner.run_report import RunReport
@@ -39,19 +40,24 @@ class TableHistory:
     growing: tuple[Growth, ...]
 
 
-def history(project: Project, table: str, *, limit: int = 30) -> TableHistory:
+def history(project: Project, table: str, *, limit: int = 30, branch: str | None = None) -> TableHistory:
     """Read the history of one table. Reads neither the table nor its catalog.
 
     Args:
         project: The project, with `history:` in `zlayout.yaml`.
         table: `catalog.namespace.table`.
         limit: The number of records to return, the newest ones.
+        branch: The branch of the table. Default: `ref` of its layout, or main.
 
     Raises:
-        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history).
+        SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL052 (the project keeps no history), ZL054.
+        Refused: ZL237, tables of this format have no branches.
         TableError: ZL106, the history cannot be read.
     """
-    name = str(known_table(project, table))
+    known = known_table(project, table)
+    on_branch = table_on(known, layout_of(project, known), branch)
+    require_branches(project.catalogs[known.catalog], on_branch)
+    name = str(on_branch)
     store = _store(project)
     if store is None:
         raise SpecError.of(

@@ -149,10 +149,11 @@ def _checked(saved: TablePlan, planned: Planned, backend: Backend, options: Plan
 def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: PlanOptions, mode: Staleness) -> Planned:
     """Make the decision of a saved plan again, from the version that was planned.
 
-    Raises Refused ZL203 if the plan is stale, and TableError if the spec no longer fits the table.
+    Raises Refused ZL203 if the plan is stale, or why the table is refused; TableError if the spec no longer fits it.
     """
     if planned.state is None:
-        raise TableError(*planned.decision.plan.diagnostics)
+        refused = planned.decision.plan.status is Status.REFUSED
+        raise (Refused if refused else TableError)(*planned.decision.plan.diagnostics)
     version = saved.version
     again = planned
     options = replace(options, hot_after=saved.hot.after if saved.hot else None)

@@ -13,9 +13,11 @@ from zlayout.records.trend import touched_trend
 from zlayout.report import history_text
 
 
-def history_command(project: Path, table: str, limit: int, console: Console, *, as_json: bool) -> int:
+def history_command(
+    project: Path, table: str, limit: int, console: Console, *, as_json: bool, branch: str | None = None
+) -> int:
     """Print the records of a table, as text or as JSON, and return 0."""
-    found = history(load_project(project), table, limit=limit)
+    found = history(load_project(project), table, limit=limit, branch=branch)
     if as_json:
         records = [record.row() | {"time": record.time.isoformat(timespec="milliseconds")} for record in found.records]
         document = {"table": found.table, "records": records, "growing": [asdict(growth) for growth in found.growing]}

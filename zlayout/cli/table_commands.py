@@ -66,13 +66,14 @@ def history(
     table: TableArgument,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The number of records to show.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    branch: BranchOption = None,
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Show what plan, drift and apply found and did before (`history` of zlayout.yaml). Reads no table."""
     from zlayout.cli.history import history_command
 
-    return history_command(project, table, limit, Console(color), as_json=as_json)
+    return history_command(project, table, limit, Console(color), as_json=as_json, branch=branch)
 
 
 def rollback(

@@ -88,7 +88,10 @@ def test_a_plan_is_of_the_branch_of_the_option_or_else_of_the_layout(table: Tabl
     assert planned(cli, "ice.db.t") == {"ice.db.t@audit": of_audit}
     assert planned(cli, "ice.db.t", "--branch", "main") == {"ice.db.t": of_main}
     assert "To apply: zlayout apply ice.db.t --branch audit" in cli("plan", "ice.db.t", "--branch", "audit").err
-    assert len(json.loads(cli("history", "ice.db.t@audit", "--json").out)["records"]) == 4
+    for arguments in (("ice.db.t@audit",), ("ice.db.t", "--branch", "audit"), ("ice.db.t",)):  # the last by `ref`
+        assert len(json.loads(cli("history", *arguments, "--json").out)["records"]) == 4
+    assert len(json.loads(cli("history", "ice.db.t", "--branch", "main", "--json").out)["records"]) == 2
+    assert "ZL237" in cli("history", "lake.db.d", "--branch", "audit", code=3).err
 
 
 def test_inspect_shows_the_branch(table: Table, cli: Cli) -> None:
@@ -165,12 +168,24 @@ def test_a_plan_file_is_for_one_branch_as_it_was(table: Table, cli: Cli, monkeyp
     cli("apply", "m.json", "--auto-approve", "--branch", "main")
     assert applied[-1] == ("ice.db.t", head(table, "main"))
 
+    table.manage_snapshots().remove_branch("audit").commit()
+    assert "ZL238" in cli("apply", "p.json", "--auto-approve", code=3).out
+
 
 @pytest.mark.usefixtures("table")
 def test_a_rollback_without_a_run_is_refused_where_the_layout_is_for_a_branch(cli: Cli) -> None:
     declare("ice.db.t", "ref: audit\n")
     assert "ZL230" in cli("rollback", "ice.db.t", "--dry-run", code=3).err
     assert "ZL231" in cli("rollback", "ice.db.t", "--dry-run", "--run", "x", code=3).err
+
+
+def test_the_hint_for_a_run_on_a_branch_names_no_tag(table: Table, cli: Cli) -> None:
+    table.append(rows(3000), {"zlayout.run": "r1"}, "audit")
+    table.manage_snapshots().create_tag(head(table, "audit"), "a-tag").create_tag(head(table, "audit"), "z-tag").commit()
+    refused = cli("rollback", "ice.db.t", "--dry-run", "--run", "r1", code=3).err
+    assert "ZL230" in refused
+    assert "rewrote branch audit" in refused
+    assert "tag" not in refused
 
 
 @pytest.mark.usefixtures("table")

@@ -25,9 +25,9 @@ def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
     if not name.branch:
         return metadata.current_snapshot()
     ref = metadata.refs.get(name.branch)
-    if ref is None or not _is_branch(ref):
+    if ref is None or not is_branch(ref):
         found = "no such branch" if ref is None else "a tag of this name"
-        branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and _is_branch(it))]
+        branches = [MAIN, *sorted(other for other, it in metadata.refs.items() if other != MAIN and is_branch(it))]
         more = f" and {len(branches) - MAX_NAMED} more" if len(branches) > MAX_NAMED else ""
         raise Refused.of(
             "ZL238",
@@ -39,9 +39,10 @@ def head(metadata: TableMetadata, name: TableName) -> Snapshot | None:
 
 def heads(metadata: TableMetadata) -> list[Snapshot]:
     """Return the newest snapshots of all branches, each once."""
-    ids = {ref.snapshot_id for ref in metadata.refs.values() if _is_branch(ref)} | {metadata.current_snapshot_id}
+    ids = {ref.snapshot_id for ref in metadata.refs.values() if is_branch(ref)} | {metadata.current_snapshot_id}
     return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in ids]
 
 
-def _is_branch(ref: SnapshotRef) -> bool:
+def is_branch(ref: SnapshotRef) -> bool:
+    """Return whether a reference is a branch, and not a tag."""
     return str(ref.snapshot_ref_type.value) == "branch"

@@ -17,6 +17,7 @@ import pyarrow as pa
 from zlayout.errors import Refused
 from zlayout.formats import undo
 from zlayout.formats.iceberg.read import state_property as stored
+from zlayout.formats.iceberg.read.branches import is_branch
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.external import ancestors
 from zlayout.formats.iceberg.read.manifests import read_change
@@ -124,8 +125,10 @@ def _chosen(name: TableName, table: Table, history: Sequence[Snapshot], wanted: 
 
 def _require_on_main(name: TableName, table: Table, wanted: str, history: Mapping[int, Snapshot]) -> None:
     """Raise Refused ZL230 if the run is in the history of another branch only."""
-    branches = {ref: table.snapshot_by_name(ref) for ref in table.metadata.refs}
-    for branch, newest in branches.items():
+    for branch, ref in table.metadata.refs.items():
+        if not is_branch(ref):
+            continue
+        newest = table.metadata.snapshot_by_id(ref.snapshot_id)
         line = [one for one in ancestors(table.metadata, newest) if one.snapshot_id not in history]
         if made := [one for one in line if _run(one) == wanted]:
             back = quote_identifier(branch)
