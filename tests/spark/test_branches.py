@@ -117,6 +117,16 @@ def test_records_of_branches_and_of_main_live_side_by_side(main: IcebergSubject)
     assert (published.state.version, len(published.state.files.baselines)) == (first.commits[0].version, 1)
 
 
+def test_a_rollback_of_main_keeps_the_records_of_a_branch_made_after_the_run(iceberg: IcebergSubject) -> None:
+    create_iceberg(iceberg)
+    plan_and_apply(spec_of(iceberg), iceberg.backend)
+    iceberg.sql(f"alter table {iceberg} create branch kept")
+    iceberg.backend.roll_back(iceberg.backend.undo(iceberg.name, None), "back", {}, lambda _: None)
+    assert plan_table(spec_of(iceberg), iceberg.backend, OPTIONS).decision.plan.status is Status.CHANGES
+    kept = iceberg.on("kept")
+    assert plan_table(spec_of(kept), kept.backend, OPTIONS).decision.plan.status is Status.UNCHANGED
+
+
 def test_concurrent_changes_of_the_branch_conflict_and_those_of_main_do_not(main: IcebergSubject) -> None:
     audit = main.on("audit")
     (failed,) = audit.race(audit.observe(), lambda: main.sql(f"delete from {audit} where id = 8"))
@@ -284,3 +294,15 @@ def test_a_conflict_while_others_commit_all_the_time_is_reported(
     assert isinstance(failed, GroupFailed)
     assert isinstance(failed.error, CommitConflict)
     assert audit.observe().version == state.version
+
+
+@pytest.mark.long
+def test_engine_native_is_refused_while_main_has_no_snapshot(iceberg: IcebergSubject) -> None:
+    iceberg.sql(f"create table {iceberg} (a int, b int) using iceberg")
+    iceberg.sql(f"alter table {iceberg} create branch audit")
+    audit = iceberg.on("audit")
+    audit.append(iceberg.spark.range(10).selectExpr("cast(id as int) a", "cast(id as int) b"))
+    assert iceberg.observe().version == -1
+    spec = replace(spec_of(audit), layout=replace(LAYOUT, engine="native", curve="linear"))
+    with pytest.raises(Refused, match=r"ZL229 .* while main has no snapshot"):
+        plan_and_apply(spec, audit.backend)

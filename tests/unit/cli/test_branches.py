@@ -181,7 +181,9 @@ def test_a_rollback_without_a_run_is_refused_where_the_layout_is_for_a_branch(cl
 
 def test_the_hint_for_a_run_on_a_branch_names_no_tag(table: Table, cli: Cli) -> None:
     table.append(rows(3000), {"zlayout.run": "r1"}, "audit")
-    table.manage_snapshots().create_tag(head(table, "audit"), "a-tag").create_tag(head(table, "audit"), "z-tag").commit()
+    table.manage_snapshots().create_tag(head(table, "audit"), "a-tag").create_tag(
+        head(table, "audit"), "z-tag"
+    ).commit()
     refused = cli("rollback", "ice.db.t", "--dry-run", "--run", "r1", code=3).err
     assert "ZL230" in refused
     assert "rewrote branch audit" in refused

@@ -40,6 +40,8 @@ def to_branch(change: Any, table: Any, name: TableName) -> None:
 def require_native(jvm: IcebergJvm, name: TableName) -> None:
     """Check that `rewrite_data_files` of the session's Iceberg can rewrite the branch of `name`.
 
+    It rewrites nothing while main has no snapshot.
+
     Raises:
         Refused: ZL229.
     """
@@ -47,6 +49,9 @@ def require_native(jvm: IcebergJvm, name: TableName) -> None:
         found = jvm.iceberg.IcebergBuild.version()
         message = f"{name}: rewrite_data_files of Iceberg {found} rewrites main only, so engine native cannot be used"
         raise Refused.of("ZL229", message, hint="use Iceberg 1.11 or newer, or engine zlayout")
+    if name.branch and jvm.load(name).currentSnapshot() is None:
+        message = f"{name}: rewrite_data_files does nothing while main has no snapshot, so engine native cannot be used"
+        raise Refused.of("ZL229", message, hint="use engine zlayout, or commit to main first")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.undo import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo, changed_table
 from zlayout.planner import accepted
+from zlayout.spec.model import MAIN
 
 
 def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
@@ -77,7 +78,8 @@ def _require_current(base: Any, undo: Undo) -> None:
 def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) -> dict[str, str | None]:
     """Return the layout records before the run, and the record of the rollback; None for a property to remove."""
     now = dict(base.properties())
-    others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits))  # later ones are of other branches
+    # records of later snapshots are of other branches, and a branch may have those of the run
+    others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
     found = _properties_at(jvm, base, io, undo.before)
     if found is None:  # the metadata file is gone: the records of the run go, those that it has dropped do not return
         before = {recorded.PROPERTY: recorded.render(others)} if others else {}
@@ -96,6 +98,19 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
         key: before.get(key) for key in (recorded.PROPERTY, accepted.PROPERTY) if before.get(key) != now.get(key)
     }
     return changed | {ROLLBACK: json.dumps(entries, separators=(",", ":"))}
+
+
+def _on_branches(jvm: IcebergJvm, base: Any) -> frozenset[int]:
+    """Return the ids of the snapshots of all branches but main."""
+    document = json.loads(jvm.iceberg.TableMetadataParser.toJson(base))  # one call of the JVM for all snapshots
+    parents = {one["snapshot-id"]: one.get("parent-snapshot-id") for one in document["snapshots"]}
+    found: set[int] = set()
+    for name, ref in document["refs"].items():
+        at: int | None = ref["snapshot-id"] if ref["type"] == "branch" and name != MAIN else None
+        while at is not None and at in parents and at not in found:
+            found.add(at)
+            at = parents[at]
+    return frozenset(found)
 
 
 def _properties_at(jvm: IcebergJvm, base: Any, io: Any, snapshot: int) -> Mapping[str, str] | None:
