@@ -23,7 +23,7 @@ from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
-from zlayout.planner.sampled import files_to_sample
+from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.settings import partitioning
 from zlayout.report.words import share, size
 from zlayout.spec.model import LayoutSpec, Project
@@ -133,6 +133,9 @@ class Asked:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
         columns = asked.asked_columns(spec, self.queries, self.state)
+        if any(partition.spec_id != self.state.spec_id for partition in self.state.files.partitions):
+            # the values show to which partitions the rows of files of another partition spec move
+            columns = tuple(dict.fromkeys((*columns, *columns_to_sample(spec, self.state.partition_fields))))
         return backend.sample_keys(spec.table, self.state, chosen, columns, max_bytes, SEED)
 
 
