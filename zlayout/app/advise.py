@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from zlayout.advisor.bound_lengths import bound_lengths
 from zlayout.advisor.declared import declared_layout, fitting, searched
-from zlayout.advisor.model import KeySample, QueryPredicates, Study, TableWorkload
-from zlayout.advisor.queries import column_shares, in_partitions, queries_on
+from zlayout.advisor.model import KeySample, QueryPredicates, Study
+from zlayout.advisor.queries import column_shares, in_partitions
 from zlayout.advisor.search import Progress
 from zlayout.advisor.study import Question, rewrite_target, study, with_workload
+from zlayout.app.asked_queries import on_table_of, sources_of
 from zlayout.app.columns import layouts_of, parse_columns
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.import_ import target_size
@@ -22,14 +22,13 @@ from zlayout.app.rules import layout_of_table
 from zlayout.app.workloads import column_names
 from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import backend_for
-from zlayout.report.words import printable
 from zlayout.spark.live import runtime_for
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.spec.model import LayoutSpec, Project, TableName
 from zlayout.table.state import TableState
 from zlayout.tuning import give_back_freed_memory
-from zlayout.workload import Workload, read_workload
+from zlayout.workload import read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,15 +120,12 @@ def make_study(
     backend = backend_for(project.catalogs[name.catalog], runtime)
     schema = read_one(lambda: backend.observe(name, ()), name)
     spec = fitting(layout_of_table(project, name, schema) or _empty_spec(name, schema), schema)
-    sources = [Path(path) for path in workload] or list(spec.workload)
-    if not sources:
-        hint = "use --workload FILE, or put files with queries into workloads/"
-        raise SpecError.of("ZL077", f"no workload is given for {name}, and its layout has none", hint=hint)
+    sources = sources_of(workload, spec)
     declared, notes = declared_layout(spec, schema, backend.capabilities)
     base, curve = searched(spec, schema), options.curve or (CLUSTERING_CURVE if schema.clustering else None)
     given = layouts_of([parse_columns(text) for text in options.columns], curve, base, schema)
     read = read_workload(sources, {name.name: column_names(schema)})
-    on_table = _on_table(read, name, schema)
+    on_table = on_table_of(read, name, schema)
     columns = _columns(on_table.queries, [*given, *([declared] if declared else [])], schema)
     state = read_one(lambda: backend.observe(name, columns, schema.version), name)
     target = rewrite_target(state, spec.layout.target_size, options.files)
@@ -173,24 +169,6 @@ def _empty_spec(name: TableName, state: TableState) -> LayoutSpec:
     """Make a layout spec without columns for a table without a layout, with the present file size of the table."""
     layout = Layout((), "kd", 1000, False, target_size(state), True, "zlayout")
     return LayoutSpec(name, layout, Location(str(name)))
-
-
-def _on_table(workload: Workload, name: TableName, state: TableState) -> TableWorkload:
-    """Return the part of the workload on the table. Raises SpecError ZL073 if no query of it can skip files."""
-    found = queries_on(workload, name, state)
-    if found.queries:
-        return found
-    if found.coverage.queries:
-        reasons = Counter(u.reason for u in found.unused).most_common(3)
-        hint = "; ".join(f"{count} times: {reason}" for reason, count in reasons)
-        raise SpecError.of(
-            "ZL073",
-            f"no query of the workload has a condition that can skip files of {name}",
-            hint=hint or "use conditions that compare a column with a constant",
-        )
-    others = sorted({s.table for s in workload.scans})
-    hint = f"the queries read {printable(', '.join(others))[:200]}" if others else "no query could be read"
-    raise SpecError.of("ZL073", f"no query of the workload reads {name}", hint=hint)
 
 
 def _columns(queries: Sequence[QueryPredicates], layouts: Sequence[Layout], state: TableState) -> tuple[str, ...]:

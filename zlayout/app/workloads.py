@@ -147,12 +147,40 @@ def _bounds(spec: LayoutSpec, queries: Sequence[QueryPredicates]) -> tuple[str, 
     return tuple(dict.fromkeys((*spec.column_names, *column_shares(queries))))
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the queries of a workload open of one table, each of them and their mean.
+
+    Attributes:
+        queries: The queries.
+        now: What each of them opens at present.
+        then: What each of them opens after apply; None if it is unknown.
+        forecast: The same for a plan.
+    """
+
+    queries: tuple[TableQuery, ...]
+    now: Costs
+    then: Costs | None
+    forecast: WorkloadForecast
+
+
 def _with_workload(planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int) -> Planned:
+    found = expected(planned, workload, project, backend, max_bytes)
+    return planned if found is None else with_forecast(planned, found.forecast)
+
+
+def expected(
+    planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int
+) -> Expected | None:
+    """Forecast what the queries of a workload open; None if no query on the table can skip files.
+
+    max_bytes: as in `with_workloads`. Raises TableError, and any exception of a reader.
+    """
     spec, state = planned.spec, planned.state
     assert state is not None
     found = Asked.of(spec, state, workload, backend)
     if found is None:
-        return planned
+        return None
     present = costs(found.queries, present_files(found.state))
     now = asked.mean(present)
     sources = tuple(os.path.relpath(path, project.root).replace(os.sep, "/") for path in spec.workload)
@@ -170,7 +198,7 @@ def _with_workload(planned: Planned, workload: Workload, project: Project, backe
         rate = run.bytes_per_second if run else None
         pay = payback(forecast, size_of_rewrite, executions_per_day(found.queries), rate, project.prices)
         forecast = replace(forecast, payback=pay)
-    return _replaced(planned, forecast)
+    return Expected(found.queries, present, then, forecast)
 
 
 def _sampled(
@@ -214,7 +242,8 @@ def _unknown(planned: Planned, reason: str) -> Planned:
     return replace(planned, decision=planned.decision.noting(warning))
 
 
-def _replaced(planned: Planned, forecast: WorkloadForecast) -> Planned:
+def with_forecast(planned: Planned, forecast: WorkloadForecast) -> Planned:
+    """Return the plan with a forecast, and with the warning ZL446 if another layout is better."""
     decision = replace(planned.decision, plan=replace(planned.decision.plan, workload=forecast))
     if forecast.better is not None:
         decision = decision.noting(_no_longer_fits(planned.spec, forecast.better))
