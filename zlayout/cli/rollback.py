@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from zlayout.app.project import load_project
 from zlayout.app.rollback import plan_rollback, roll_back
+from zlayout.cli.approval import approved, require_approvable
 from zlayout.cli.console import Console, name_log
-from zlayout.errors import SpecError
 from zlayout.formats.undo import Undo, total
 from zlayout.report.words import number, plural, printable, size, version_word
 from zlayout.spark.session import SparkRuntime
@@ -22,21 +22,12 @@ def rollback_command(
     project: Path, table: str, run: str | None, console: Console, *, auto_approve: bool, dry_run: bool, timeout: float
 ) -> int:
     """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.rollback`."""
-    if not (auto_approve or dry_run or console.interactive):
-        raise SpecError.of(
-            "ZL046",
-            "expected a terminal on which rollback can ask for approval, found none",
-            hint="use --auto-approve, or --dry-run",
-        )
+    require_approvable("rollback", console, auto_approve=auto_approve, dry_run=dry_run)
     loaded = load_project(project)
     undo = plan_rollback(loaded, table, run, timeout=timeout)
     console.result("\n".join(shown(undo, verbose=console.verbose)) + "\n")
-    if dry_run:
-        console.say("Dry run: nothing was written.")
-        return 0
-    if not auto_approve and console.ask("\nRoll back this run? Only 'yes' is accepted: ") != "yes":
-        console.say("Not approved: nothing was written.")
-        return 1
+    if not approved("Roll back this run?", console, auto_approve=auto_approve, dry_run=dry_run):
+        return 0 if dry_run else 1
     runtime = SparkRuntime(loaded, brief=True)
     try:
         done = roll_back(loaded, undo, runtime, lambda progress: console.say(f"{progress.stage}: {progress.table}"))
