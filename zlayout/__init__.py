@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from zlayout.app.plan import ProjectPlan, plan
     from zlayout.app.plan_file import read_plan, write_plan
     from zlayout.app.project import load_project
+    from zlayout.app.publish import drop_trial, plan_drop_trial, plan_publish, publish
     from zlayout.app.rollback import RolledBack, plan_rollback, rollback
+    from zlayout.app.trial import PlannedTrial, plan_trial, trial
+    from zlayout.app.trial_report import ReplayedQuery, TrialReport
     from zlayout.curve.jump import count_files, is_relevant, meets_box, next_jump_in
     from zlayout.curve.z_ranges import z_ranges
     from zlayout.errors import (
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         ZlayoutError,
     )
     from zlayout.formats.base import Commit, GroupFailed, Notice, Progress
+    from zlayout.formats.trial import Trial
     from zlayout.formats.undo import Undo
     from zlayout.planner.model import Plan, Status, TablePlan
     from zlayout.planner.result import ResultStatus, TableResult
@@ -64,13 +68,17 @@ _NAMES = {
     "zlayout.app.plan": "ProjectPlan plan",
     "zlayout.app.plan_file": "read_plan write_plan",
     "zlayout.app.project": "load_project",
+    "zlayout.app.publish": "drop_trial plan_drop_trial plan_publish publish",
     "zlayout.app.rollback": "RolledBack plan_rollback rollback",
+    "zlayout.app.trial": "PlannedTrial plan_trial trial",
+    "zlayout.app.trial_report": "ReplayedQuery TrialReport",
     "zlayout.curve.jump": "count_files is_relevant meets_box next_jump_in",
     "zlayout.curve.z_ranges": "z_ranges",
     "zlayout.errors": (
         "CommitConflict CommitUnknown Diagnostic EngineError Location Refused SpecError TableError ZlayoutError"
     ),
     "zlayout.formats.base": "Commit GroupFailed Notice Progress",
+    "zlayout.formats.trial": "Trial",
     "zlayout.formats.undo": "Undo",
     "zlayout.planner.model": "Plan Status TablePlan",
     "zlayout.planner.result": "ResultStatus TableResult",
@@ -97,10 +105,12 @@ __all__ = [
     "Location",
     "Notice",
     "Plan",
+    "PlannedTrial",
     "Progress",
     "Project",
     "ProjectPlan",
     "Refused",
+    "ReplayedQuery",
     "ResultStatus",
     "RolledBack",
     "RunReport",
@@ -116,6 +126,8 @@ __all__ = [
     "TablePlan",
     "TableResult",
     "TableStarted",
+    "Trial",
+    "TrialReport",
     "Undo",
     "ZlayoutError",
     "__version__",
@@ -123,6 +135,7 @@ __all__ = [
     "apply",
     "count_files",
     "drift",
+    "drop_trial",
     "history",
     "import_layout",
     "import_workload",
@@ -132,9 +145,14 @@ __all__ = [
     "meets_box",
     "next_jump_in",
     "plan",
+    "plan_drop_trial",
+    "plan_publish",
     "plan_rollback",
+    "plan_trial",
+    "publish",
     "read_plan",
     "rollback",
+    "trial",
     "write_plan",
     "z_ranges",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -95,6 +95,23 @@ def append_and_log(project: Project, planned: Iterable[Planned], report: RunRepo
     """As `append_to_history`, with the warning as a log message, for programs."""
     for diagnostic in append_to_history(project, planned, report, command):
         logging.getLogger("zlayout").warning("%s", diagnostic)
+
+
+def follow_publish(project: Project, branch: TableName, runs: Collection[str]) -> None:
+    """Append the records of the runs on a branch that was published as records of main, with the present time.
+
+    A history that cannot be read or written is a warning (ZL450) as a log message.
+    """
+    store = _store(project)
+    if store is None:
+        return
+    try:
+        found = store.read([str(branch)], MAX_RECORDS).get(str(branch), [])
+        now, main = datetime.now(UTC), str(branch.on(""))
+        made = [record for record in found if record.command is Command.APPLY and record.run_id in runs]
+        store.append([replace(record, table=main, time=now) for record in made])
+    except Exception as error:  # whatever a store raises: it is no part of the command
+        logging.getLogger("zlayout").warning("%s", _warning(project, "written", error))
 
 
 def with_trends(project: Project, report: RunReport) -> tuple[RunReport, tuple[Diagnostic, ...]]:

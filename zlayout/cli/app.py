@@ -43,7 +43,7 @@ from zlayout.cli.options import (
     VerifyOption,
 )
 from zlayout.cli.study_commands import advise, simulate
-from zlayout.cli.table_commands import history, import_, inspect, rollback
+from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
 
 app = typer.Typer(
@@ -274,6 +274,9 @@ app.command()(inspect)
 app.command()(history)
 app.command()(job)
 app.command()(rollback)
+app.command()(trial)
+app.command()(publish)
+app.command(name="drop-trial")(drop_trial)
 app.command()(simulate)
 app.command()(advise)
 app.add_typer(workload)

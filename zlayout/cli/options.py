@@ -41,6 +41,18 @@ BranchOption = Annotated[
         show_default=False,
     ),
 ]
+TrialBranchOption = Annotated[
+    str | None,
+    typer.Option("--branch", metavar="NAME", help="The branch of the trial of an Iceberg table.", show_default=False),
+]
+CloneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--clone", metavar="LOCATION", help="The folder of the shallow clone of a Delta table.", show_default=False
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
+AutoApproveOption = Annotated[bool, typer.Option("--auto-approve", help="Do it without asking for approval.")]
 FullRewriteOption = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
 ]

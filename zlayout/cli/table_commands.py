@@ -12,11 +12,17 @@ from zlayout.cli.console import Color, Console
 from zlayout.cli.options import (
     HERE,
     AllOrphansOption,
+    AutoApproveOption,
     BranchOption,
+    CloneOption,
     ColorOption,
+    DryRunOption,
+    IgnoreWindowOption,
     ProjectOption,
     TableArgument,
     TimeoutOption,
+    TrialBranchOption,
+    WorkloadOption,
 )
 
 
@@ -81,8 +87,8 @@ def rollback(
     run: Annotated[
         str | None, typer.Option("--run", metavar="ID", help="The run to undo. Default: the last one in effect.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be undone, and write nothing.")] = False,
-    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Undo without asking for approval.")] = False,
+    dry_run: DryRunOption = False,
+    auto_approve: AutoApproveOption = False,
     timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
@@ -93,3 +99,70 @@ def rollback(
 
     console = Console(color, verbose=verbose)
     return rollback_command(project, table, run, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout)
+
+
+def trial(
+    table: TableArgument,
+    branch: TrialBranchOption = None,
+    clone: CloneOption = None,
+    workload: WorkloadOption = None,
+    dry_run: DryRunOption = False,
+    auto_approve: AutoApproveOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the queries opened as JSON.")] = False,
+    ignore_window: IgnoreWindowOption = False,
+    timeout: TimeoutOption = TIMEOUT,
+    project: ProjectOption = HERE,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Apply the layout to a branch or a clone, and replay the queries of the workload on it and on the table."""
+    from zlayout.cli.trial import trial_command
+
+    return trial_command(
+        project,
+        table,
+        branch,
+        clone,
+        workload or (),
+        Console(color, verbose=verbose),
+        auto_approve=auto_approve,
+        dry_run=dry_run,
+        as_json=as_json,
+        ignore_window=ignore_window,
+        timeout=timeout,
+    )
+
+
+def publish(
+    table: TableArgument,
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch that main becomes.")],
+    dry_run: DryRunOption = False,
+    auto_approve: AutoApproveOption = False,
+    timeout: TimeoutOption = TIMEOUT,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Fast-forward main of an Iceberg table to the branch of a trial, unless main has changed since."""
+    from zlayout.cli.publish import publish_command
+
+    console = Console(color)
+    return publish_command(project, table, branch, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout)
+
+
+def drop_trial(
+    table: TableArgument,
+    branch: TrialBranchOption = None,
+    clone: CloneOption = None,
+    dry_run: DryRunOption = False,
+    auto_approve: AutoApproveOption = False,
+    timeout: TimeoutOption = TIMEOUT,
+    project: ProjectOption = HERE,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Remove the branch or the clone that a trial made. The table itself is not changed."""
+    from zlayout.cli.publish import drop_trial_command
+
+    console = Console(color)
+    return drop_trial_command(
+        project, table, branch, clone, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.formats.trial import Trials
     from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spark.versions import Release
@@ -84,6 +85,10 @@ class Format(Protocol):
 
     def open(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Backend:
         """Return the backend for one catalog, without connecting to the catalog."""
+        ...
+
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
+        """Return the trials of the tables of one catalog, without connecting to the catalog."""
         ...
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:

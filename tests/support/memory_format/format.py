@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from support.memory_format.backend import MemoryBackend
     from support.memory_format.store import MemoryTable
 
+    from zlayout.formats.trial import Trials
     from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig, TableName
@@ -41,6 +42,9 @@ class MemoryFormat:
         from support.memory_format.store import MemoryCatalog
 
         return MemoryBackend(MemoryCatalog(self.tables))
+
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
+        raise NotImplementedError
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
         raise NotImplementedError

@@ -54,10 +54,18 @@ def test_the_branches_that_a_refusal_names_are_few() -> None:
 def test_an_action_without_branches_is_refused(methods: frozenset[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branches, "JavaClasses", lambda _: SimpleNamespace(find=lambda _: methods))
     build = SimpleNamespace(version=lambda: "1.10.1")
-    jvm: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=None), iceberg=SimpleNamespace(IcebergBuild=build))
+    table = SimpleNamespace(currentSnapshot=lambda: "newest of main")
+    jvm: Any = SimpleNamespace(
+        session=SimpleNamespace(sparkContext=None),
+        iceberg=SimpleNamespace(IcebergBuild=build),
+        load=lambda _: table,
+    )
     branches.require_native(jvm, NAME)
     if methods == frozenset({"toBranch/1"}):
         branches.require_native(jvm, NAME.on("audit"))
+        table.currentSnapshot = lambda: None
+        with pytest.raises(Refused, match=r"ZL229 .* while main has no snapshot"):
+            branches.require_native(jvm, NAME.on("audit"))
         return
     with pytest.raises(Refused, match=r"ZL229 ice\.db\.t@audit: rewrite_data_files of Iceberg 1\.10\.1"):
         branches.require_native(jvm, NAME.on("audit"))

@@ -9,6 +9,7 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.formats.trial import Trials
     from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig, TableName
@@ -45,6 +46,11 @@ class DeltaFormat:
         from zlayout.formats.delta.backend import DeltaBackend
 
         return DeltaBackend(catalog, runtime)
+
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
+        from zlayout.formats.delta.trials import DeltaTrials
+
+        return DeltaTrials(catalog, runtime)
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
         from zlayout.formats.delta.history_table import DeltaHistory

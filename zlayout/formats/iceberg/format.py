@@ -9,6 +9,7 @@ from zlayout.formats.format import CatalogKeys, Traits
 
 if TYPE_CHECKING:
     from zlayout.formats.base import Backend
+    from zlayout.formats.trial import Trials
     from zlayout.records.model import HistoryStore
     from zlayout.spark.session import SparkRuntime
     from zlayout.spec.model import CatalogConfig, TableName
@@ -46,6 +47,11 @@ class IcebergFormat:
         from zlayout.formats.iceberg.backend import IcebergBackend
 
         return IcebergBackend(catalog, runtime)
+
+    def trials(self, catalog: CatalogConfig, runtime: SparkRuntime) -> Trials:
+        from zlayout.formats.iceberg.trials import IcebergTrials
+
+        return IcebergTrials(catalog, runtime)
 
     def history_table(self, catalog: CatalogConfig, table: TableName, keep_days: int) -> HistoryStore:
         from zlayout.formats.iceberg.history_table import IcebergHistory

@@ -38,7 +38,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     location = observe_delta(table, location, (), None, options).location
     storage = table_files(location, options)
     try:
-        named = frozenset(_named(storage))
+        named = frozenset(named_files(storage))
         return find_orphans(storage, "", named, f"VACUUM delta.{quote_identifier(location)} DRY RUN")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TableError.of(
@@ -48,8 +48,8 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
         ) from error
 
 
-def _named(storage: pa_fs.FileSystem) -> Iterator[str]:
-    """Yield the paths of all files that a commit or checkpoint refers to, live or not."""
+def named_files(storage: pa_fs.FileSystem) -> Iterator[str]:
+    """Yield the paths of all files that a commit or checkpoint refers to, live or not, relative to the table."""
     for info in storage.get_file_info(pa_fs.FileSelector(LOG, recursive=True)):
         if info.path.endswith(".parquet"):
             with storage.open_input_file(info.path) as source:

@@ -77,7 +77,7 @@ def undo_run(
     for each in (*states.values(), state):
         _require_spec(name, each, state, {*removed["path"].to_pylist(), *returned["path"].to_pylist()})
     _require_stored(name, table, returned)
-    undo.require_rows(name, removed, returned, _unknown([state, *states.values()]))
+    undo.require_rows(name, removed, returned, why_unknown([state, *states.values()]))
     return Undo(
         name,
         "iceberg",
@@ -188,7 +188,7 @@ def _require_spec(name: TableName, state: TableState, now: TableState, paths: se
         raise undo.changed_table(name, f"its partition spec is {now.spec_id}, and theirs are {sorted(specs)}")
 
 
-def _unknown(states: Sequence[TableState]) -> str:
+def why_unknown(states: Sequence[TableState]) -> str:
     """Return why the numbers of live rows are not known exactly, '' if they are."""
     if any("equality-deletes" in state.features for state in states):
         return "the table has equality deletes"

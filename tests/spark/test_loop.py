@@ -1,0 +1,125 @@
+"""The whole loop on a real table: Spark's own event log becomes the workload, the layout follows it, and is tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from spark.subjects import IcebergSubject
+from support.projects import Cli, cli
+
+import zlayout
+from zlayout.app.write_advice import write_advice
+from zlayout.planner.model import Status
+
+__all__ = ["cli"]
+
+ROWS, FILES = 8_000, 8
+LAYOUT = """\
+version: 1
+table: {table}
+zorder:
+  columns: [a]
+files: {{target_size: {size}B}}
+"""
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """Let Spark write its event log to a folder, as `spark.eventLog.enabled` does from the start of a session."""
+    context: Any = spark.sparkContext
+    java, jvm = context._jsc.sc(), context._jvm
+    conf = java.getConf().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false")
+    folder.mkdir()
+    none = jvm.scala.Option.apply(None)
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "loop", none, jvm.java.net.URI(folder.as_uri()), conf
+    )
+    listener.start()
+    java.addSparkListener(listener)
+    try:
+        yield
+        java.listenerBus().waitUntilEmpty()
+    finally:
+        java.removeSparkListener(listener)
+        listener.stop()
+
+
+@pytest.fixture
+def table(iceberg: IcebergSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IcebergSubject:
+    """A table that is laid out by `a`, as its project in the working directory declares."""
+    iceberg.sql(f"create table {iceberg} (id bigint, a bigint, b bigint) using iceberg")
+    rows = iceberg.spark.range(0, ROWS, 1, FILES)
+    iceberg.append(rows.selectExpr("id", "id * 7919 % 8009 a", "id * 4637 % 7993 b"))
+    size = int(iceberg.observe().files.bytes.sum()) // FILES
+    options = iceberg.catalog.options
+    catalog = {"format": "iceberg", "type": "sql", "uri": options["uri"], "warehouse": options["warehouse"]}
+    for name in ("layouts", "workloads"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {"ice": catalog}, "history": {}}))
+    (tmp_path / "layouts/t.yaml").write_text(LAYOUT.format(table=iceberg.name, size=size))
+    monkeypatch.chdir(tmp_path)
+    zlayout.apply(zlayout.plan(zlayout.load_project()), iceberg.spark)
+    return iceberg
+
+
+def planned(table: IcebergSubject) -> Any:
+    (found,) = zlayout.plan(zlayout.load_project(), str(table.name)).tables
+    return found.status, found.actions, found.columns
+
+
+def test_from_queries_to_a_published_layout_and_back(table: IcebergSubject, cli: Cli, tmp_path: Path) -> None:
+    name, rows = str(table.name), table.rows()
+    cli("drift", name)
+    with event_log(table.spark, tmp_path / "log"):
+        for start in range(0, 4000, 500):
+            table.sql(f"select count(*), max(id) from {table} where b between {start} and {start + 90}").collect()
+    (log,) = (tmp_path / "log").iterdir()
+    imported = zlayout.import_workload(zlayout.load_project(), [log])
+    assert imported.executions == 8
+    imported.write(tmp_path / "workloads/queries.sql")
+
+    assert "the layout no longer fits what is asked" in " ".join(cli("drift", name, "--sample", code=2).out.split())
+    study = zlayout.advise(zlayout.load_project(), name, (), spark=table.spark)
+    assert write_advice(zlayout.load_project(), study) == Path("layouts/t.yaml")
+    assert zlayout.load_project().layouts[0].column_names[0] == "b"
+    before = planned(table)
+    assert before[0] is Status.CHANGES
+    cli("plan", name, "--detailed-exitcode", code=2)
+
+    report = zlayout.trial(zlayout.load_project(), name, branch="try", spark=table.spark)
+    assert report.predicted is not None
+    assert report.measured.files < 0.5 * report.main.files
+    assert report.measured.files == pytest.approx(report.predicted.files, rel=0.35)
+    assert planned(table) == before
+
+    main = table.observe().version
+    shown = cli("publish", name, "--branch", "try", "--dry-run").out
+    assert f"main from snapshot {main} to {report.trial.version}" in shown
+    zlayout.publish(zlayout.load_project(), zlayout.plan_publish(zlayout.load_project(), name, "try"), table.spark)
+    assert table.observe().version == report.trial.version
+    cli("drift", name, "--sample")
+    assert planned(table)[0] is Status.UNCHANGED
+    assert table.rows() == rows
+    run = zlayout.inspect(zlayout.load_project(), name).last_run
+    assert run is not None
+    assert report.result is not None
+    assert run.run_id == report.result.run_id
+    assert run.columns[0].predicted == pytest.approx(run.columns[0].measured, rel=0.35)
+    assert "predicted" in cli("inspect", name).out
+    records = json.loads(cli("history", name, "--json").out)["records"]
+    assert run.run_id in [record["run_id"] for record in records if record["command"] == "apply"]
+
+    back = zlayout.plan_rollback(zlayout.load_project(), name)
+    assert back.run_id == run.run_id
+    zlayout.rollback(zlayout.load_project(), back, table.spark)
+    assert (table.observe().version, table.rows()) == (main, rows)
+    assert planned(table) == before
+    dropped = zlayout.plan_drop_trial(zlayout.load_project(), name, branch="try")
+    zlayout.drop_trial(zlayout.load_project(), dropped, table.spark)
+    assert planned(table) == before

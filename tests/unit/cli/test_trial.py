@@ -1,0 +1,104 @@
+"""The commands trial, publish and drop-trial without a JVM: what they show, and what they refuse before any write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import Table
+from support.projects import Cli
+from unit.cli.test_branches import declare, head, rows, table
+
+__all__ = ["table"]
+
+
+@pytest.fixture(autouse=True)
+def workload(table: Table) -> None:  # noqa: ARG001 - its folder is the working directory
+    Path("workloads").mkdir()
+    Path("workloads/q.sql").write_text("SELECT * FROM ice.db.t WHERE a = 5; SELECT * FROM lake.db.d WHERE a < 9;")
+
+
+def mark(table: Table, branch: str, snapshot: int) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties({f"zlayout.trial.{branch}": str(snapshot)})
+
+
+def test_a_dry_run_of_a_trial_shows_the_plan_of_the_branch(table: Table, cli: Cli) -> None:
+    before = head(table, "main")
+    shown = cli("trial", "ice.db.t", "--branch", "new", "--dry-run")
+    assert "ice.db.t@new" in shown.out
+    assert f"makes branch new of ice.db.t at snapshot {before}" in shown.out
+    assert "replays 1 query" in shown.out
+    assert "nothing was written" in shown.err
+    assert set(table.refresh().metadata.refs) == {"main", "audit", "v1"}
+    assert "uses branch audit of ice.db.t" in cli("trial", "ice.db.t", "--branch", "audit", "--dry-run").out
+    folder = Path("clones/d").absolute()
+    assert f"makes clone {folder} of lake.db.d" in cli("trial", "lake.db.d", "--clone", str(folder), "--dry-run").out
+    assert not folder.exists()
+
+
+@pytest.mark.usefixtures("table")
+def test_what_cannot_be_tried_is_refused(cli: Cli) -> None:
+    assert "ZL046" in cli("trial", "ice.db.t", "--branch", "new", code=1).err
+    assert "ZL059" in cli("trial", "ice.db.t", "--dry-run", code=1).err
+    assert "ZL059" in cli("trial", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
+    assert "ZL059" in cli("trial", "ice.db.t", "--branch", "x", "--clone", "y", "--dry-run", code=1).err
+    assert "ZL059" in cli("trial", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
+    assert "ZL054" in cli("trial", "ice.db.t", "--branch", "a b", "--dry-run", code=1).err
+    assert "ZL238" in cli("trial", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
+    assert "ZL045" in cli("trial", "ice.db.other", "--branch", "x", "--dry-run", code=1).err
+    assert "ZL252" in cli("trial", "lake.db.d", "--clone", "tables/db/d", "--dry-run", code=3).err
+    declare("ice.db.t", "partition_by: ['bucket(4, a)']\n")
+    assert "ZL239" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
+    declare("ice.db.t", "ref: audit\n")
+    assert "ZL254" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
+    declare("ice.db.t")
+    Path("workloads/q.sql").write_text("SELECT * FROM ice.db.t;")
+    assert "ZL073" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=1).err
+    Path("workloads/q.sql").unlink()
+    assert "ZL077" in cli("trial", "ice.db.t", "--branch", "new", "--dry-run", code=1).err
+
+
+def test_publish_refuses_what_would_change_rows(table: Table, cli: Cli) -> None:
+    assert "ZL046" in cli("publish", "ice.db.t", "--branch", "audit", code=1).err
+    assert "ZL238" in cli("publish", "ice.db.t", "--branch", "gone", "--dry-run", code=3).err
+    assert "ZL238" in cli("publish", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
+    assert "ZL059" in cli("publish", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
+    assert "ZL059" in cli("publish", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
+    assert (
+        "commits that are not rewrites by zlayout"
+        in cli("publish", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
+    )
+    # a summary that names a run is not enough: the snapshot adds rows
+    table.manage_snapshots().create_branch(head(table, "main"), "run").commit()
+    table.append(rows(50), {"zlayout.run": "r1"}, "run")
+    assert "ZL251" in cli("publish", "ice.db.t", "--branch", "run", "--dry-run", code=3).err
+    table.manage_snapshots().create_branch(head(table, "main"), "same").commit()
+    assert "nothing to publish" in cli("publish", "ice.db.t", "--branch", "same", "--auto-approve").out
+    table.append(rows(2000))
+    assert "nothing to publish" in cli("publish", "ice.db.t", "--branch", "same", "--auto-approve").out
+    refused = cli("publish", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
+    assert "ZL250" in refused
+    assert str(head(table, "main")) in refused
+
+
+def test_drop_trial_refuses_what_zlayout_did_not_make(table: Table, cli: Cli) -> None:
+    first = head(table, "main")
+    assert "ZL252" in cli("drop-trial", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
+    mark(table, "audit", first)
+    assert "ZL253" in cli("drop-trial", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
+    table.manage_snapshots().create_branch(first, "new").commit()
+    mark(table, "new", 17)  # of an earlier branch of this name
+    assert "ZL252" in cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", code=3).err
+    mark(table, "new", first)
+    shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run")
+    assert "removes  branch new" in shown.out
+    assert "nothing was written" in shown.err
+    assert "ZL046" in cli("drop-trial", "ice.db.t", "--branch", "new", code=1).err
+    assert "new" in table.refresh().metadata.refs
+    for name in ("main", "v1", "gone"):
+        assert any(code in _refused(cli, name) for code in ("ZL059", "ZL238"))
+
+
+def _refused(cli: Cli, branch: str) -> str:
+    return cli("drop-trial", "ice.db.t", "--branch", branch, "--dry-run", code=1 if branch == "main" else 3).err

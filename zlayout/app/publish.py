@@ -1,0 +1,142 @@
+"""Publish the branch of a trial, and drop trials. Each is planned from metadata first, and then committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zlayout.app.concurrent_reads import TIMEOUT, read_one
+from zlayout.app.history import follow_publish
+from zlayout.app.interrupts import Interrupts
+from zlayout.app.trial_place import Place, place_of
+from zlayout.errors import Refused
+from zlayout.formats.registry import FORMATS
+from zlayout.formats.trial import Trial, Trials, require_droppable, require_publishable, require_rows
+from zlayout.message_text import quote_value
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_publish(project: Project, table: str, branch: str, *, timeout: float = TIMEOUT) -> Trial:
+    """Determine what `publish` does. Reads metadata, and starts no JVM.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        branch: The name of the branch.
+        timeout: The limit on reading the table, in seconds.
+
+    Returns:
+        The branch as it was read. `published` states that main has all of it already.
+
+    Raises:
+        SpecError: ZL020, ZL021, ZL054, ZL059.
+        Refused: ZL238 (no such branch), ZL250 (main has changed), ZL251 (the branch has commits of other writers),
+            ZL255.
+        TableError: The table cannot be read.
+    """
+    place = place_of(project, table, branch, None, SparkRuntime(project))
+    trial = _found(place, timeout)
+    if not trial.published:
+        require_publishable(trial)
+        require_rows(trial, read_one(lambda: place.trials.rows(trial), place.table, timeout))
+    return trial
+
+
+def publish(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
+    """Fast-forward main to the branch, in one commit. Nothing is done if main has all of the branch.
+
+    Args:
+        project: The project that was given to `plan_publish`.
+        trial: From `plan_publish`.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+
+    Raises:
+        Refused: ZL250, ZL251. Nothing was written.
+        CommitConflict: ZL320, ZL321: main or the branch has changed since it was read. Nothing was written.
+        CommitUnknown: ZL331.
+        EngineError: Java or Spark failed.
+    """
+    if not trial.published:
+        commit_publish(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
+
+
+def commit_publish(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
+    """As `publish`, on a runtime that is stopped at the end. Ctrl-C waits for the commit, unless repeated."""
+    require_publishable(trial)
+    with runtime, Interrupts(lambda: None) as interrupts:
+        _trials(project, trial, runtime, interrupts).publish(trial)
+        runtime.committed(trial.table.on(""))
+    runtime.discard_log()
+    follow_publish(project, trial.table, {made.run_id for made in trial.commits})
+
+
+def plan_drop_trial(
+    project: Project, table: str, *, branch: str | None = None, clone: str | None = None, timeout: float = TIMEOUT
+) -> Trial:
+    """Determine what `drop_trial` removes. Reads metadata, and starts no JVM.
+
+    Args:
+        project: The project with the table's catalog.
+        table: `catalog.namespace.table`; it needs no layout spec.
+        branch: The name of the branch of an Iceberg table.
+        clone: The location of the shallow clone of a Delta table.
+        timeout: The limit on reading the table, in seconds.
+
+    Raises:
+        SpecError: ZL020, ZL021, ZL054, ZL059.
+        Refused: ZL238 (no such branch), ZL252 (zlayout did not make it), ZL253 (it has commits of other writers),
+            ZL256.
+        TableError: The table cannot be read.
+    """
+    trial = _found(place_of(project, table, branch, clone, SparkRuntime(project)), timeout)
+    require_droppable(trial)
+    return trial
+
+
+def drop_trial(project: Project, trial: Trial, spark: SparkSession | None = None) -> None:
+    """Remove the branch or the clone of a trial.
+
+    Args:
+        project: The project that was given to `plan_drop_trial`.
+        trial: From `plan_drop_trial`.
+        spark: A running session, as for `apply`. Default: a new session, stopped at the end.
+
+    Raises:
+        Refused: ZL252, ZL253, ZL256. Nothing was removed.
+        CommitConflict: ZL320, ZL321: the trial has changed since it was read. Nothing was removed.
+        CommitUnknown: ZL331.
+        EngineError: Java or Spark failed.
+    """
+    commit_drop(project, trial, runtime_for(project, spark, [project.catalogs[trial.table.catalog]]))
+
+
+def commit_drop(project: Project, trial: Trial, runtime: SparkRuntime) -> None:
+    """As `drop_trial`, on a runtime that is stopped at the end."""
+    require_droppable(trial)
+    with runtime, Interrupts(lambda: None) as interrupts:
+        _trials(project, trial, runtime, interrupts).drop(trial)
+    runtime.discard_log()
+
+
+def _trials(project: Project, trial: Trial, runtime: SparkRuntime, interrupts: Interrupts) -> Trials:
+    """Return the trials with a started session, which replaces the handler of Ctrl-C."""
+    trials = FORMATS[trial.format].trials(project.catalogs[trial.table.catalog], runtime)
+    _ = runtime.session
+    interrupts.arm()
+    interrupts.check()
+    return trials
+
+
+def _found(place: Place, timeout: float) -> Trial:
+    trial = place.read(timeout)
+    if trial is None:
+        raise Refused.of(
+            "ZL238",
+            f"expected a trial of {place.table}, found no branch or clone {quote_value(place.where)}",
+            hint="check the name; a trial that was dropped is gone",
+        )
+    return trial

@@ -1,0 +1,279 @@
+"""A trial: apply a layout to a branch or a shallow clone, and replay the queries of the workload on both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlayout.app.apply import OnEvent, apply
+from zlayout.app.asked_queries import on_table_of, sources_of
+from zlayout.app.branches import on_branch
+from zlayout.app.concurrent_reads import TIMEOUT, Reading, read_one
+from zlayout.app.plan import Planned, ProjectPlan, as_plan, plan_specs
+from zlayout.app.replay import replay
+from zlayout.app.rules import Declared, layouts_of_tables
+from zlayout.app.sampling import SAMPLE_BYTES
+from zlayout.app.trial_place import Place, place_of
+from zlayout.app.trial_report import ReplayedQuery, TrialReport
+from zlayout.app.workloads import Expected, column_names, expected, with_forecast
+from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
+from zlayout.formats.base import Backend
+from zlayout.formats.registry import FORMATS, backend_for
+from zlayout.formats.trial import Trial, require_marked
+from zlayout.planner.decision import PlanOptions
+from zlayout.planner.diff import propose, settle
+from zlayout.planner.forecasts import QueryCost
+from zlayout.planner.model import Status
+from zlayout.spark.live import runtime_for
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.model import MAIN, LayoutSpec, Project
+from zlayout.table.state import TableState
+from zlayout.workload import Workload, read_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The queries that are replayed: those that open most bytes at present, each as often as it runs.
+MAX_QUERIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTrial:
+    """What `trial` does: the plan of the trial, and what is known of the table itself.
+
+    Attributes:
+        project: The project.
+        place: Where the trial is.
+        plan: The plan of the trial. For one that is not made yet, that of the version from which it is made.
+        state: The observed table itself.
+        trial: The trial; None if it is not made yet.
+        workload: The queries.
+        expected: What they open of the table now, and after a plan for it is applied.
+        timeout: The limit on reading the table, in seconds.
+    """
+
+    project: Project
+    place: Place
+    plan: ProjectPlan
+    state: TableState
+    trial: Trial | None
+    workload: Workload
+    expected: Expected
+    timeout: float
+
+
+def trial(
+    project: Project,
+    table: str,
+    *,
+    branch: str | None = None,
+    clone: str | None = None,
+    workload: Sequence[str | Path] = (),
+    spark: SparkSession | None = None,
+    on_event: OnEvent | None = None,
+    ignore_window: bool = False,
+    timeout: float = TIMEOUT,
+) -> TrialReport:
+    """Apply the layout of a table to a branch or a shallow clone, and replay the queries of its workload on both.
+
+    The branch or the clone is made if there is none. The table itself is not changed.
+
+    Args:
+        project: The project, with a layout of the table.
+        table: `catalog.namespace.table`.
+        branch: The name of the branch of an Iceberg table.
+        clone: The location of the shallow clone of a Delta table: a new folder, or an earlier trial.
+        workload: Files with queries, as in `advise`. Default: the workload of the layout.
+        spark: A running session, as for `apply`.
+        on_event: As for `apply`.
+        ignore_window: As for `apply`.
+        timeout: The limit on reading the table, in seconds.
+
+    Raises:
+        SpecError: The names, the workload or the layout are invalid, or no query can skip files.
+        TableError: The table cannot be read.
+        Refused: The layout cannot be applied to the trial, or the place cannot be used.
+        EngineError: Spark failed, or the rewrite is not complete. The trial remains, and can be continued.
+    """
+    planned = plan_trial(project, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
+    runtime = runtime_for(project, spark, [project.catalogs[planned.place.table.catalog]])
+    return carry_out_trial(planned, runtime, on_event or (lambda _event: None), ignore_window=ignore_window)
+
+
+def plan_trial(
+    project: Project,
+    table: str,
+    *,
+    branch: str | None = None,
+    clone: str | None = None,
+    workload: Sequence[str | Path] = (),
+    timeout: float = TIMEOUT,
+) -> PlannedTrial:
+    """Plan a trial: read the table, the trial if it exists, and the workload. Starts no JVM, and writes nothing.
+
+    Args:
+        project: The project, with a layout of the table.
+        table: As in `trial`.
+        branch: As in `trial`.
+        clone: As in `trial`.
+        workload: As in `trial`.
+        timeout: As in `trial`.
+
+    Raises:
+        SpecError: The names, the workload or the layout are invalid, or no query can skip files.
+        TableError: The table cannot be read.
+        Refused: The layout cannot be applied to the trial, or the place cannot be used.
+    """
+    reading, place = Reading(timeout=timeout), place_of(project, table, branch, clone, SparkRuntime(project))
+    declared = layouts_of_tables(project, [place.table], reading)
+    if not declared.layouts:
+        raise SpecError.of("ZL045", f"no layout of {place.table}", hint="write one, or use `zlayout import`")
+    (spec,) = on_branch(project, declared, MAIN).layouts
+    if spec.ref != MAIN:
+        message = f"{place.table}: the layout is for branch {spec.ref}, and a trial is compared with main"
+        raise Refused.of("ZL254", message, hint="remove ref from the layout", location=spec.location_of("ref"))
+    if spec.table in declared.errors:
+        raise declared.errors[spec.table]
+    sources = sources_of(workload, spec)
+    spec = replace(spec, workload=tuple(sources))
+    own = plan_specs(project, Declared((spec,)), PlanOptions(sample_bytes=SAMPLE_BYTES), reading, workloads=False)
+    (main,) = own.planned
+    state = _readable(main)
+    if state.version < 0:
+        raise Refused.of("ZL254", f"{place.table} has no snapshot, so there is nothing to try", hint="load data first")
+    read = read_workload(sources, {place.table.name: column_names(state)})
+    on_table_of(read, place.table, state)
+    backend = backend_for(project.catalogs[place.table.catalog], SparkRuntime(project))
+    asked = _asked(main, read, project, backend, timeout)
+    if asked is None:
+        raise SpecError.of("ZL075", f"{place.table} has no rows", hint="load data into the table first")
+    found = place.read(timeout)
+    if found is not None and found.location:
+        require_marked(found)  # another Delta table must not be rewritten as if it were a trial
+    plan = _plan(place, spec, timeout) if found else _plan_from(place, own, with_forecast(main, asked.forecast))
+    _readable(plan.planned[0])
+    return PlannedTrial(project, place, plan, state, found, read, asked, timeout)
+
+
+def carry_out_trial(
+    planned: PlannedTrial, runtime: SparkRuntime, on_event: OnEvent, *, ignore_window: bool = False
+) -> TrialReport:
+    """As `trial`, on a runtime that is stopped at the end."""
+    place, timeout = planned.place, planned.timeout
+    with runtime:
+        trials = FORMATS[planned.state.format].trials(planned.project.catalogs[place.table.catalog], runtime)
+        if planned.trial is None:
+            trials.begin(place.table, planned.state, place.where)
+        (before,) = planned.plan.planned
+        plan = _plan(place, before.spec, timeout)
+        state = _readable(plan.planned[0])
+        if planned.trial is not None and state.table_id != planned.trial.table_id:
+            raise CommitConflict.of("ZL320", f"{place.name}: the table was replaced", hint="run trial again")
+        result = None
+        if plan.has_changes:
+            applied = apply(plan, runtime.session, on_event, ignore_window=ignore_window)
+            result = applied.results[str(place.name)]
+            if not result.succeeded or result.deferred_groups:
+                reasons = result.problems or (_incomplete(place),)
+                raise EngineError(*reasons)
+        report = _measured(planned, plan.planned[0].spec, runtime)
+        runtime.discard_log()
+    return replace(report, created=planned.trial is None, result=result)
+
+
+def _measured(planned: PlannedTrial, spec: LayoutSpec, runtime: SparkRuntime) -> TrialReport:
+    """Replay the queries on the table as it was planned, and on the trial as it is now."""
+    place, asked = planned.place, planned.expected
+    backend = backend_for(place.project.catalogs[place.name.catalog], runtime)
+    own = backend_for(planned.project.catalogs[place.table.catalog], runtime)
+    after = read_one(lambda: backend.observe(place.name, spec.column_names), place.name, planned.timeout)
+    trial = place.read(planned.timeout)
+    assert trial is not None
+    order = sorted(range(len(asked.queries)), key=lambda n: -asked.now.bytes[n] * asked.now.weights[n])
+    chosen = order[:MAX_QUERIES]
+    queries = [asked.queries[n] for n in chosen]
+    sides = [
+        replay(side.sample_source(name, state, 0).frame, queries)
+        for side, name, state in ((own, place.table, planned.state), (backend, place.name, after))
+    ]
+    inverted = {one.query for one in planned.workload.inverted}
+    replayed = [
+        ReplayedQuery(query.location, query.weight, main, other, _predicted(asked, n), query.query in inverted)
+        for n, query, main, other in zip(chosen, queries, *sides, strict=True)
+    ]
+    replayed.sort(key=lambda query: -query.main.bytes * query.weight)
+    different = [query for query in replayed if query.main.rows != query.trial.rows]
+    return TrialReport(
+        str(place.table),
+        trial,
+        False,
+        planned.state.version,
+        None,
+        tuple(replayed),
+        len(order) - len(chosen),
+        tuple(_warnings(place, trial, different)),
+    )
+
+
+def _asked(main: Planned, workload: Workload, project: Project, backend: Backend, timeout: float) -> Expected | None:
+    """Return what the queries open, without a prediction if none can be made: it is no condition of a trial."""
+    table = main.spec.table
+    try:
+        return read_one(lambda: expected(main, workload, project, backend, SAMPLE_BYTES), table, timeout)
+    except ZlayoutError:
+        raise
+    except Exception:  # whatever a reader of data files raises
+        return read_one(lambda: expected(main, workload, project, backend, 0), table, timeout)
+
+
+def _plan(place: Place, spec: LayoutSpec, timeout: float) -> ProjectPlan:
+    """Plan the trial as it is now."""
+    directed = Declared((replace(spec, table=place.name),))
+    return plan_specs(place.project, directed, PlanOptions(), Reading(timeout=timeout), workloads=False)
+
+
+def _plan_from(place: Place, own: ProjectPlan, main: Planned) -> ProjectPlan:
+    """Plan a trial that is not made yet, from the version of the table that it will have.
+
+    Unless the trial is refused, the document is that of the plan for the table itself, which has the forecasts.
+    """
+    assert main.state is not None
+    spec = replace(main.spec, table=place.name)
+    capabilities = backend_for(place.project.catalogs[place.name.catalog], SparkRuntime(place.project)).capabilities
+    planned = Planned(spec, main.state, settle([propose(spec, main.state, capabilities, (), own.options)], None)[0])
+    shown = replace(main, decision=replace(main.decision, plan=replace(main.decision.plan, table=str(place.name))))
+    return replace(own, project=place.project, document=as_plan((shown,)), planned=(planned,))
+
+
+def _readable(planned: Planned) -> TableState:
+    """Return the observed table. Raises Refused or TableError with the diagnostics of a plan that has no changes."""
+    status, found = planned.decision.plan.status, planned.decision.plan.diagnostics
+    if status is Status.REFUSED:
+        raise Refused(*([d for d in found if d.severity == "refused"] or found))
+    if planned.state is None or status is Status.ERROR:
+        raise TableError(*found)
+    return planned.state
+
+
+def _incomplete(place: Place) -> Diagnostic:
+    message = f"{place.name} is not laid out completely, so that a comparison would mean nothing"
+    return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
+
+
+def _predicted(asked: Expected, number: int) -> QueryCost | None:
+    if asked.then is None:
+        return None
+    return QueryCost(float(asked.then.files[number]), round(float(asked.then.bytes[number])))
+
+
+def _warnings(place: Place, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
+    if different:
+        message = f"{len(different)} of the queries return other numbers of rows from the trial than from the table"
+        hint = "one of them has been changed since the trial was made; make the trial again to compare the same rows"
+        yield Diagnostic("ZL460", f"{place.table}: {message}", "warning", hint)
+    if trial.moved:
+        message = f"{place.table}: main has {len(trial.moved)} snapshots that branch {place.where} does not have"
+        hint = "publish will be refused; drop the trial and make it again, or apply to main"
+        yield Diagnostic("ZL461", message, "warning", hint)

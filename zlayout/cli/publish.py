@@ -1,0 +1,78 @@
+"""The commands `publish` and `drop-trial`: show what they do, ask for approval, and commit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from zlayout.app.project import load_project
+from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
+from zlayout.cli.approval import approved, require_approvable
+from zlayout.cli.console import Console, name_log
+from zlayout.formats.trial import Trial
+from zlayout.report.words import plural, printable, version_word
+from zlayout.spark.session import SparkRuntime
+
+
+def publish_command(
+    project: Path, table: str, branch: str, console: Console, *, auto_approve: bool, dry_run: bool, timeout: float
+) -> int:
+    """Return the exit code: 0 done, shown, or nothing to do; 1 not approved. Raises the errors of `zlayout.publish`."""
+    require_approvable("publish", console, auto_approve=auto_approve, dry_run=dry_run)
+    loaded = load_project(project)
+    trial = plan_publish(loaded, table, branch, timeout=timeout)
+    main = printable(str(trial.table.on("")))
+    if trial.published:
+        console.result(f"{main}: main has every snapshot of branch {trial.table.branch}; nothing to publish\n")
+        return 0
+    moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
+    console.result("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
+    if not approved("Publish this branch?", console, auto_approve=auto_approve, dry_run=dry_run):
+        return 0 if dry_run else 1
+    runtime = SparkRuntime(loaded, brief=True)
+    try:
+        commit_publish(loaded, trial, runtime)
+    finally:
+        name_log(runtime, console)
+    console.result(
+        f"\nPublished: main is at snapshot {trial.version}. To undo: zlayout rollback {main}. "
+        f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {trial.table.branch}\n"
+    )
+    return 0
+
+
+def drop_trial_command(
+    project: Path,
+    table: str,
+    branch: str | None,
+    clone: str | None,
+    console: Console,
+    *,
+    auto_approve: bool,
+    dry_run: bool,
+    timeout: float,
+) -> int:
+    """Return the exit code: 0 done, or shown; 1 not approved. Raises the errors of `zlayout.drop_trial`."""
+    require_approvable("drop-trial", console, auto_approve=auto_approve, dry_run=dry_run)
+    loaded = load_project(project)
+    trial = plan_drop_trial(loaded, table, branch=branch, clone=clone, timeout=timeout)
+    what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
+    name = printable(str(trial.table.on("")))
+    console.result("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
+    if not approved("Remove this trial?", console, auto_approve=auto_approve, dry_run=dry_run):
+        return 0 if dry_run else 1
+    runtime = SparkRuntime(loaded, brief=True)
+    try:
+        commit_drop(loaded, trial, runtime)
+    finally:
+        name_log(runtime, console)
+    console.result(f"\nRemoved {printable(what)}. The table itself is as it was.\n")
+    return 0
+
+
+def _shown(name: str, what: str, trial: Trial) -> Iterator[str]:
+    word = version_word(trial.format)
+    runs = dict.fromkeys(made.run_id for made in trial.commits)
+    yield f"{name} ({trial.format})"
+    yield f"  {what}"
+    yield f"  commits  {plural(len(trial.commits), word)} of zlayout: {', '.join(map(printable, runs)) or 'none'}"

@@ -1,0 +1,169 @@
+"""The command `trial`: show the plan, ask for approval, apply to a branch or a clone, and print what queries opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from zlayout.app.events import ApplyEvent, TableEvent
+from zlayout.app.project import load_project
+from zlayout.app.trial import MAX_QUERIES, PlannedTrial, carry_out_trial, plan_trial
+from zlayout.app.trial_report import TrialReport
+from zlayout.cli.approval import approved, require_approvable
+from zlayout.cli.console import Console, name_log
+from zlayout.cli.plan import heading
+from zlayout.cli.views import describe, stage_text
+from zlayout.formats.base import Progress
+from zlayout.planner.forecasts import QueryCost
+from zlayout.report import text
+from zlayout.report.words import number, printable, size, version_word
+from zlayout.spark.session import SparkRuntime
+
+MAX_LISTED_QUERIES = 10
+MAX_NAME_WIDTH = 40
+
+
+def trial_command(
+    project: Path,
+    table: str,
+    branch: str | None,
+    clone: str | None,
+    workload: Sequence[Path],
+    console: Console,
+    *,
+    auto_approve: bool,
+    dry_run: bool,
+    as_json: bool,
+    ignore_window: bool,
+    timeout: float,
+) -> int:
+    """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.trial`."""
+    require_approvable("trial", console, auto_approve=auto_approve, dry_run=dry_run)
+    loaded = load_project(project)
+    planned = plan_trial(loaded, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
+    shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
+    shown += "".join(f"{line}\n" for line in _intention(planned))
+    console.say(shown.rstrip("\n")) if as_json else console.result(shown)
+    if not approved("Try this?", console, auto_approve=auto_approve, dry_run=dry_run):
+        return 0 if dry_run else 1
+    runtime = SparkRuntime(loaded)
+
+    def follow(event: ApplyEvent) -> None:
+        if isinstance(event, Progress):
+            console.say(f"{stage_text(event)}: {event.table}")
+        elif isinstance(event, TableEvent):
+            console.say(describe(event.event))
+
+    try:
+        report = carry_out_trial(planned, runtime, follow, ignore_window=ignore_window)
+    finally:
+        name_log(runtime, console)
+    console.result(
+        json.dumps(as_document(report), indent=2) + "\n"
+        if as_json
+        else "\n" + "".join(f"{line}\n" for line in lines(report, verbose=console.verbose))
+    )
+    for diagnostic in report.diagnostics:
+        console.diagnose(diagnostic)
+    return 0
+
+
+def _intention(planned: PlannedTrial) -> Iterator[str]:
+    place, kind = planned.place, "clone" if planned.place.name.branch == "" else "branch"
+    where = printable(place.where)
+    if planned.trial is None:
+        word = version_word(planned.state.format)
+        yield f"Trial: makes {kind} {where} of {printable(str(place.table))} at {word} {planned.state.version}."
+    else:
+        yield f"Trial: uses {kind} {where} of {printable(str(place.table))}."
+    count = min(len(planned.expected.queries), MAX_QUERIES)
+    yield f"Then replays {_queries(count)} on it and on the table, which is not changed."
+
+
+def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
+    """Yield lines of text that compare what the queries opened of the table and of the trial."""
+    word, made = version_word(report.trial.format), "made" if report.created else "used"
+    yield f"{printable(report.table)}, {word} {report.main_version}"
+    yield f"{printable(str(report.trial.table))}, {word} {report.trial.version} ({made})"
+    yield ""
+    shown = report.queries if verbose else report.queries[:MAX_LISTED_QUERIES]
+    rows = [("query", "files: table", "trial", "predicted", "bytes: table", "trial", "predicted")]
+    for query in shown:
+        main, trial = (QueryCost(side.files, side.bytes) for side in (query.main, query.trial))
+        rows.append(_row(_name(query.location) + ("*" if query.inverted else ""), main, trial, query.predicted))
+    rows.append(_row("mean, by weight", report.main, report.measured, report.predicted))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        name, *values = row
+        cells = (name.ljust(widths[0]), *(value.rjust(w) for value, w in zip(values, widths[1:], strict=True)))
+        yield "  " + "  ".join(cells)
+    if len(shown) < len(report.queries):
+        yield f"  and {_queries(len(report.queries) - len(shown))} more; -v lists them all"
+    if report.left_out:
+        yield f"  {_queries(report.left_out)} that open fewer bytes: not replayed"
+    if any(query.inverted for query in shown):
+        yield "  * a condition on a function was replayed as a condition on its column, by which Spark skips more files"
+    yield ""
+    yield "Files and bytes of table and trial are those that Spark reports of its scans."
+    yield from _next(report)
+
+
+def _next(report: TrialReport) -> Iterator[str]:
+    table, trial = printable(report.table), report.trial
+    if trial.location:
+        option = f"--clone {printable(trial.location)}"
+        yield f"To apply it to the table: zlayout apply {table}"
+    else:
+        option = f"--branch {trial.table.branch}"
+        yield f"To publish it: zlayout publish {table} {option}"
+    yield f"To remove it: zlayout drop-trial {table} {option}"
+
+
+def _row(
+    name: str, main: QueryCost, trial: QueryCost, predicted: QueryCost | None
+) -> tuple[str, str, str, str, str, str, str]:
+    files = "-" if predicted is None else _files(predicted.files)
+    read = "-" if predicted is None else size(predicted.bytes)
+    return name, _files(main.files), _files(trial.files), files, size(main.bytes), size(trial.bytes), read
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+def _files(count: float) -> str:
+    return f"{count:,.1f}" if count != int(count) else number(int(count))
+
+
+def _name(location: str) -> str:
+    """Return the end of `folder/file:line`, which is the part that differs."""
+    name = printable(location.rpartition("/")[2])
+    return name if len(name) <= MAX_NAME_WIDTH else "..." + name[3 - MAX_NAME_WIDTH :]
+
+
+def as_document(report: TrialReport) -> dict[str, Any]:
+    """Return the report as plain data, without values of rows."""
+    trial = report.trial
+    return {
+        "table": report.table,
+        "format": trial.format,
+        "main_version": report.main_version,
+        "branch": trial.table.branch or None,
+        "clone": trial.location or None,
+        "trial_version": trial.version,
+        "created": report.created,
+        "run_id": report.result.run_id if report.result else None,
+        "queries": [asdict(query) for query in report.queries],
+        "queries_left_out": report.left_out,
+        "mean": {
+            "main": asdict(report.main),
+            "trial": asdict(report.measured),
+            "predicted": asdict(report.predicted) if report.predicted else None,
+        },
+        "diagnostics": [
+            {"code": d.code, "severity": d.severity, "message": d.message, "hint": d.hint} for d in report.diagnostics
+        ],
+    }

@@ -1,0 +1,139 @@
+"""Creates, publishes and drops the branch of a trial, each in one commit of the table's metadata.
+
+A commit succeeds only if the metadata has not changed since it was read (a REST catalog: if neither main nor the branch
+has); otherwise the table is read again, and the same conditions are checked again. Iceberg's own `fast_forward` and
+`DROP BRANCH` apply themselves to newer metadata without these checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zlayout.errors import CommitConflict
+from zlayout.formats.iceberg.read.trial import property_of
+from zlayout.formats.iceberg.write.jvm import FAILURES, IcebergJvm, java_errors
+from zlayout.formats.kernel.outcome import settled
+from zlayout.formats.trial import Trial
+from zlayout.planner import accepted
+from zlayout.spec.model import MAIN, TableName
+
+MAX_ATTEMPTS = 8
+
+
+def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> None:
+    """Create the branch of `name` at a snapshot of main.
+
+    Raises:
+        CommitConflict: ZL320, if the table or the snapshot is gone, or the branch exists; ZL321.
+        CommitUnknown: ZL331.
+    """
+
+    def change(base: Any, transaction: Any) -> None:
+        _require_table(base, name, table_id)
+        if base.ref(name.branch) is not None or base.snapshot(snapshot) is None:
+            message = f"{name}: the branch exists already, or snapshot {snapshot} has expired"
+            raise CommitConflict.of("ZL320", message, hint="nothing was written; run trial again")
+        transaction.manageSnapshots().createBranch(name.branch, snapshot).commit()
+        _set(transaction, {property_of(name): str(snapshot), accepted.property_of(name): None})
+
+    _swap(jvm, f"creating branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) == snapshot)
+
+
+def publish(jvm: IcebergJvm, trial: Trial) -> None:
+    """Set main to the newest snapshot of the branch, and let main have what the branch has accepted.
+
+    Raises:
+        CommitConflict: ZL320, if main or the branch has changed since it was read; ZL321.
+        CommitUnknown: ZL331.
+    """
+    main = trial.table.on("")
+
+    def change(base: Any, transaction: Any) -> None:
+        _require_unchanged(base, trial)
+        transaction.manageSnapshots().fastForwardBranch(MAIN, trial.table.branch).commit()
+        published = base.properties().get(accepted.property_of(trial.table))
+        _set(transaction, {accepted.property_of(main): published or None})
+
+    doing = f"publishing branch {trial.table.branch} of {main}"
+    _swap(jvm, doing, main, change, lambda now: _at(now, main) == trial.version)
+
+
+def drop(jvm: IcebergJvm, trial: Trial) -> None:
+    """Remove the branch of a trial and its properties.
+
+    Raises:
+        CommitConflict: ZL320, if the branch has changed since it was read; ZL321.
+        CommitUnknown: ZL331.
+    """
+    name = trial.table
+
+    def change(base: Any, transaction: Any) -> None:
+        _require_unchanged(base, trial)
+        # A REST catalog checks the snapshot of a branch that is set, and of a branch that is removed it checks nothing.
+        transaction.manageSnapshots().setMaxRefAgeMs(name.branch, 1).commit()
+        transaction.manageSnapshots().removeBranch(name.branch).commit()
+        _set(transaction, {property_of(name): None, accepted.property_of(name): None})
+
+    _swap(jvm, f"dropping branch {name.branch} of {name.on('')}", name, change, lambda now: _at(now, name) is None)
+
+
+def _swap(
+    jvm: IcebergJvm, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
+) -> None:
+    """Commit a change to the metadata that it was prepared from, and prepare it again if other metadata came first.
+
+    Args:
+        jvm: The JVM.
+        doing: The operation, for messages.
+        name: The table.
+        change: Checks the metadata, and changes them in a transaction.
+        done: Returns whether the metadata have the change, after an error.
+    """
+    for attempt in range(MAX_ATTEMPTS):
+        table = jvm.load(name)
+        with java_errors(doing):  # nothing is sent to the catalog here
+            operations, transaction = table.operations(), table.newTransaction()
+            base = operations.current()
+            change(base, transaction)
+            wanted = transaction.table().operations().current()
+
+        def send(operations: Any = operations, base: Any = base, wanted: Any = wanted) -> bool:
+            operations.commit(base, wanted)
+            return True
+
+        try:
+            settled(doing, send, lambda: done(jvm.load(name).operations().current()) or None, FAILURES)
+            return
+        except CommitConflict:
+            if attempt + 1 == MAX_ATTEMPTS:
+                raise
+
+
+def _require_table(base: Any, name: TableName, table_id: str) -> None:
+    if base.uuid() != table_id:
+        raise CommitConflict.of("ZL320", f"{name}: the table was replaced", hint="nothing was written; run it again")
+
+
+def _require_unchanged(base: Any, trial: Trial) -> None:
+    """Check that main and the branch are at the snapshots that were read. Raises CommitConflict ZL320."""
+    _require_table(base, trial.table, trial.table_id)
+    current = base.currentSnapshot()
+    main = -1 if current is None else int(current.snapshotId())
+    if (main, _at(base, trial.table)) != (trial.main, trial.version):
+        message = f"{trial.table.on('')}: main or branch {trial.table.branch} has changed since it was read"
+        raise CommitConflict.of("ZL320", message, hint="nothing was written; run it again and review it")
+
+
+def _at(base: Any, name: TableName) -> int | None:
+    """Return the snapshot of a branch in table metadata, None if there is no such branch."""
+    ref = base.ref(name.branch or MAIN)
+    return int(ref.snapshotId()) if ref is not None and ref.isBranch() else None
+
+
+def _set(transaction: Any, properties: dict[str, str | None]) -> None:
+    """Set table properties; None removes one."""
+    update = transaction.updateProperties()
+    for key, value in properties.items():
+        update.set(key, value) if value is not None else update.remove(key)
+    update.commit()
