@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from model import spark_job
 from model.delta_log import AddFile, DeltaTable, Snapshot, Transaction
-from model.java import Seq
+from model.java import JavaError, Seq
 from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
 from model.reports import RunCommit
 from model.rows import Row
@@ -25,6 +25,7 @@ from model.schedule import OK, learned, step
 from zlayout.errors import EngineError, Location
 from zlayout.formats.base import Work
 from zlayout.formats.delta import backend as product
+from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, outcome, source_files
@@ -42,7 +43,10 @@ class StandIn:
         self.written = 0
 
     def snapshot(self) -> Snapshot:
+        """As Delta refuses a table by location whose catalog owns the commits: tests/spark/test_catalog_managed.py."""
         step("pin")
+        if self.table.current.owned:
+            raise JavaError("org.apache.spark.sql.delta.DeltaIllegalStateException")
         return self.table.current
 
     def begin(self, snapshot: Snapshot) -> Transaction:
@@ -114,7 +118,7 @@ class ModelDelta(product.DeltaBackend):
 
 def _state(snapshot: Snapshot) -> TableState:
     files = sorted(snapshot.files.values(), key=lambda file: file.key)
-    return state_of(
+    state = state_of(
         version=snapshot.number,
         paths=[f.name for f in files],
         keys=[f.vector for f in files],
@@ -122,6 +126,7 @@ def _state(snapshot: Snapshot) -> TableState:
         deleted=[len(f.deleted) for f in files],
         laid_out=[f.tags.get(LAYOUT_ID) == LAYOUT.layout_id for f in files],
     )
+    return replace(state, refusals=refusals(frozenset({"catalogManaged"} if snapshot.owned else ()), {}))
 
 
 def live_rows(delta: StandIn, files: Iterable[AddFile]) -> tuple[Row, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from model.java import JavaError, Option, Seq, no_answer
 from model.rows import EMPTY, NOTHING, Effect, Expected, Row
-from model.schedule import Intern, Killed, learned, step
+from model.schedule import Intern, Killed, Violation, learned, step
 
 from zlayout.formats.delta.read.run_history import RUN
 
@@ -83,13 +83,14 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version and what is true of it."""
+    """One version and what is true of it. owned: only the catalog of the table makes commits from here on."""
 
     number: int
     log_id: int
     files: Mapping[Key, AddFile]
     next_row_id: int
     expected: Expected
+    owned: bool = False
 
     def version(self) -> int:
         return self.number
@@ -112,6 +113,7 @@ class Version:
     removes: tuple[RemoveFile, ...]
     tags: Mapping[str, str]
     blind_append: bool
+    owned: bool = False
 
 
 class DeltaTable:
@@ -141,9 +143,20 @@ class DeltaTable:
     def log_id(self) -> int:
         return self.current.log_id
 
+    def hand_over(self) -> None:
+        """Commit that the catalog owns all later commits, which the log does not have until they are published."""
+        before = self.current
+        commit = (before.log_id, "owned")
+        log_id = self._intern.setdefault(commit, len(self._intern) + 1)
+        self._known[log_id] = replace(before, number=before.number + 1, log_id=log_id, owned=True)
+        self.snapshots.append(self._known[log_id])
+        self.log.append(Version((), (), {}, blind_append=False, owned=True))
+
     def put(self, actions: Iterable[Any], tags: Mapping[str, str], effect: Effect = NOTHING) -> int:
         """Commit without any check. Raises Violation when the rows are then not those that they must be."""
         before, number = self.current, self.current.number + 1
+        if before.owned:
+            raise Violation("catalog overridden", f"version {number} of the log, which the catalog gives to others")
         removes = tuple(action for action in actions if isinstance(action, RemoveFile))
         adds = tuple(action for action in actions if isinstance(action, AddFile))
         commit = (before.log_id, tuple(map(_content, adds)), removes, tags.get(RUN), effect.content())
@@ -213,6 +226,8 @@ class Transaction:
         changes_data = any(action.dataChange for action in actions)
         reads = bool(self.read)
         for version in self._table.log[self._snapshot.number + 1 :]:
+            if version.owned:
+                raise _conflict("ProtocolChangedException", "the catalog owns the commits now")
             if any(remove.name in gone for remove in version.removes):
                 raise _conflict("ConcurrentDeleteReadException", "a file that was read is gone")
             added = not version.blind_append and any(add.dataChange for add in version.adds)

@@ -70,6 +70,7 @@ def compact(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Chang
     return ([*removes, replace(_write(table, name, rows), dataChange=False)] if rows else []), NOTHING
 
 
+MANAGE = "manage"  # somebody makes the table a catalog-managed one
 WRITERS: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "append": append,
     "delete": delete,
@@ -79,7 +80,11 @@ WRITERS: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
 
 
 def write(table: DeltaTable, operation: str, key: int, name: str) -> None:
-    """The process: pin, write, commit; after a conflict nothing."""
+    """The process: pin, write, commit; after a conflict nothing. Commits that a catalog owns are not in the log."""
+    if operation == MANAGE:
+        step("commit")
+        table.hand_over()
+        return
     if operation != "append":  # which reads nothing
         step("pin")
     snapshot = table.current
@@ -89,6 +94,8 @@ def write(table: DeltaTable, operation: str, key: int, name: str) -> None:
     step("commit")
     transaction = Transaction(table, snapshot)
     transaction.trackFilesRead([file for file in snapshot.files.values() if _removed(file, actions)])
+    if table.current.owned:
+        return
     try:
         transaction.require_no_conflict(actions)
     except JavaError:

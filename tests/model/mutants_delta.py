@@ -8,6 +8,7 @@ from typing import Any
 
 from model import delta_backend
 from model.delta_log import AddFile
+from model.delta_writers import MANAGE
 from model.java import Seq
 from model.mutant import Mutant, patched
 from model.rows import Row
@@ -140,6 +141,7 @@ TWO_WRITERS = Scenario("delta", ("delete", "update"))
 ANSWERS = Scenario("delta", ("update",), faults=1)
 JOBS = Scenario("delta", ("append",), rewriters=1, faults=1, jobs_fail=True)
 ONE = Scenario("delta", ("append",), rewriters=1)
+MANAGED = Scenario("delta", (MANAGE, "append"), rewriters=1, faults=1)
 
 MUTANTS = (
     Mutant(
@@ -246,5 +248,29 @@ MUTANTS = (
         JOBS,
         {"missing file"},
         patched((delta_backend.StandIn, "require_files", lambda *_: None)),
+    ),
+    Mutant(
+        "past-the-catalog",
+        "commits with commitLarge to a table that became a catalog-managed one after the snapshot was pinned",
+        MANAGED,
+        {"catalog overridden"},
+        patched((Committer, "send", send_unchecked)),
+    ),
+    Mutant(
+        "past-the-change-of-protocol",
+        "tries again on the newest snapshot after the conflict with the change to a catalog-managed table",
+        MANAGED,
+        {"catalog overridden"},
+        patched((commit, "commit_apart", past_conflict)),
+    ),
+    Mutant(
+        "managed-not-refused",
+        "refuses no catalog-managed table, in a Delta that does not either",
+        Scenario("delta", (MANAGE,), rewriters=1),
+        {"catalog overridden"},
+        patched(
+            (delta_backend, "refusals", lambda *_: ()),
+            (delta_backend.StandIn, "snapshot", lambda self: self.table.current),
+        ),
     ),
 )

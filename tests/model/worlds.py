@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from model import delta_backend, delta_writers, iceberg_backend, iceberg_writers
 from model.delta_log import DeltaTable
+from model.delta_writers import MANAGE
 from model.iceberg_catalog import IcebergTable
 from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
@@ -68,7 +69,7 @@ class World(Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether nothing is left to lay out."""
+        """Whether nothing is left that zlayout may lay out."""
         ...
 
 
@@ -102,7 +103,7 @@ class Delta:
 
     @property
     def gone(self) -> bool:
-        return False
+        return self.table.current.owned
 
 
 class Iceberg:
@@ -169,7 +170,13 @@ def _on_branches() -> Iterator[Scenario]:
     yield Scenario("iceberg", ("update",), faults=1, branch="audit", long=True)
 
 
-SCENARIOS = (*_scenarios(), *_on_branches())
+def _catalog_managed() -> Iterator[Scenario]:
+    yield Scenario("delta", (MANAGE, "append"), rewriters=1, faults=1)
+    yield Scenario("delta", (MANAGE,), faults=1)
+    yield Scenario("delta", (MANAGE, "update"), long=True)
+
+
+SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed())
 
 
 @contextmanager
