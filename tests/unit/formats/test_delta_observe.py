@@ -25,7 +25,7 @@ from support.delta_logs import (
     write_log,
 )
 
-from zlayout.errors import TableError
+from zlayout.errors import Refused, TableError
 from zlayout.formats.delta.read import tags
 
 
@@ -218,9 +218,33 @@ def test_refusals_name_the_feature(tmp_path: Path) -> None:
     assert codes("clustering", "domainMetadata") == []
     (owned,) = codes(**{"delta.coordinatedCommits.commitCoordinator-preview": "uc"})
     assert owned.startswith("ZL212")
+    (owned,) = codes("coordinatedCommits-preview", "inCommitTimestamp")
+    assert owned.startswith("ZL212")
     (unknown,) = codes("somethingNew", "alsoNew")
     assert unknown.startswith("ZL213")
     assert "alsoNew, somethingNew" in unknown
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
+def test_a_table_whose_newest_version_its_catalog_alone_knows_is_not_measured(tmp_path: Path, feature: str) -> None:
+    """Version 1 is in the log, and the catalog may have ratified others that are not."""
+    owned = protocol("inCommitTimestamp", reader=(feature,))
+    settings = metadata(INTS, **{"delta.enableInCommitTimestamps": "true"})
+    info = [{"commitInfo": {"inCommitTimestamp": at, "timestamp": at, "operation": "WRITE"}} for at in (1, 2)]
+    path = write_log(tmp_path / "t", [info[0], owned, settings], [info[1], add("one")])
+    with pytest.raises(Refused, match=rf"ZL212 the table's catalog owns its commits \({feature}\)"):
+        observe(path)
+    (path / "_delta_log" / f"{2:020}.crc").write_text("{}")  # of a commit that is not published: another error
+    with pytest.raises(Refused, match=rf"ZL212 the table's catalog owns its commits \({feature}\)"):
+        observe(path)
+
+
+def test_a_damaged_log_of_another_table_is_an_error_as_before(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t", [protocol("catalogManaged"), metadata(INTS)], [protocol(), add("one")])
+    (path / "_delta_log" / f"{2:020}.crc").write_text("{}")
+    (path / "_delta_log" / f"{1:020}.json").open("a").write("{")
+    with pytest.raises(TableError, match="ZL111"):
+        observe(path)
 
 
 def test_an_empty_table_is_fine(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from zlayout.errors import Diagnostic
 
@@ -70,13 +70,7 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
     found: list[Diagnostic] = []
     owned = features & CATALOG_OWNED or {k for k in properties if k.startswith("delta.coordinatedCommits.")}
     if owned:
-        found.append(
-            _refused(
-                "ZL212",
-                f"the table's catalog owns its commits ({', '.join(sorted(owned))}), so the log may be incomplete",
-                "use the catalog's own maintenance for this table, or drop the feature",
-            )
-        )
+        found.append(catalog_owned(owned))
     unknown = sorted(features - SAFE - {CLUSTERING} - CATALOG_OWNED)
     if unknown:
         found.append(
@@ -87,6 +81,15 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
             )
         )
     return tuple(found)
+
+
+def catalog_owned(names: Iterable[str]) -> Diagnostic:
+    """Make ZL212. names: the features or properties by which the catalog owns the commits of the table."""
+    return _refused(
+        "ZL212",
+        f"the table's catalog owns its commits ({', '.join(sorted(names))}), so the log may be incomplete",
+        "use the catalog's own maintenance for this table, or drop the feature",
+    )
 
 
 def partition_refusals(

@@ -14,14 +14,15 @@ import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from zlayout.errors import Diagnostic, TableError, first_line
+from zlayout.errors import Diagnostic, Refused, TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
-from zlayout.formats.delta.read.features import refusals, table_features
+from zlayout.formats.delta.read.features import catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.files import log_files, table_files
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.layout_records import baselines, codes_of, layout_records
+from zlayout.formats.delta.read.owned import owning_features
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import log_sizes, read_annotations
@@ -64,6 +65,7 @@ def observe_delta(
         storage_options: Access options of the object store.
 
     Raises:
+        Refused: ZL212 if only the catalog of the table knows its newest version.
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
             exist, ZL113 if a commit is missing, ZL114 if the object store cannot be reached.
     """
@@ -166,6 +168,8 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
             hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log",
         ) from error
     except DeltaError as error:
+        if owning := owning_features(location, options):
+            raise Refused(catalog_owned(owning)) from error
         if version is not None and "not the same as the specified end version" in str(error):
             raise TableError.of(
                 "ZL112",
