@@ -113,7 +113,8 @@ def _names(choice: Choice) -> str:
 
 def zorder_block(choice: Choice) -> str:
     """The layout as YAML for a layout spec. It states the engine, because the spec may declare native."""
-    return _block(choice.layout, engine=True, default_flow_style=None, width=110)
+    style = False if choice.layout.cuts else None  # a list of cuts has a line for each
+    return _block(choice.layout, engine=True, default_flow_style=style, width=110)
 
 
 def zorder_line(layout: Layout) -> str:

@@ -23,12 +23,14 @@ def legend(tables: Sequence[TablePlan], width: int, *, verbose: bool) -> Iterato
         "-/+ rewrite files": any(t.groups for t in changing),
     }
     columns = [column for table in tables for column in table.columns]
+    curves = {dict(t.settings).get("zorder.curve") for t in changing if t.is_first}
     terms = {
         "touched: files opened for one value": bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
         "hot: partitions that others write to": any(t.hot for t in changing),
         "decay: data changed since": any(shown_decay(t, verbose=verbose) for t in tables),
-        "kd: k-d tree": any(("zorder.curve", "kd") in t.settings for t in changing if t.is_first),
+        "kd: k-d tree": "kd" in curves,
+        "curve workload: files end at constants of queries": "workload" in curves,
     }
     if any(signs.values()):
         yield "", f"  {_BETWEEN.join(_used(signs))}"

@@ -189,6 +189,8 @@ def test_a_first_layout_says_how() -> None:
     assert lines[0] == "  + first layout    -/+ rewrite files"
     assert lines[1] == "  touched: files opened for one value    floor: fewest possible    kd: k-d tree"
     assert "  +   layout          kd by [a]" in lines
+    cut = replace(first, settings=tuple((k, "workload" if k == "zorder.curve" else v) for k, v in first.settings))
+    assert "curve workload: files end at constants of queries" in render(Plan("0.1.0", (cut,))).splitlines()[2]
 
 
 def test_the_legend_has_the_signs_and_terms_of_the_plan_alone() -> None:
