@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.advisor.cut_gains import CutGains
@@ -25,6 +26,8 @@ from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 Float64 = NDArray[np.float64]
 # Share of the rows read by all queries that a cut must save in one part.
 MIN_GAIN = 0.001
+# The longest list that a layout may have: each table stores it with its layout.
+MAX_CUTS, MAX_TEXT_OF_CUT = 64, 100
 # Share of the bytes that cuts must save, compared with the best layout without cuts, for queries that were held out.
 MIN_SAVING_OF_CUTS = 0.05
 # A shorter list of cuts is preferred if the queries read at most this much more.
@@ -151,7 +154,7 @@ def propose(
         deadline: on the monotonic clock; parts are divided until then.
     """
     known = {name: values.type for name, values in sample.keys.items()}
-    usable = [c for c in candidates(queries) if c.column in known and first_on_the_right(c, known[c.column])]
+    usable = [c for c in candidates(queries) if c.column in known and _divides(c, known[c.column])]
     usable = usable[:MAX_CANDIDATES]
     ranked, cuts = rank_with_cuts(sample.keys, usable)
     search = CutGains(list(sample.keys), ranked, cuts, *_weighted(queries, len(target.files)))
@@ -173,7 +176,7 @@ def propose(
         for side, number in ((rows[is_left], found.left_files), (rows[~is_left], files - found.left_files)):
             if number > 1:
                 parts.append((side, number, partition, file_rows))
-    return tuple(usable[number] for number in sorted(gains, key=lambda number: (-gains[number], number)))
+    return tuple(usable[number] for number in sorted(gains, key=lambda number: (-gains[number], number))[:MAX_CUTS])
 
 
 def with_cuts(layout: Layout, cuts: Sequence[Compare]) -> Layout:
@@ -182,6 +185,12 @@ def with_cuts(layout: Layout, cuts: Sequence[Compare]) -> Layout:
     known = {column.name for column in layout.columns}
     added = tuple(ZorderColumn(name) for name in names if name not in known)
     return replace(layout, columns=(*layout.columns, *added), curve=WORKLOAD_CURVE, cuts=tuple(cuts))
+
+
+def _divides(cut: Compare, kind: pa.DataType) -> bool:
+    """Whether a cut divides values of the type, and is short enough for a layout spec."""
+    is_short = not isinstance(cut.value, str) or len(cut.value) <= MAX_TEXT_OF_CUT
+    return is_short and first_on_the_right(cut, kind) is not None
 
 
 def _at_constants(leaf: Leaf) -> Iterator[Compare]:

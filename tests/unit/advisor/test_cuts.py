@@ -11,8 +11,18 @@ import pyarrow as pa
 import pytest
 from support.builders import make_layout
 
-from zlayout.advisor.cuts import Checked, candidates, note_on_cuts, propose, search_cuts, split, with_cuts
-from zlayout.advisor.model import KeySample, TableQuery, Target
+from zlayout.advisor.compare import zorder_block
+from zlayout.advisor.cuts import (
+    MAX_TEXT_OF_CUT,
+    Checked,
+    candidates,
+    note_on_cuts,
+    propose,
+    search_cuts,
+    split,
+    with_cuts,
+)
+from zlayout.advisor.model import Choice, Costs, KeySample, TableQuery, Target
 from zlayout.advisor.simulate import rank_sample
 from zlayout.advisor.study import Question, _measure_on, study
 from zlayout.predicate.model import And, Compare, In, IsNull, Not, Predicate
@@ -150,3 +160,20 @@ def test_the_note_counts_in_the_singular() -> None:
         "1 cut at constants of the workload: 1 query that they were not chosen from read 90% of the bytes that they "
         "read without the cuts."
     )
+
+
+def test_cuts_are_printed_one_in_a_line() -> None:
+    found = checked(MONTHS)
+    assert found is not None
+    block = zorder_block(Choice(found.layout, FILES, Costs(np.zeros(1), np.zeros(1), np.ones(1)), {}))
+    lines = block.splitlines()
+    assert lines[:4] == ["zorder:", "  columns:", "  - day", "  - status"]
+    assert lines[4:6] == ["  curve: workload", "  cuts:"]
+    assert all(line.startswith("  - day < DATE '2026-") for line in lines[6:-1])
+    assert lines[-1] == "engine: zlayout"
+
+
+def test_constants_that_are_too_long_for_a_layout_are_no_cuts() -> None:
+    long = asked(Compare("status", "<", "o" * (MAX_TEXT_OF_CUT + 1)))
+    assert propose([long], SAMPLE, TARGET) == ()
+    assert propose([asked(Compare("status", "<", "o" * MAX_TEXT_OF_CUT))], SAMPLE, TARGET) != ()

@@ -46,7 +46,7 @@ TRANSFORMS = "expected a column, identity, year, month, day or hour of one, buck
             ("[a, b]", f"[a]\n  curve: workload\n  cuts: [{cut}]", f"a.yaml:6:10: ZL058 expected column < literal or column <= literal in zorder.cuts, found '{cut}' (for example l_shipdate < DATE '1995-01-01')")
             for cut in ("a", "a > 1", "a < 1 AND b < 1", "f(a) < 1", "a <", "1 < 2")
         ),
-        ("[a, b]", "[a]\n  curve: workload\n  cuts: []", "a.yaml:6:3: ZL013 expected a list of 1 to 256 cuts for zorder.cuts, found an empty one"),
+        ("[a, b]", "[a]\n  curve: workload\n  cuts: []", "a.yaml:6:3: ZL013 expected a list of 1 to 64 cuts for zorder.cuts, found an empty one"),
         ("[a, b]", "[a]\n  curve: workload\n  cuts: [a < 1]\nengine: native", "a.yaml:5:3: ZL025 engine native of iceberg does not support curve workload (use curve zorder or hilbert or linear, or engine zlayout)"),
         ("[a, b]", "[a]\n  noise: yes", "a.yaml:5:3: ZL013 expected true or false for zorder.noise, found 'yes'"),
         ("[a, b]", "[a]\n  range_ids: 1", "a.yaml:5:3: ZL013 expected a whole number from 2 to 65536 for zorder.range_ids, found the number 1"),
