@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,13 @@ def test_iceberg_names_the_files_of_every_retained_snapshot(iceberg: tuple[Catal
     for stray in ("data/stray.parquet", "metadata/stray-m0.avro"):
         (iceberg[2] / stray).write_text("12")
     assert sorted(_found(iceberg)) == ["data/stray.parquet", "metadata/stray-m0.avro"]
+
+
+def test_files_of_a_table_in_nessie_are_not_listed(iceberg: tuple[CatalogConfig, TableName, Path]) -> None:
+    """Its metadata does not have the snapshots that Nessie keeps. This catalog says that it is Nessie."""
+    catalog = replace(iceberg[0], options={**iceberg[0].options, "properties": {"nessie.is-nessie-catalog": "true"}})
+    with pytest.raises(TableError, match=r"ZL129 ice\.db\.t: Nessie keeps"):
+        find_orphans(catalog, iceberg[1])
 
 
 def test_a_folder_without_a_table_is_refused(delta: tuple[CatalogConfig, TableName, Path]) -> None:

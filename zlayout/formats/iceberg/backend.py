@@ -57,7 +57,7 @@ class IcebergBackend:
         return list_warehouse(self._catalog)
 
     def orphans(self, table: TableName) -> Orphans:
-        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125."""
+        """See `zlayout.formats.base.Backend`. Raises TableError ZL121 to ZL125, ZL129."""
         from zlayout.formats.iceberg.read.orphans import iceberg_orphans
 
         return iceberg_orphans(self._catalog, table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from zlayout.errors import TableError
 from zlayout.formats.iceberg.read.avro import manifests_of
 from zlayout.formats.iceberg.read.catalog import load_table, readable_metadata
 from zlayout.formats.iceberg.read.manifests import read_live
@@ -15,12 +16,21 @@ from zlayout.sql_text import quote_path, string_literal
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+# By this property, a REST catalog says that it is Nessie. The metadata that it gives has the newest snapshot alone.
+_NESSIE = "nessie.is-nessie-catalog"
+
 
 def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
-    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL121 to ZL125."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL121 to ZL125, ZL129."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     table = load_table(catalog, name)
+    if table.catalog.properties.get(_NESSIE) == "true":
+        raise TableError.of(
+            "ZL129",
+            f"{name}: Nessie keeps the earlier versions of the table itself, so its files cannot be told from orphans",
+            hint="remove files with Nessie's garbage collector, and never with remove_orphan_files",
+        )
     location = table.metadata.location
     scheme, netloc, folder = PyArrowFileIO.parse_location(location)
     storage = PyArrowFileIO(table.io.properties).fs_by_scheme(scheme, netloc)
