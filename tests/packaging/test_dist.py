@@ -33,7 +33,16 @@ def test_the_metadata_names_licence_authors_and_extras(wheel: Path) -> None:
     metadata = Parser().parsestr(archive.read(name).decode())
     assert metadata["Author"] == "zlayout contributors"
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("Provides-Extra") == ["glue", "hive", "metrics", "otel", "postgres", "report", "spark"]
+    assert metadata.get_all("Provides-Extra") == [
+        "glue",
+        "hive",
+        "metrics",
+        "mysql",
+        "otel",
+        "postgres",
+        "report",
+        "spark",
+    ]
     assert metadata["Description-Content-Type"] == "text/markdown"
 
 

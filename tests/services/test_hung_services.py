@@ -22,11 +22,12 @@ CATALOGS = {
     "rest": '{{format: iceberg, type: rest, uri: "http://127.0.0.1:{port}"}}',
     "hive": '{{format: iceberg, type: hive, uri: "thrift://127.0.0.1:{port}"}}',
     "postgres": '{{format: iceberg, type: sql, uri: "postgresql+psycopg2://u@127.0.0.1:{port}/db", warehouse: /w}}',
+    "mysql": '{{format: iceberg, type: sql, uri: "mysql+pymysql://u@127.0.0.1:{port}/db", warehouse: /w}}',
     "delta_hive": '{{format: delta, type: hive, uri: "thrift://127.0.0.1:{port}"}}',
     "delta_glue": '{{format: delta, type: glue, uri: "http://127.0.0.1:{port}", storage: {{region: us-east-1}}}}',
     "delta_unity": '{{format: delta, type: unity, uri: "http://127.0.0.1:{port}", warehouse: main}}',
 }
-NEEDS = {"hive": "hive_metastore", "delta_hive": "thrift", "postgres": "psycopg2"}
+NEEDS = {"hive": "hive_metastore", "delta_hive": "thrift", "postgres": "psycopg2", "mysql": "pymysql"}
 LIMIT = 4.0  # seconds
 SLACK = 25.0  # seconds, to start Python and its libraries on a slow machine
 

@@ -48,7 +48,7 @@ _CAUSES = tuple(
         (
             r"support not installed|No module named|NotInstalledError",
             "a Python package is missing",
-            "install the extra of zlayout for this catalog: postgres, hive or glue, as in pip install 'zlayout[hive]'",
+            "install zlayout with the extra of the catalog (postgres, mysql, hive, glue): pip install 'zlayout[hive]'",
         ),
         (
             r"NoSuchBucket|bucket does not exist",

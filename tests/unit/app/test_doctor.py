@@ -104,7 +104,7 @@ def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None
 
 def test_a_missing_python_package_is_named(root: Path) -> None:  # noqa: F811
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        uri = f"mysql+pymysql://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs pymysql
+        uri = f"mysql+mysqldb://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs mysqlclient
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
     assert last.outcome is Outcome.FAILED
     assert "a Python package is missing" in last.detail
