@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
 
 from support.hive import hive_metastore  # noqa: E402
-from support.rest import rest_catalog  # noqa: E402
+from support.rest import rest_server  # noqa: E402
 from support.servers import CREDENTIALS, s3_server  # noqa: E402
 
 from zlayout import load_project  # noqa: E402
@@ -56,7 +56,7 @@ def start(project: Project, folder: Path, jars: list[str], servers: ExitStack) -
     for name in ("rest", "hive"):
         (folder / name).mkdir()
     of_s3 = iceberg_conf(rest)
-    servers.enter_context(rest_catalog(port(rest), folder / "rest", "s3://lake/rest", jars, of_s3))
+    servers.enter_context(rest_server(port(rest), folder / "rest", "s3://lake/rest", jars, of_s3))
     hadoop = {key.removeprefix("spark.hadoop."): value for key, value in hadoop_conf(hive).items()}
     servers.enter_context(hive_metastore(port(hive), folder / "hive", jars, hadoop))
 

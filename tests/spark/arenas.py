@@ -46,6 +46,7 @@ class SparkArena:
     services: ClassVar[tuple[str, ...]] = ()  # the fixtures that start what the catalog needs
     location: ClassVar[str] = ""  # the folder of the tables; empty for the one that the catalog chooses
     properties: ClassVar[Mapping[str, str]] = {}
+    has_history: ClassVar[bool] = True  # whether the metadata of a table has snapshots before the newest
     committer: ClassVar[Any] = None  # the class whose method `commit` makes the commits of zlayout
     data_folder: ClassVar[str] = ""  # the folder of the data files below the location
 

@@ -21,8 +21,10 @@ from spark.named import glue_client, metastore_client
 from spark.projects import QUICK
 from spark.subjects import DeltaSubject, IcebergSubject
 from support.hive import hive_metastore
+from support.mysql import mysql_server
+from support.nessie import nessie_server
 from support.postgres import postgres_server
-from support.rest import rest_catalog
+from support.rest import rest_server
 from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
@@ -131,6 +133,24 @@ def postgres(project: Project, runtime: SparkRuntime, tmp_path_factory: pytest.T
 
 
 @pytest.fixture(scope="session")
+def mysql(project: Project, runtime: SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of the database of the catalogs `mysql` and `s3mysql`, which then have the namespace `db`."""
+    with mysql_server(port_of(project.catalogs["mysql"]), tmp_path_factory.mktemp("mysql")) as uri:
+        for name in ("mysql", "s3mysql"):
+            runtime.session.sql(f"create namespace {name}.db")
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def nessie(project: Project, runtime: SparkRuntime, s3: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the catalog `nessie`, which then has the namespace `db`."""
+    folder, port = tmp_path_factory.mktemp("nessie"), port_of(project.catalogs["nessie"])
+    with nessie_server(port, folder, f"s3://{BUCKET}/nessie", s3) as url:
+        runtime.session.sql("create namespace nessie.db")
+        yield url
+
+
+@pytest.fixture(scope="session")
 def rest(
     project: Project, runtime: SparkRuntime, clients: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
@@ -138,9 +158,9 @@ def rest(
     storage = project.catalogs["s3rest"].options["storage"]
     to_s3 = {"s3.endpoint": storage["endpoint"], "client.region": storage["region"], "s3.path-style-access": "true"}
     folder = tmp_path_factory.mktemp("rest")
-    with rest_catalog(port_of(project.catalogs["rest"]), folder, f"file://{folder}/tables", clients, to_s3) as url:
+    with rest_server(port_of(project.catalogs["rest"]), folder, f"file://{folder}/tables", clients, to_s3) as server:
         runtime.session.sql("create namespace rest.db")
-        yield url
+        yield server.url
 
 
 @pytest.fixture

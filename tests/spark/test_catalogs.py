@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from contract import Contract, make_rows
+from contract import OPTIONS, Contract, make_rows
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from spark.arenas import DeltaArena, S3DeltaArena, SparkArena, delete_before_first_commit
-from spark.catalogs import PAIRS
+from spark.catalogs import PAIRS, NessieArena
 from spark.named import NAMED, NamedDeltaArena
 from sqlalchemy.orm import Session
 
-from zlayout.errors import EngineError
+from zlayout.app.plan import as_plan
+from zlayout.app.plan_file import check_saved
+from zlayout.errors import EngineError, Refused, TableError
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import Project, TableName
 
 DELTA = {"delta": DeltaArena, "delta-s3": S3DeltaArena} | NAMED
-LONG = ("delta-glue",)  # nobody has it: Glue with tables on local disk
+# Servers that make servers-long brings, and what nobody has: Glue with tables on local disk.
+LONG = ("mysql", "mysql-s3", "nessie-s3", "delta-glue")
 
 # SQLite and Delta by path have the whole contract in test_contract.py and test_s3.py, Delta by name in its own file.
-ARENAS = [pytest.param(kind, id=pair) for pair, kind in PAIRS.items() if not pair.startswith("sqlite")]
+ARENAS = [pytest.param(k, id=pair) for pair, k in PAIRS.items() if k.has_history and not pair.startswith("sqlite")]
 
 
 @pytest.mark.parametrize(
@@ -44,14 +47,13 @@ def test_plan_apply_empty_plan_conflict_and_orphans(
     assert contract.plan(arena, spec).decision.plan.status == "unchanged"
     assert arena.rows().sort_by("id").equals(make_rows(contract.rows))
 
-    assert arena.backend.orphans(arena.table).files == ()
     location = arena.backend.observe(arena.table, ()).location
     assert location.startswith("s3") is ("-s3" in request.node.name)
-    folder = f"{arena.data_folder}left/"
-    arena.frame(make_rows(10), 1).write.parquet(f"{location}/{folder}")
-    left = [orphan.path for orphan in arena.backend.orphans(arena.table).files]
-    assert [path for path in left if path.endswith(".parquet")]
-    assert all(path.startswith(folder) for path in left)
+    if arena.has_history:
+        check_orphans(arena, location)
+    else:
+        with pytest.raises(TableError, match="ZL129"):
+            arena.backend.orphans(arena.table)
 
     with monkeypatch.context() as patched:
         delete_before_first_commit(arena, patched)
@@ -61,10 +63,41 @@ def test_plan_apply_empty_plan_conflict_and_orphans(
     assert arena.backend.observe(arena.table, ()).files.live_rows.sum() == contract.rows - 5
 
 
+def check_orphans(arena: SparkArena, location: str) -> None:
+    """There are none, and then those that are written."""
+    assert arena.backend.orphans(arena.table).files == ()
+    folder = f"{arena.data_folder}left/"
+    arena.frame(make_rows(10), 1).write.parquet(f"{location}/{folder}")
+    left = [orphan.path for orphan in arena.backend.orphans(arena.table).files]
+    assert [path for path in left if path.endswith(".parquet")]
+    assert all(path.startswith(folder) for path in left)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("arena", ARENAS, indirect=True)
 class TestContract(Contract):
     """Every test of the contract."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arena", [NessieArena], ids=["nessie-s3"], indirect=True)
+class TestContractWithoutHistory(Contract):
+    """What needs an earlier snapshot is refused; everything else is as with other catalogs."""
+
+    def test_a_rollback_returns_the_files_and_the_plan_and_keeps_an_append(self, arena: SparkArena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        self.apply(arena, self.plan(arena, self.spec(arena)))
+        with pytest.raises(Refused, match="ZL233"):
+            arena.backend.undo(arena.table, None)
+
+    def test_saved_plan_is_refused_after_a_delete_and_fine_after_an_append(self, arena: SparkArena) -> None:
+        arena.create(make_rows(self.rows), self.files)
+        spec = self.spec(arena)
+        saved = as_plan([self.plan(arena, spec)]).tables[0]
+        check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "strict")
+        arena.append(make_rows(10, start=self.rows))
+        with pytest.raises(Refused, match="ZL203"):
+            check_saved(saved, self.plan(arena, spec), arena.backend, OPTIONS, "compatible")
 
 
 @pytest.mark.long

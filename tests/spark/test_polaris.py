@@ -16,7 +16,7 @@ import pytest
 from contract import Contract, make_rows
 from spark.arenas import IcebergArena
 from spark.catalogs import RestArena
-from support.rest import polaris_jars
+from support.ivy import jars_of
 
 from zlayout.formats.iceberg.backend import YIELDS, IcebergBackend
 from zlayout.formats.iceberg.write.jvm import IcebergJvm
@@ -34,7 +34,7 @@ def polaris(runtime: SparkRuntime, tmp_path_factory: pytest.TempPathFactory) -> 
     jvm, gateway = runtime.session._jvm, runtime.session.sparkContext._gateway
     assert jvm is not None
     urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(for_java_17(polaris_jars(), tmp_path_factory.mktemp("polaris")))).toURI().toURL()
+    urls[0] = jvm.java.io.File(str(for_java_17(jars_of("polaris"), tmp_path_factory.mktemp("polaris")))).toURI().toURL()
     loader = jvm.java.net.URLClassLoader(urls, jvm.java.lang.Thread.currentThread().getContextClassLoader())
     loaded = loader.loadClass("org.apache.polaris.service.catalog.iceberg.CatalogHandlerUtils")
     types = gateway.new_array(jvm.java.lang.Class, 2)

@@ -1,31 +1,54 @@
-"""Iceberg's own REST catalog on the loopback address, with its database in a folder.
-
-Ivy, which Spark has, downloads the jars of pinned versions once, to `build/ivy`.
-"""
+"""Iceberg's own REST catalog on the loopback address, with its database in a folder."""
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from support.hive import JARS
+from support.ivy import JAVA, jars_of
 from support.servers import wait_for_port
 
-_JAVA = Path(__file__).parent / "java"
-_BUILD = Path(__file__).parents[2] / "build"
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # Of pyspark: Hadoop for local files, and Janino, which compiles and runs the source without a JDK.
 _OF_SPARK = ("hadoop-client-api", "hadoop-client-runtime", "commons-logging", "janino", "commons-compiler")
 
 
+@dataclass
+class RestServer:
+    """A catalog that can be killed and started again on its database."""
+
+    port: int
+    folder: Path
+    command: Sequence[str]
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Return when it answers."""
+        log = self.folder / "rest.log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(self.command, stdout=output, stderr=output, cwd=self.folder)
+        wait_for_port(self.port, self._process, log)
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
 @contextmanager
-def rest_catalog(
+def rest_server(
     port: int, folder: Path, warehouse: str, jars: Iterable[str] = (), properties: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """The URL of a catalog.
+) -> Iterator[RestServer]:
+    """A catalog that answers. It is not running after the block.
 
     Args:
         port: the port to listen on.
@@ -43,52 +66,16 @@ def rest_catalog(
         **(properties or {}),
     }
     of_spark = [str(path) for name in _OF_SPARK for path in JARS.glob(f"{name}-[0-9]*.jar")]
-    classes = ":".join((*rest_jars(), *of_spark, *jars))
-    compiled = ("org.codehaus.janino.SimpleCompiler", str(_JAVA / "Rest.java"), "Rest")
+    classes = ":".join((*jars_of("rest"), *of_spark, *jars))
+    compiled = ("org.codehaus.janino.SimpleCompiler", str(JAVA / "Rest.java"), "Rest")
     arguments = [str(port), *(f"{key}={value}" for key, value in settings.items())]
-    log = folder / "rest.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["java", *_OPTIONS, "-cp", classes, *compiled, *arguments], stdout=output, stderr=output, cwd=folder
-        )
+    server = RestServer(port, folder, ["java", *_OPTIONS, "-cp", classes, *compiled, *arguments])
     try:
-        wait_for_port(port, process, log)
-        yield f"http://127.0.0.1:{port}"
+        server.start()
+        yield server
     finally:
-        process.kill()
-        process.wait()
-
-
-def rest_jars() -> list[str]:
-    """The class path of the catalog."""
-    return ivy_jars("rest")
-
-
-def polaris_jars() -> list[str]:
-    """The jars of Apache Polaris with the code by which its server commits."""
-    return ivy_jars("polaris")
-
-
-def ivy_jars(name: str) -> list[str]:
-    """The jars that `NAME-ivy.xml` names, downloaded if necessary, as `NAME-ivysettings.xml` states if there is one.
-
-    Other processes wait meanwhile.
-    """
-    _BUILD.mkdir(exist_ok=True)
-    cache, source = _BUILD / "ivy", _JAVA / f"{name}-ivy.xml"
-    listed, settings = cache / f"{name}-classpath", _JAVA / f"{name}-ivysettings.xml"
-    with (_BUILD / "ivy.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        known = listed.exists() and listed.stat().st_mtime > source.stat().st_mtime
-        if not known or not all(Path(jar).exists() for jar in listed.read_text().split(":")):
-            chosen = ("-settings", settings) if settings.exists() else ()
-            arguments = (*chosen, "-ivy", source, "-cache", cache, "-cachepath", listed, "-confs", "default", "-warn")
-            command = ["java", "-cp", f"{JARS}/*", "org.apache.ivy.Main", *map(str, arguments)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode or not listed.exists():
-                raise RuntimeError(f"the jars of {source.name} cannot be downloaded: {done.stdout[-2000:]}")
-    return listed.read_text().strip().split(":")
+        server.kill()
 
 
 if __name__ == "__main__":  # make servers
-    print(len(rest_jars()), "jars of the REST catalog,", len(polaris_jars()), "of Polaris")  # noqa: T201
+    print(len(jars_of("rest")), "jars of the REST catalog,", len(jars_of("polaris")), "of Polaris")  # noqa: T201
