@@ -153,8 +153,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_GET(self) -> None:
-        with suppress(OSError), self.proxy.answering():
-            self._answer()
+        with self.proxy.answering():
+            try:
+                self._answer()
+            except (OSError, http.client.HTTPException):  # the client or the store is gone
+                self._reset()
 
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
 
@@ -213,8 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _reset(self) -> None:
         """End the connection by RST instead of FIN, as a host that lost it does."""
         self.close_connection = True
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.close()
+        with suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
 
 
 class _Server(ThreadingHTTPServer):

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from spark.faults.store import BUCKET, ICE, LAKE, S3Delta, S3Iceberg, Store
+from spark.catalogs import port_of
+from spark.faults.store import BUCKET, ICE, LAKE, REST, RestStore, S3Delta, S3Iceberg, Store
 from spark.faults.tables import DELTA, SOME_VARIANTS, Delta, Iceberg, Table
+from support.rest import rest_server
 from support.s3_proxy import s3_proxy
 from support.servers import free_port, s3_server
 
@@ -57,5 +59,32 @@ def s3_table(request: pytest.FixtureRequest, project: Project, runtime: SparkRun
         table = S3Delta(runtime.session, DeltaBackend(catalog, runtime), catalog, where, variant, folder, store)
     else:
         table = S3Iceberg(runtime.session, IcebergBackend(catalog, runtime), catalog, where, variant, folder, store)
+    table.create()
+    return table
+
+
+@pytest.fixture(scope="session")
+def rest_store(
+    project: Project, runtime: SparkRuntime, store: Store, clients: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestStore]:
+    """The catalog `faultrest` behind a proxy. It uses the store through the store's proxy."""
+    catalog, folder, port = project.catalogs[REST], tmp_path_factory.mktemp("rest"), free_port()
+    storage = catalog.options["storage"]
+    to_s3 = {"s3.endpoint": storage["endpoint"], "client.region": storage["region"], "s3.path-style-access": "true"}
+    with (
+        rest_server(port, folder, f"s3://{BUCKET}/rest", clients, to_s3) as server,
+        s3_proxy(port, port_of(catalog)) as (proxy, _),
+    ):
+        runtime.session.sql(f"create namespace {REST}.db")
+        yield RestStore(server, proxy, store)
+
+
+@pytest.fixture
+def rest_table(project: Project, runtime: SparkRuntime, rest_store: RestStore) -> Table:
+    """A fresh table of the catalog `faultrest`."""
+    catalog, name = project.catalogs[REST], TableName(REST, ("db",), f"faults{next(_numbers)}")
+    variant, folder = "iceberg-3-merge-on-read", project.root / "iceberg" / "db" / name.name
+    backend = IcebergBackend(catalog, runtime)
+    table = S3Iceberg(runtime.session, backend, catalog, name, variant, folder, rest_store.store)
     table.create()
     return table

@@ -14,8 +14,9 @@ from botocore.exceptions import ClientError
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from spark.faults.tables import Delta, Iceberg
+from support.rest import RestServer
 from support.s3_proxy import Fault, Proxy
-from support.servers import CREDENTIALS
+from support.servers import CREDENTIALS, free_port
 
 from zlayout.errors import Location
 from zlayout.formats.iceberg.catalog_conf import pyiceberg_properties
@@ -24,7 +25,7 @@ from zlayout.formats.storage import deltalake_options
 from zlayout.spec.model import CatalogConfig, TableName
 
 BUCKET = "zlayout-faults"
-LAKE, ICE = "faultlake", "faultice"
+LAKE, ICE, REST = "faultlake", "faultice", "faultrest"
 _PLACE = Location("zlayout.yaml")
 # A client repeats a failed request a few times within a second, so that a test of a store that is away ends soon.
 _S3A = {
@@ -40,20 +41,22 @@ _S3_FILE_IO = {"s3.retry.num-retries": "2", "s3.retry.min-wait-ms": "50", "s3.re
 
 
 def fault_catalogs(root: Path, endpoint: str) -> dict[str, CatalogConfig]:
-    """A Delta and an Iceberg catalog whose store is at this endpoint."""
+    """A Delta and two Iceberg catalogs, in SQLite and by REST, whose store is at this endpoint."""
     storage = {"endpoint": endpoint, "region": "us-east-1"}
     lake = {"warehouse": f"s3://{BUCKET}/delta", "storage": storage}
     ice = {"uri": f"sqlite:///{root / 'faults.db'}", "warehouse": f"s3://{BUCKET}/iceberg", "storage": storage}
+    rest = {"uri": f"http://127.0.0.1:{free_port()}", "storage": storage}
     return {
         LAKE: CatalogConfig(LAKE, "delta", "path", lake, _PLACE),
         ICE: CatalogConfig(ICE, "iceberg", "sql", ice, _PLACE),
+        REST: CatalogConfig(REST, "iceberg", "rest", rest, _PLACE),
     }
 
 
 def fault_conf() -> dict[str, str]:
     """The settings of Spark with which S3A and Iceberg's client of S3 soon give up."""
     s3a = {f"spark.hadoop.fs.s3a.bucket.{BUCKET}.{key}": value for key, value in _S3A.items()}
-    return s3a | {f"spark.sql.catalog.{ICE}.{key}": value for key, value in _S3_FILE_IO.items()}
+    return s3a | {f"spark.sql.catalog.{c}.{key}": value for c in (ICE, REST) for key, value in _S3_FILE_IO.items()}
 
 
 @dataclass
@@ -96,6 +99,15 @@ class Store:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not path.name.endswith(".crc"):
                 self.client.upload_file(str(path), BUCKET, f"{prefix}/{path.relative_to(folder)}")
+
+
+@dataclass
+class RestStore:
+    """A REST catalog of tables in the store, and the proxy in front of it, which zlayout and Spark use."""
+
+    server: RestServer
+    proxy: Proxy
+    store: Store
 
 
 @dataclass
