@@ -1,4 +1,4 @@
-"""The example of a live session runs in a session that has other things in it; the example with servers, by itself."""
+"""The example of a live session runs in a session that has other things in it; examples with servers, by themselves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from pyspark.sql import SparkSession
 from support.servers import CREDENTIALS, free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+# With the variables of their ports and the number of their tables.
+EXAMPLES_WITH_SERVERS = [
+    pytest.param("catalogs-on-s3", ("S3_PORT", "REST_PORT", "HIVE_PORT"), 3, id="catalogs-on-s3"),
+    pytest.param("nessie-on-s3", ("S3_PORT", "NESSIE_PORT"), 1, id="nessie-on-s3"),
+    pytest.param("standalone-cluster", ("MASTER_PORT",), 2, id="standalone-cluster"),
+]
 
 
 def settings(spark: SparkSession) -> dict[str, str]:
@@ -37,11 +43,14 @@ def test_plan_and_apply_in_an_existing_session(
 
 
 @pytest.mark.long
-def test_the_commands_of_catalogs_on_s3() -> None:
-    """Those of its README, with other ports."""
-    folder = EXAMPLES / "catalogs-on-s3"
-    ports = {name: str(free_port()) for name in ("S3_PORT", "REST_PORT", "HIVE_PORT")}
-    environment = os.environ | CREDENTIALS | ports
+@pytest.mark.parametrize(("example", "ports", "tables"), EXAMPLES_WITH_SERVERS)
+def test_the_commands_of_an_example_with_servers(
+    tmp_path: Path, example: str, ports: tuple[str, ...], tables: int
+) -> None:
+    """Those of its README, with other ports and another folder."""
+    folder = EXAMPLES / example
+    environment = os.environ | CREDENTIALS | {name: str(free_port()) for name in ports}
+    environment["LAKE"] = str(tmp_path / "lake")
 
     def zlayout(*arguments: str) -> str:
         command = [sys.executable, "-m", "zlayout", *arguments]
@@ -58,7 +67,7 @@ def test_the_commands_of_catalogs_on_s3() -> None:
             assert servers.stdout is not None
             assert "ready\n" in servers.stdout
             zlayout("doctor")
-            assert "3 tables" in zlayout("plan")
+            assert f"{tables} table" in zlayout("plan")
             zlayout("apply", "--auto-approve")
             zlayout("plan", "--detailed-exitcode")
         finally:
