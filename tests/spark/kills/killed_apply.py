@@ -61,9 +61,14 @@ POINTS: dict[str, tuple[tuple[tuple[Any, str], ...], Moment, int]] = {
 
 def main(point: str, victim: str, folder: Path) -> None:
     targets, moment, at_call = POINTS[point]
+    install(targets, moment, at_call, victim, folder)
+    zlayout(["apply", "--auto-approve", "--output", "json"])
+
+
+def install(targets: tuple[tuple[Any, str], ...], moment: Moment, at_call: int, victim: str, folder: Path) -> None:
+    """Replace each of the functions by one in which the victim dies."""
     for owner, name in targets:
         setattr(owner, name, _deadly(getattr(owner, name), moment, at_call, victim, folder))
-    zlayout(["apply", "--auto-approve", "--output", "json"])
 
 
 def _deadly(call: Callable[..., Any], moment: Moment, at_call: int, victim: str, folder: Path) -> Callable[..., Any]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from spark.projects import DELTA, DiskProject, end, make_events, make_project
+
+from zlayout.formats.base import Backend
+from zlayout.formats.registry import backend_for
+from zlayout.spark.session import SparkRuntime, session_conf
+from zlayout.spec.load import load_project
+from zlayout.spec.model import LayoutSpec
 
 ROWS = make_events(40_000)
 DEAD = 180  # seconds that a JVM may take to notice that its Python is gone
@@ -39,9 +49,14 @@ class KilledRun:
 
 def killed_run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
     """Let a new project in the folder apply until it is killed at that point."""
-    project = _project(table, folder)
-    entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / 'killed_apply.py')!r}, run_name='__main__')"
-    process = project.run(point, victim, str(project.folder(table)), entry=entry)
+    return killed(project_of(table, folder), table, "killed_apply.py", point, victim)
+
+
+def killed(project: DiskProject, table: str, script: str, point: str, victim: str) -> KilledRun:
+    """Let a script of this folder run in a project until it is killed at that point."""
+    entry = f"import runpy; runpy.run_path({str(Path(__file__).parent / script)!r}, run_name='__main__')"
+    tests = str(Path(__file__).parents[2])
+    process = project.run(point, victim, str(project.folder(table)), entry=entry, PYTHONPATH=tests)
     try:
         found = project.finished(process)
         run = KilledRun(table, project, *found)
@@ -53,7 +68,7 @@ def killed_run(table: str, point: str, victim: str, folder: Path) -> KilledRun:
         end(process)
 
 
-def _project(table: str, folder: Path) -> DiskProject:
+def project_of(table: str, folder: Path) -> DiskProject:
     """One table that is rewritten in two groups, after a change of settings."""
     project = make_project(
         folder / "p",
@@ -75,6 +90,25 @@ def _project(table: str, folder: Path) -> DiskProject:
         file.unlink()
     (project.root / "layouts" / "t.yaml").write_text(json.dumps(layout))
     return project
+
+
+@contextmanager
+def backend_in(spark: SparkSession, root: Path) -> Iterator[tuple[LayoutSpec, Backend]]:
+    """The layout of a project and its backend, in a session of this process with the catalogs of the project."""
+    project = load_project(root, os.environ)
+    session = spark.newSession()
+    for key, value in session_conf(project, submitted=True).items():
+        if key.startswith("spark.sql.catalog.ice"):
+            session.conf.set(key, value)
+    runtime = SparkRuntime(project)
+    runtime._session = session
+    (spec,) = project.layouts
+    active = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    active.setActiveSession(session._jsparkSession)  # Spark loads a catalog by the conf of the active session
+    try:
+        yield spec, backend_for(project.catalogs[spec.table.catalog], runtime)
+    finally:
+        active.setActiveSession(spark._jsparkSession)
 
 
 def _wait_for_the_end(jvm: int) -> None:

@@ -15,16 +15,14 @@ import pytest
 from pyspark.sql import SparkSession
 from reliability import count
 from spark.kills.killed_apply import POINTS
-from spark.kills.runs import ROWS, KilledRun, killed_run
+from spark.kills.runs import ROWS, KilledRun, backend_in, killed_run
 from spark.projects import DELTA, ICEBERG
+from support.runs import plan_and_apply
 
-from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import Applied, new_run
+from zlayout.app.results import Applied
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
-from zlayout.planner.decision import PlanOptions
-from zlayout.spark.session import SparkRuntime, session_conf
+from zlayout.spark.session import SparkRuntime
 from zlayout.spec.load import load_project
 from zlayout.spec.model import Project
 
@@ -100,21 +98,5 @@ def _orphans(project: Project, table: str) -> Orphans:
 
 def _apply(run: KilledRun, spark: SparkSession) -> Applied:
     """Plan and apply in this process, in a session with the run's catalogs."""
-    project = load_project(run.project.root, os.environ)
-    session = spark.newSession()
-    for key, value in session_conf(project, submitted=True).items():
-        if key.startswith("spark.sql.catalog.ice"):
-            session.conf.set(key, value)
-    runtime = SparkRuntime(project)
-    runtime._session = session
-    (spec,) = project.layouts
-    backend = backend_for(project.catalogs[spec.table.catalog], runtime)
-    planned = plan_table(spec, backend, PlanOptions())
-    applied = new_run(planned)
-    active = spark._jvm.org.apache.spark.sql.classic.SparkSession
-    active.setActiveSession(session._jsparkSession)  # Spark loads a catalog by the conf of the active session
-    try:
-        apply_table(planned, backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
-    finally:
-        active.setActiveSession(spark._jsparkSession)
-    return applied
+    with backend_in(spark, run.project.root) as (spec, backend):
+        return plan_and_apply(spec, backend)[1]
