@@ -19,7 +19,7 @@ from zlayout.app.trial_place import Place, place_of
 from zlayout.app.trial_report import ReplayedQuery, TrialReport
 from zlayout.app.workloads import Expected, column_names, expected, with_forecast
 from zlayout.errors import CommitConflict, Diagnostic, EngineError, Refused, SpecError, TableError, ZlayoutError
-from zlayout.formats.base import Backend
+from zlayout.formats.base import Backend, Progress, Stage
 from zlayout.formats.registry import FORMATS, backend_for
 from zlayout.formats.trial import Trial, require_marked
 from zlayout.planner.decision import PlanOptions
@@ -163,6 +163,9 @@ def carry_out_trial(
     """As `trial`, on a runtime that is stopped at the end."""
     place, timeout = planned.place, planned.timeout
     with runtime:
+        if not runtime.started:
+            on_event(Progress(str(place.name), Stage.STARTING_SPARK))
+        _ = runtime.session  # the functions of pyspark need a session, also if nothing is rewritten
         trials = FORMATS[planned.state.format].trials(planned.project.catalogs[place.table.catalog], runtime)
         if planned.trial is None:
             trials.begin(place.table, planned.state, place.where)
@@ -178,6 +181,7 @@ def carry_out_trial(
             if not result.succeeded or result.deferred_groups:
                 reasons = result.problems or (_incomplete(place),)
                 raise EngineError(*reasons)
+        on_event(Progress(str(place.name), Stage.REPLAYING))
         report = _measured(planned, plan.planned[0].spec, runtime)
         runtime.discard_log()
     return replace(report, created=planned.trial is None, result=result)

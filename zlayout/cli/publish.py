@@ -30,6 +30,7 @@ def publish_command(
     if not approved("Publish this branch?", console, auto_approve=auto_approve, dry_run=dry_run):
         return 0 if dry_run else 1
     runtime = SparkRuntime(loaded, brief=True)
+    console.say(f"starting Spark: {main}")
     try:
         commit_publish(loaded, trial, runtime)
     finally:
@@ -62,6 +63,7 @@ def drop_trial_command(
     if not approved("Remove this trial?", console, auto_approve=auto_approve, dry_run=dry_run):
         return 0 if dry_run else 1
     runtime = SparkRuntime(loaded, brief=True)
+    console.say(f"starting Spark: {name}")
     try:
         commit_drop(loaded, trial, runtime)
     finally:

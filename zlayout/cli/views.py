@@ -39,6 +39,7 @@ _STAGES = {
     Stage.COMMITTING: "committing",
     Stage.RECORDING: "recording the layout",
     Stage.OBSERVING: "reading the table again",
+    Stage.REPLAYING: "replaying queries",
 }
 
 

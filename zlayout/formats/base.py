@@ -97,6 +97,7 @@ class Stage(StrEnum):
     COMMITTING = "committing"
     RECORDING = "recording"
     OBSERVING = "observing"
+    REPLAYING = "replaying"
 
 
 @dataclass(frozen=True, slots=True)
