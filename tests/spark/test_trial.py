@@ -328,3 +328,42 @@ def test_a_rest_catalog_checks_the_branches_that_a_commit_changes(
     assert 70001 in table.ids()
     drop(project, table)
     assert (refs(table).keys(), marks(table)) == ({MAIN}, set())
+
+
+@pytest.mark.long
+def test_engine_native_and_row_ids_are_published(project: Project, iceberg: IcebergSubject, tmp_path: Path) -> None:
+    properties = "tblproperties ('format-version'='3')"
+    iceberg.sql(f"create table {iceberg} (id bigint, a bigint, b int, p int) using iceberg {properties}")
+    fill(iceberg)
+    spec = spec_of(iceberg, tmp_path)
+    project = replace(project, layouts=(spec,))
+    lineage = iceberg.lineage()
+    tried(project, iceberg)
+    publish(project, iceberg)
+    assert iceberg.lineage() == lineage
+    drop(project, iceberg)
+
+    rows = iceberg.rows()
+    native = replace(project, layouts=(replace(spec, layout=replace(spec.layout, engine="native", curve="linear")),))
+    report = tried(native, iceberg, "native")
+    assert report.result is not None
+    publish(native, iceberg, "native")
+    assert refs(iceberg)[MAIN] == report.trial.version
+    assert iceberg.rows() == rows
+    assert planned(native, iceberg)[0] is Status.UNCHANGED
+
+
+@pytest.mark.long
+def test_a_clone_of_a_clustered_table(project: Project, delta: DeltaSubject, tmp_path: Path) -> None:
+    delta.sql(f"create table {delta} (id bigint, a bigint, b int, p int) using delta cluster by (a, b)")
+    fill(delta)
+    spec = spec_of(delta, tmp_path)
+    spec = replace(spec, layout=replace(spec.layout, curve="hilbert", engine="native"))
+    project, rows = replace(project, layouts=(spec,)), delta.rows()
+    name, clone, version = str(delta.name), str(tmp_path / "clone"), delta.observe().version
+    report = zlayout.trial(project, name, clone=clone, spark=delta.spark)
+    assert report.measured.bytes < report.main.bytes
+    assert report.predicted is None
+    assert sorted(map(tuple, delta.sql(f"select * from delta.`{clone}`").collect()), key=repr) == rows
+    zlayout.drop_trial(project, zlayout.plan_drop_trial(project, name, clone=clone), delta.spark)
+    assert (delta.observe().version, delta.rows()) == (version, rows)
