@@ -232,6 +232,8 @@ def apply_table(
     for is stored in `applied.deferred`.
     """
     current, limit = planned, limit or TimeLimit().of_table()
+    if hot := planned.decision.plan.hot:  # also of a plan that was reviewed: what waits, waits after the run too
+        options = replace(options, hot_after=hot.after)
     with _recorded(applied, planned):
         notify(Progress(applied.table, Stage.SAMPLING))
         forecast = sampled_in_time(planned.spec, planned.state, planned.decision, backend, timeout)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from contract import make_rows
 from support.builders import make_layout, make_spec
@@ -206,6 +207,24 @@ def test_a_saved_plan_with_a_budget_is_carried_out_and_no_more(table: MemoryTabl
     assert (result_of(applied).outcome, applied.exit_code) == ("within_budget", 0)
     with pytest.raises(Refused, match="stale"):
         check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+
+
+def test_a_saved_plan_with_hot_partitions_is_carried_out_and_they_wait() -> None:
+    """East was written a long time ago, the others just now."""
+    rows, table = make_rows(300), MemoryTable(make_rows(0).schema, ("region",))
+    table.append(rows.filter(pc.field("region") == "east"), files=4)
+    for file in table.current.files.values():
+        object.__setattr__(file, "written", 1)
+    table.append(rows.filter(pc.field("region") != "east"), files=4)
+    backend, options = MemoryBackend(MemoryCatalog({"db.t": table})), PlanOptions(hot_after=1)
+    saved = document.from_json(document.to_json(as_plan([plan_table(SPEC, backend, options)])), "p.json").plan.tables[0]
+    assert saved.hot is not None
+    assert (saved.hot.groups, len(saved.groups)) == (2, 1)
+    checked = check_saved(saved, plan_table(SPEC, backend, OPTIONS), backend, OPTIONS, "compatible")
+    applied = apply_planned(checked, backend, attempts=1)
+    assert [c.files_removed for c in applied.commits] == [4]
+    assert (result_of(applied).outcome, applied.exit_code) == ("hot", 0)
+    assert plan_table(SPEC, backend, OPTIONS).decision.plan.status == "changes"
 
 
 def test_a_conflict_under_a_budget_is_planned_again_within_it(table: MemoryTable) -> None:
