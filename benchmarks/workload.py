@@ -217,7 +217,7 @@ def as_section(label: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield f"Made by `python benchmarks/workload.py`. {label}."
     yield "Bytes of the files that Spark opens for 50 queries (those of them that read the table), divided by those in"
-    yield "arrival order. 50 other queries of the same templates chose the layouts. The z-order of the format is the best"
+    yield "arrival order. 50 other queries of the same templates chose the layouts. The z-order is the best"
     yield "of three column choices by the measured queries. *Recommended* is kd where no cuts are recommended."
     yield ""
     yield "| table | format | z-order | kd | recommended | cuts | floor | predicted / measured |"
