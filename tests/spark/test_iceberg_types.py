@@ -16,6 +16,7 @@ from zlayout.formats.iceberg.backend import VECTORIZED
 from zlayout.formats.iceberg.write.types import require_types
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
+from zlayout.table.partition import FarTime
 
 JSON = """parse_json('{"k": ' || id || ', "x": [1.5, "t", null]}')"""
 POINT = "X'0101000000000000000000F03F0000000000000040'"
@@ -162,3 +163,22 @@ def test_types_that_spark_does_not_read_are_refused(table: IcebergSubject, kind:
     with pytest.raises(Refused, match=r"ZL227 the Iceberg .* x "):
         require_types(table.jvm, table.name)
     assert "team" not in table.observe().properties
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_partitions_of_years_that_python_does_not_have(table: IcebergSubject, kind: str, engine: str) -> None:
+    columns = f"id bigint, a bigint, b int, x {kind}"
+    table.sql(f"create table {table} ({columns}) using iceberg partitioned by (x) tblproperties ('format-version'='3')")
+    for seconds in (253436860800, -62300000000, 0):
+        for start in (0, 100):
+            append(table, start, f"cast(timestamp_seconds({seconds}) as {kind}) x")
+    before, state = table.rows("id, a, b, cast(x as string)"), table.observe("a", "b")
+    far = [at for at, p in enumerate(state.files.partitions) if isinstance(p.values[0], FarTime)]
+    assert sorted(str(state.files.partitions[at].values[0])[:6] for at in far) == ["+10001", "-0005-"]
+    layout = make_layout("a", "b", curve="zorder", engine=engine)
+    done = [d for d in table.run(state, layout, partitions=far, files=1) if isinstance(d, Commit)]
+    assert sum(d.files_removed for d in done) == 4
+    after = table.observe()
+    assert table.rows("id, a, b, cast(x as string)") == before
+    assert {p.values for p in after.files.partitions} == {p.values for p in state.files.partitions}

@@ -49,7 +49,7 @@ def draw_sample(
         share = min(1.0, MARGIN * rows / max(known, 1))
         wanted = {name: f"key{i}" for i, name in enumerate(columns)}
         picked = [key_column(source.frame, name).alias(alias) for name, alias in wanted.items()]
-        where = [F.col(source.file).alias(FILE)] if len(state.files.partitions) > 1 else []
+        where = [source.file.alias(FILE)] if len(state.files.partitions) > 1 else []
         drawn = source.frame.select(*picked, *where, source.draw.alias(DRAW))
         data = to_arrow(drawn.where(F.col(DRAW) < share))
         paths = source.paths() if where else None

@@ -128,13 +128,13 @@ class SampleSource:
 
     Attributes:
         frame: The live rows.
-        file: The name of the column that contains the path of a row's file.
+        file: The path of each row's file.
         draw: A pseudo-random number from 0 to 1 for each row.
         paths: A function that returns string[files], the paths of the observed files in the form of `file`.
     """
 
     frame: DataFrame
-    file: str
+    file: Column
     draw: Column
     paths: Callable[[], pa.Array]
 

@@ -115,8 +115,8 @@ def hull_of(bounds: ColumnBounds, groups: Sequence[SelectedFiles]) -> ColumnBoun
     for number, group in enumerate(groups):
         index = pa.array(group.files)
         lower, upper, count = bounds.lower.take(index), bounds.upper.take(index), bounds.null_count[group.files]
-        low.append(pc.min_max(lower)["min"].as_py() if lower.null_count == 0 else None)
-        high.append(pc.min_max(upper)["max"].as_py() if upper.null_count == 0 else None)
+        low.append(pc.min_max(lower)["min"] if lower.null_count == 0 else None)
+        high.append(pc.min_max(upper)["max"] if upper.null_count == 0 else None)
         nulls[number] = count.sum() if (count >= 0).all() else -1
     kind = bounds.lower.type
     return ColumnBounds(pa.array(low, kind), pa.array(high, kind), nulls, np.zeros(len(groups), bool))

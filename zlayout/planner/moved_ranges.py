@@ -58,7 +58,7 @@ def _most(bounds: ColumnBounds | None, field: PartitionField) -> float:
         return int(argument.rstrip("]")) + 1
     if bounds is None or bounds.lower.null_count or bounds.upper.null_count or not len(bounds.lower):
         return inf
-    ends = pa.array([pc.min(bounds.lower).as_py(), pc.max(bounds.upper).as_py()], bounds.lower.type)
+    ends = pa.array([pc.min(bounds.lower), pc.max(bounds.upper)], bounds.lower.type)
     if name == "truncate" and pa.types.is_integer(ends.type):
         return _steps(transformed(ends, field.transform)) / int(argument.rstrip("]")) + 2
     if name in ("year", "month", "day", "hour"):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from zlayout.planner.partitions import Index
 from zlayout.planner.work import Group
 from zlayout.table.key_sample import RowGroupSample
+from zlayout.table.python_values import python_values
 from zlayout.table.state import FileTable, PartitionField, TableState
 from zlayout.table.transforms import transformed
 
@@ -57,7 +58,7 @@ class Output:
             _, code = np.unique(code * (len(encoded.dictionary) + 1) + index, return_inverse=True)
             values.append(part)
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        keys = [tuple(v[int(at)].as_py() for v in values) for at in first]
+        keys = list(zip(*[python_values(v.take(pa.array(first))) for v in values], strict=True)) or [()]
         return np.array([self._number(key) for key in keys], np.int64)[inverse]
 
     def _number(self, key: tuple[Any, ...]) -> int:

@@ -9,6 +9,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from zlayout.predicate.literals import MAX_DECIMAL_DIGITS
+from zlayout.table.partition import FarTime
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -58,6 +59,8 @@ def fact(transform: str, value: Any, is_date: bool) -> Fact:
         return None
     if value is None:
         return Null()
+    if isinstance(value, FarTime):
+        return NotNull()
     if name == "identity":
         return Range(value, value)
     if name in _STEPS and isinstance(value, int):

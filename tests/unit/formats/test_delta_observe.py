@@ -247,6 +247,16 @@ def test_a_damaged_log_of_another_table_is_an_error_as_before(tmp_path: Path) ->
         observe(path)
 
 
+@pytest.mark.parametrize("as_uri", [False, True])
+def test_a_folder_that_deltalake_would_read_from_another_one_is_refused(tmp_path: Path, as_uri: bool) -> None:
+    write_log(tmp_path / "a b", [protocol(), metadata(INTS)])
+    path = write_log(tmp_path / "a%20b", [protocol(), metadata(INTS)])
+    with pytest.raises(TableError, match=r"ZL111 the folders of lake\.db\.t at .* which deltalake decodes"):
+        observe(path.as_uri() if as_uri else path)  # type: ignore[arg-type]
+    assert observe((tmp_path / "a b").as_uri()).version == 0  # type: ignore[arg-type]
+    assert observe(write_log(tmp_path / "100%", [protocol(), metadata(INTS)])).version == 0
+
+
 def test_an_empty_table_is_fine(tmp_path: Path) -> None:
     state = observe(write_log(tmp_path / "t", [protocol(), metadata(INTS, ["b"])]), "a")
     assert (len(state.files), state.version, state.files.partitions) == (0, 0, ())

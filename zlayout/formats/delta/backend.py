@@ -91,13 +91,14 @@ class DeltaBackend:
         """
         from pyspark.sql import functions as F
 
-        from zlayout.formats.delta.write.jvm import DeltaJvm
+        from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
         from zlayout.formats.delta.write.source_files import file_uris
 
         location, session = state.location, self._session(table, state.location)
+        frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
         return SampleSource(
-            frame=session.read.format("delta").option("versionAsOf", str(state.version)).load(location),
-            file="_metadata.file_path",
+            frame=frame,
+            file=metadata_column(frame).getField("file_path"),
             draw=F.rand(seed),
             paths=lambda: file_uris(DeltaJvm(session, location).base_uri(), state.files.path.to_pylist()),
         )

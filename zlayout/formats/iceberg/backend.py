@@ -94,7 +94,7 @@ class IcebergBackend:
         )
         return SampleSource(
             frame=self.runtime.session.read.options(**options).table(name),
-            file="_file",
+            file=F.col("_file"),
             draw=low_bits / float(1 << DRAW_BITS),
             paths=lambda: state.files.path.cast(pa.string()),
         )

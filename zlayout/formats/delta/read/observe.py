@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from textwrap import shorten
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +32,7 @@ from zlayout.spec.model import TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.last_written import last_written
+from zlayout.table.python_values import python_values
 from zlayout.table.state import (
     ExternalRewrite,
     FileTable,
@@ -42,6 +45,8 @@ from zlayout.table.state import (
     TableState,
 )
 
+# What deltalake (1.6) decodes once more in the path of a log.
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 # The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
 # its files have one.
 MAX_COMMITS_SEARCHED = 1000
@@ -159,6 +164,14 @@ def _external(
 
 
 def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:
+    folders = unquote(urlsplit(location).path) if "://" in location else location
+    if _ESCAPE.search(folders):
+        raise TableError.of(
+            "ZL111",
+            f"the folders of {table} at {location} have a name with '%' and two hexadecimal digits, which deltalake "
+            "decodes, so that it reads another folder",
+            hint="rename the folder, or move the table",
+        )
     try:
         return DeltaTable(location, version=version, storage_options=options or None)
     except TableNotFoundError as error:
@@ -252,7 +265,7 @@ def _partitions(adds: pa.Table, fields: tuple[PartitionField, ...]) -> tuple[Int
     column = adds["partition"].combine_chunks()
     encoded = [codes_of(pa.chunked_array([pc.struct_field(column, [field.source])])) for field in fields]
     distinct, which = distinct_rows([codes for codes, _ in encoded])
-    dictionaries = [dictionary.to_pylist() for _, dictionary in encoded]
+    dictionaries = [python_values(dictionary) for _, dictionary in encoded]
     partitions = tuple(
         Partition(0, fields, tuple(None if at < 0 else d[at] for at, d in zip(row, dictionaries, strict=True)))
         for row in distinct.tolist()

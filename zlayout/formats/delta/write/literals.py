@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from zlayout.sql_text import quote_identifier, string_literal
+from zlayout.table.partition import FarTime
 from zlayout.table.state import Partition
 
 
@@ -18,6 +19,10 @@ def literal(value: Any, kind: pa.DataType) -> str:
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
+        case FarTime() if pa.types.is_date(kind):
+            return f"DATE'{value}'"
+        case FarTime():
+            return f"{'TIMESTAMP' if kind.tz else 'TIMESTAMP_NTZ'}'{value}'"
         case str():
             return string_literal(value)
         case bytes():

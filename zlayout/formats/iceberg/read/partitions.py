@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from zlayout.table.python_values import far_date, far_time
 from zlayout.table.state import Partition, PartitionField
 
 if TYPE_CHECKING:
@@ -85,15 +86,24 @@ def _as_is(value: Any) -> Any:
 
 
 def _date(days: Any) -> Any:
-    return days if isinstance(days, date) else _EPOCH + timedelta(days=days)
+    try:
+        return days if isinstance(days, date) else _EPOCH + timedelta(days=days)
+    except OverflowError:
+        return far_date(days)
 
 
 def _timestamp(micros: Any) -> Any:
-    return _EPOCH_TIME + timedelta(microseconds=micros)
+    try:
+        return _EPOCH_TIME + timedelta(microseconds=micros)
+    except OverflowError:
+        return far_time(micros, utc=False)
 
 
 def _timestamptz(micros: Any) -> Any:
-    return _timestamp(micros).replace(tzinfo=UTC)
+    try:
+        return (_EPOCH_TIME + timedelta(microseconds=micros)).replace(tzinfo=UTC)
+    except OverflowError:
+        return far_time(micros, utc=True)
 
 
 _CONVERTERS: dict[str, _Convert] = {"date": _date, "timestamp": _timestamp, "timestamptz": _timestamptz}

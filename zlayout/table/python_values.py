@@ -1,0 +1,44 @@
+"""Converts Arrow values to Python values. Dates and times that Python does not have become `FarTime`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.table.partition import FarTime
+
+
+def python_values(values: pa.Array) -> list[Any]:
+    """Return the values as `to_pylist` does, with a `FarTime` for each date and time outside of the years 1 to 9999."""
+    try:
+        found: list[Any] = values.to_pylist()
+    except (OverflowError, ValueError):
+        found = [_value(value) for value in values]
+    return found
+
+
+def far_date(days: int) -> FarTime:
+    """Return a date as `FarTime`. days: since 1970."""
+    return FarTime(_iso(np.datetime64(days, "D")))
+
+
+def far_time(microseconds: int, *, utc: bool) -> FarTime:
+    """Return a time as `FarTime`. microseconds: since 1970. utc: whether it is an instant."""
+    return FarTime(_iso(np.datetime64(microseconds, "us")) + ("Z" if utc else ""))
+
+
+def _value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        if pa.types.is_date32(value.type):
+            return far_date(value.cast(pa.int32()).as_py())
+        return far_time(value.cast(pa.timestamp("us", value.type.tz)).cast(pa.int64()).as_py(), utc=bool(value.type.tz))
+
+
+def _iso(value: np.datetime64) -> str:
+    sign, text = ("-", str(value)[1:]) if value.astype("M8[Y]").astype(int) < -1970 else ("+", str(value))
+    year, _, rest = text.partition("-")
+    return f"{sign}{int(year):04}-{rest}"
