@@ -5,6 +5,11 @@ uniform keys, with a first key that is a time that grows with each append (suffi
 at most a tenth of the range above the first (suffix _correlated). Writes
 results/incremental.json: {arm: {write_amplification, touched_ratio_mean, touched_ratio_max}}.
 
+Two more arms have a budget of half of the appended bytes, on a table of one partition per day: half of the rows of an
+append are of a new day, and half are late, of the days before. The queries ask for a value of a in one of the
+last three days. budget_touched ranks by touched, budget_workload by such queries. Their results are
+{write_amplification, read_share_mean, appends}. read_share: the part of the table that a query opens after the rewrite.
+
 write_amplification: bytes of files written by the rewrites, over bytes appended. touched_ratio: mean over both keys of
 touched after the rewrite, beside touched of a full rewrite of the same rows by kd; touched is exact: values are drawn
 from the rows, files counted by their bounds.
@@ -18,7 +23,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +31,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from zlayout.advisor.costs import costs
+from zlayout.advisor.queries import in_partitions, queries_on
+from zlayout.advisor.study import present_files
 from zlayout.app.apply import apply_table
-from zlayout.app.plan import plan_table
-from zlayout.app.results import new_run
+from zlayout.app.concurrent_reads import Reading
+from zlayout.app.plan import plan_tables
+from zlayout.app.results import Applied, new_run
 from zlayout.curve.layout import build
 from zlayout.errors import Location
 from zlayout.formats.delta.backend import DeltaBackend
@@ -37,6 +46,7 @@ from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout, ZorderColumn
 from zlayout.spec.model import CatalogConfig, LayoutSpec, Project, SparkConfig, TableName, Tolerance
 from zlayout.table.state import FileTable
+from zlayout.workload import read_workload
 
 OUT = Path(__file__).parent / "results" / "incremental.json"
 KEYS = ("a", "b")
@@ -45,6 +55,9 @@ DAY = 86_400
 DRAWN = 2_000
 RANGE = 10**9  # of the values of a key
 KINDS = ("", "_dates", "_correlated")
+BUDGETED = ("budget_touched", "budget_workload")
+DAYS = 15  # before the first append, and of late rows
+ASKED_DAYS, QUERIES = 3, 40
 
 Int64 = NDArray[np.int64]
 
@@ -83,11 +96,7 @@ def zlayout(tolerance: float) -> Mend:
     def mend(table: Table) -> None:
         layout = Layout(tuple(map(ZorderColumn, KEYS)), "kd", 1000, False, table.target_size, True, "zlayout")
         spec = LayoutSpec(table.name, layout, Location("benchmark"), tolerance=Tolerance(touched=tolerance))
-        planned = plan_table(spec, table.backend, PlanOptions())
-        applied = new_run(planned)
-        apply_table(planned, table.backend, PlanOptions(), applied, lambda _: None, lambda *_: None)
-        if applied.error is not None:
-            raise applied.error
+        applied = _apply(spec, table.backend, PlanOptions())
         if applied.after is None or applied.after.status != "unchanged":
             raise RuntimeError(f"the plan after apply is not empty: {applied.after}")
 
@@ -119,7 +128,7 @@ ARMS: dict[str, Mend] = {
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--arms", nargs="*", default=[f"{arm}{kind}" for kind in KINDS for arm in ARMS])
+    options.add_argument("--arms", nargs="*", default=[*(f"{arm}{kind}" for kind in KINDS for arm in ARMS), *BUDGETED])
     options.add_argument("--appends", type=int, default=50)
     options.add_argument("--rows", type=int, default=100_000, help="rows to begin with; an append is 2 % of them")
     options.add_argument("--files", type=int, default=100, help="files to begin with; an append is 2 % of them")
@@ -130,8 +139,11 @@ def main() -> int:
         project, runtime = _session(Path(folder))
         try:
             for arm in given.arms:
-                table = _table(arm, project, runtime, given.rows, given.files)
-                results[arm] = _run(table, arm, given.appends, given.rows, given.files)
+                if arm in BUDGETED:
+                    results[arm] = _run_with_budget(arm, project, runtime, given.appends, given.rows, given.files)
+                else:
+                    table = _table(arm, project, runtime, given.rows, given.files)
+                    results[arm] = _run(table, arm, given.appends, given.rows, given.files)
                 print(arm, results[arm], flush=True)
                 given.out.parent.mkdir(exist_ok=True)
                 given.out.write_text(json.dumps(results, indent=1) + "\n")
@@ -188,6 +200,65 @@ def _run(table: Table, arm: str, appends: int, rows: int, files: int) -> dict[st
         "touched_ratio_mean": round(float(np.mean(ratios)), 3),
         "touched_ratio_max": round(max(ratios), 3),
     }
+
+
+def _run_with_budget(
+    arm: str, project: Project, runtime: SparkRuntime, appends: int, rows: int, files: int
+) -> dict[str, float]:
+    """Append to a table of one partition per day, and then spend a budget of half of the appended bytes."""
+    path, workload, unknown = project.root / "db" / arm, project.root / f"{arm}.sql", project.root / "unknown.sql"
+    path.parent.mkdir(exist_ok=True)
+    runtime.session.sql(
+        f"CREATE TABLE delta.`{path}` (a BIGINT, b BIGINT, payload BINARY, day INT) USING delta PARTITIONED BY (day)"
+    )
+    backend, name = DeltaBackend(project.catalogs["lake"], runtime), TableName("lake", ("db",), arm)
+    table = Table(runtime, backend, name, path, 1, files)
+    random = np.random.default_rng(1)
+    table.append(_with_days(_rows(arm, rows, 0, 0), random.integers(0, DAYS, rows)), 1)
+    layout = Layout(
+        tuple(map(ZorderColumn, KEYS)), "kd", 1000, False, int(table.live().bytes.sum()) // files, True, "zlayout"
+    )
+    spec = LayoutSpec(table.name, layout, Location("benchmark"))
+    _apply(spec, backend, PlanOptions())
+    if arm == "budget_workload":
+        spec = replace(spec, workload=(workload,))
+    appended = written = 0
+    shares = []
+    for number in range(appends):
+        before, count, today = _sizes(table), rows // 50, DAYS + number
+        days = np.where(np.arange(count) < count // 2, today, today - random.integers(1, DAYS, count))
+        table.append(_with_days(_rows(arm, count, number + 1, 0), days), 1)
+        fresh = _sizes(table)
+        size = sum(fresh[file] for file in fresh.keys() - before.keys())
+        for file in (workload, unknown):
+            file.write_text(_queries(arm, today, random))
+        _apply(spec, backend, PlanOptions(max_rewrite_bytes=size // 2))
+        after = _sizes(table)
+        appended, written = appended + size, written + sum(after[file] for file in after.keys() - fresh.keys())
+        state = backend.observe(name, KEYS)
+        asked = in_partitions(queries_on(read_workload([unknown]), name, state).queries, state)
+        shares.append(costs(asked, present_files(state)).mean_bytes / sum(after.values()))
+        print(f"{arm} {number + 1}: {written / appended:.2f}x written, {shares[-1]:.2%} read", flush=True)
+    found = {"write_amplification": round(written / appended, 2), "read_share_mean": round(float(np.mean(shares)), 5)}
+    return found | {"appends": appends}
+
+
+def _apply(spec: LayoutSpec, backend: DeltaBackend, options: PlanOptions) -> Applied:
+    (planned,) = plan_tables([spec], {spec.table.catalog: backend}, options, Reading())
+    applied = new_run(planned)
+    apply_table(planned, backend, options, applied, lambda _: None, lambda *_: None)
+    if applied.error is not None:
+        raise applied.error
+    return applied
+
+
+def _with_days(rows: pa.Table, days: Int64) -> pa.Table:
+    return rows.append_column("day", pa.array(days, pa.int32()))
+
+
+def _queries(arm: str, today: int, random: np.random.Generator) -> str:
+    asked = zip(random.integers(0, ASKED_DAYS, QUERIES), random.integers(0, RANGE, QUERIES), strict=True)
+    return "".join(f"SELECT * FROM {arm} WHERE day = {today - day} AND a = {value};\n" for day, value in asked)
 
 
 def _rows(arm: str, count: int, seed: int, day: int, days: int = 1) -> pa.Table:

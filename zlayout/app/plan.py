@@ -19,6 +19,7 @@ from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.telemetry import telemetry_of
 from zlayout.app.workloads import with_workloads
+from zlayout.app.worth import with_worth
 from zlayout.errors import Refused, TableError, ZlayoutError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
@@ -105,7 +106,7 @@ def plan(
         exclude: The tables to leave out, in the same notation.
         allow_full_rewrite: Whether a partitioning change may rewrite every file of a Delta table.
         max_rewrite_bytes: The budget for all tables together, in bytes. Groups that lower touched most per byte are
-            chosen first. Default: no limit.
+            chosen first, or with a workload those that save its queries most bytes per byte. Default: no limit.
         sample: Whether to read the key columns of a random choice of row groups (at most about 16 MiB of each table
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
@@ -120,8 +121,7 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    hot = hot_after(avoid_hot, project.maintenance)
-    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, hot_after=hot)
+    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, hot_after=hot_after(avoid_hot, project.maintenance))
     with telemetry_of(Command.PLAN) as telemetry:
         reading = Reading(parallelism, timeout, on_progress, telemetry.read)
         made = plan_project(project, select, exclude, options, reading, sample, branch)
@@ -201,9 +201,9 @@ def plan_tables(
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
     failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
-    decisions = settle([failed.get(n, proposal) for n, (_, _, proposal) in enumerate(found)], options.max_rewrite_bytes)
-    states = (None if n in failed else state for n, (_, state, _) in enumerate(found))
-    planned = tuple(Planned(*parts) for parts in zip(specs, states, decisions, strict=True))
+    budget, proposals = options.max_rewrite_bytes, [failed.get(n, made) for n, (_, _, made) in enumerate(found)]
+    decisions = settle(with_worth(proposals, backends, budget, reading), budget)
+    planned = tuple(Planned(s, None if n in failed else at, decisions[n]) for n, (s, at, _) in enumerate(found))
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
 
 

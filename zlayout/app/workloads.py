@@ -50,7 +50,7 @@ def with_workloads(
         SpecError: ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
     """
     numbers = [n for n, p in enumerate(planned) if p.spec.workload and _is_known(p)]
-    workloads = Workloads(project.root, [planned[n] for n in numbers])
+    workloads = Workloads([(planned[n].spec, planned[n].state) for n in numbers])
     read = [workloads.of(planned[n].spec) for n in numbers]  # here, because an invalid file stops the plan
 
     def forecast(at: int) -> Planned:
@@ -73,10 +73,9 @@ def with_workloads(
 
 @dataclass(slots=True)
 class Workloads:
-    """The workload files of tables. Each set of files is read once. planned: the tables with an observed state."""
+    """The workload files of tables. Each set of files is read once. tables: their specs and observed states."""
 
-    root: Path
-    planned: Sequence[Planned]
+    tables: Sequence[tuple[LayoutSpec, TableState | None]]
     _read: dict[tuple[Path, ...], Workload] = field(default_factory=dict)
 
     def of(self, spec: LayoutSpec) -> Workload:
@@ -88,10 +87,10 @@ class Workloads:
     def _columns(self) -> Mapping[str, Sequence[str]]:
         """Return the column names of the tables, by each name that a query may use."""
         found: dict[str, Sequence[str]] = {}
-        for one in self.planned:
-            if one.state is not None:
-                parts = (one.spec.table.catalog, *one.spec.table.identifier)
-                names = column_names(one.state)
+        for spec, state in self.tables:
+            if state is not None:
+                parts = (spec.table.catalog, *spec.table.identifier)
+                names = column_names(state)
                 found |= {".".join(parts[n:]).lower(): names for n in range(len(parts))}
         return found
 

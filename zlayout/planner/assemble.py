@@ -13,7 +13,7 @@ from zlayout.planner.bytes_after import with_bytes
 from zlayout.planner.candidates import Candidate
 from zlayout.planner.clustering import left_alone
 from zlayout.planner.decision import Decision
-from zlayout.planner.deferred import DeferredGroups
+from zlayout.planner.deferred import DeferredGroups, RankedBy
 from zlayout.planner.forecasts import ColumnForecast, FilesAfter
 from zlayout.planner.hot import hot_notes, lengthens_later
 from zlayout.planner.log_growth import growth_notes
@@ -109,7 +109,14 @@ def _left_over(proposal: Proposal, choice: Choice) -> DeferredGroups | None:
         groups=max(len(proposal.candidates) - len(choice.candidates), 1),
         files=proposal.whole.files - sum(proposal.candidates[n].action.files for n in choice.candidates),
         bytes=left,
+        ranked_by=_ranked_by(proposal),
     )
+
+
+def _ranked_by(proposal: Proposal) -> RankedBy:
+    if not proposal.spec.layout.orders:
+        return RankedBy.FULL_SCAN
+    return RankedBy.TOUCHED if proposal.worth is None else RankedBy.WORKLOAD
 
 
 def _partitioning(proposal: Proposal, *, deferred: bool) -> ChangePartitioning | None:

@@ -1,4 +1,4 @@
-"""Spend a byte budget on the candidates that lower touched most per byte. Pure functions."""
+"""Spend a byte budget on the candidates that lower touched, or save the workload, most per byte. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from zlayout.planner.proposal import Choice, Proposal
 def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, ...]:
     """Choose candidates of all tables together, greedily by the decrease of touched per byte.
 
+    Candidates of a table with a known workload are ranked by the bytes that its queries save for each byte written. If
+    this is known of every table, all executions count. If not, each of these tables counts as having as many executions
+    as z-order columns, because touched is the number of files that one query for each of these columns opens.
+
     Args:
         proposals: One per table.
         budget: The limit on rewritten bytes; None for no limit.
@@ -26,7 +30,8 @@ def choose(proposals: Sequence[Proposal], budget: int | None) -> tuple[Choice, .
     """
     if budget is None:
         return tuple(proposal.everything for proposal in proposals)
-    bundles = sorted(bundle for at, proposal in enumerate(proposals) for bundle in _bundles(at, proposal))
+    known = all(proposal.worth is not None for proposal in proposals if _competes(proposal))
+    bundles = sorted(bundle for at, proposal in enumerate(proposals) for bundle in _bundles(at, proposal, known))
     taken: dict[int, set[int]] = {}
     left = budget
     for bundle in bundles:
@@ -77,22 +82,38 @@ def _needs_budget(proposal: Proposal) -> bool:
 class _Bundle(NamedTuple):
     """Candidates of one table that are rewritten together or not at all. The budget chooses bundles in sort order."""
 
-    cost: float  # the change of touched per byte, negative if touched decreases
+    cost: float  # the change of touched, or of the bytes that queries open, per byte; negative if it decreases
+    touched: float  # the change of touched per byte, which ranks bundles of equal cost: those that no query opens
     ids: tuple[str, ...]
     bytes: int
     table: int
     candidates: tuple[int, ...]
 
 
-def _bundles(at: int, proposal: Proposal) -> Iterator[_Bundle]:
+def _competes(proposal: Proposal) -> bool:
+    """Return whether the proposal has candidates that a budget can be spent on."""
+    return proposal.status is Status.CHANGES and proposal.savings is not None and bool(proposal.candidates)
+
+
+def _bundles(at: int, proposal: Proposal, every_workload_known: bool) -> Iterator[_Bundle]:
     """Yield the bundles of proposal number `at`."""
-    if proposal.status is not Status.CHANGES or proposal.savings is None:
+    if not _competes(proposal) or proposal.savings is None:
         return
     actions = [candidate.action for candidate in proposal.candidates]
     for together in _together(proposal.candidates):
         size, ids = sum(actions[n].bytes for n in together), tuple(actions[n].id for n in together)
-        saved = float(proposal.savings[together].sum())
-        yield _Bundle(-saved / max(size, 1), ids, size, at, tuple(together))
+        saved, fewer = _saved(proposal, together, every_workload_known), float(proposal.savings[together].sum())
+        yield _Bundle(-saved / max(size, 1), -fewer / max(size, 1), ids, size, at, tuple(together))
+
+
+def _saved(proposal: Proposal, together: Sequence[int], every_workload_known: bool) -> float:
+    """Return by what candidates are ranked, before it is divided by their bytes. See `choose`."""
+    assert proposal.savings is not None
+    if proposal.worth is None:
+        return float(proposal.savings[together].sum())
+    saved, executions = float(proposal.worth.saves[together].sum()), proposal.worth.executions
+    layout = proposal.spec.layout
+    return saved if every_workload_known else saved / executions * len(layout.columns) / layout.target_size
 
 
 def _together(candidates: Sequence[Candidate]) -> list[list[int]]:

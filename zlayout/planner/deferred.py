@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from zlayout.planner.fields import Count
 from zlayout.planner.forecasts import TouchedRange
+
+
+class RankedBy(StrEnum):
+    """By what a budget chooses groups of a table first: by what decreases most for each byte written."""
+
+    TOUCHED = "touched"
+    """Touched, summed over the z-order columns."""
+    FULL_SCAN = "full_scan"
+    """The files that a full scan opens, for a table without z-order columns."""
+    WORKLOAD = "workload"
+    """The bytes that the queries of the workload open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,8 @@ class DeferredGroups:
     """The size of these files."""
     columns: tuple[TouchedRange, ...]
     """The touched of each z-order column after these groups are rewritten too."""
+    ranked_by: RankedBy = RankedBy.TOUCHED
+    """By what the groups were ranked of which the budget chose the first."""
 
 
 @dataclass(frozen=True, slots=True)

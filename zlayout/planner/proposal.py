@@ -12,6 +12,7 @@ from zlayout.planner.forecast import Measured
 from zlayout.planner.model import Status
 from zlayout.planner.partitions import Floats
 from zlayout.planner.selection import FileSelection
+from zlayout.planner.worth import Worth
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import TableState
 
@@ -38,6 +39,8 @@ class Proposal:
         whole: With a budget, the totals of everything that should be rewritten.
         hot: The totals of what waits because its partitions are hot; None if nothing does.
         savings: With a budget, float64[G, d], by how much each candidate alone lowers touched of each z-order column.
+        worth: What each candidate saves the queries of the workload, by which the budget ranks them; None if the budget
+            ranks them by `savings`.
     """
 
     spec: LayoutSpec
@@ -57,6 +60,7 @@ class Proposal:
     whole: DeferredGroups | None = None
     hot: HotGroups | None = None
     savings: Floats | None = None
+    worth: Worth | None = None
 
     @property
     def provable(self) -> bool:

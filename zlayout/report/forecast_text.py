@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from zlayout.planner.deferred import DeferredGroups, HotGroups
+from zlayout.planner.deferred import DeferredGroups, HotGroups, RankedBy
 from zlayout.planner.forecasts import BytesRead, SampleFacts
 from zlayout.planner.model import Status, TablePlan
 from zlayout.planner.result import TableResult
@@ -73,7 +73,8 @@ def left_over_text(left: DeferredGroups) -> str:
     after = [(c.column, known(c.predicted, c.low, c.high)) for c in left.columns]
     touched = "   ".join(f"{printable(name)} {text}" for name, text in after if text)
     then = f"; then touched {touched}" if touched else ""
-    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{then}"
+    ranked = ", ranked by the workload" if left.ranked_by is RankedBy.WORKLOAD else ""
+    return f"{plural(left.groups, 'group')} of {size(left.bytes)}, {plural(left.files, 'file')}{ranked}{then}"
 
 
 def hot_text(hot: HotGroups) -> str:

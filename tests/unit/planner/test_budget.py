@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support.forecasts import around
 from unit.planner.plans import DELTA, SPEC, TARGET, File, state
@@ -11,9 +12,11 @@ from unit.planner.plans import DELTA, SPEC, TARGET, File, state
 from zlayout.planner.assemble import assemble
 from zlayout.planner.budget import choose, choose_saved
 from zlayout.planner.decision import Decision, PlanOptions
+from zlayout.planner.deferred import RankedBy
 from zlayout.planner.diff import decide, propose, settle
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.requirements import FilesAre
+from zlayout.planner.worth import Worth
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import PartitionField, TableState
 
@@ -218,3 +221,39 @@ def test_parts_of_a_partition_are_predicted_to_overlap() -> None:
     assert [len(plan.groups) for plan in (whole, parts)] == [1, 3]
     assert [(c.predicted, c.low, c.high) for c in whole.columns] == [(None, 1.0, 1.0)]
     assert [(c.predicted, c.low, c.high) for c in parts.columns] == [(None, 1.0, 3.0)]
+
+
+def worth_of(proposal: Proposal, *saves: float, executions: float = 1.0) -> Proposal:
+    """The proposal with what each of its candidates saves the queries of a workload, in bytes."""
+    return replace(proposal, worth=Worth(np.array(saves), executions))
+
+
+def test_what_saves_the_queries_most_for_each_byte_goes_before_what_lowers_touched_most() -> None:
+    by_touched = proposed(5 * TARGET, state(*EAST, *WEST))
+    by_worth = worth_of(by_touched, 400.0, 500.0)  # 100 and 167 for each file
+    assert [partitions(*settle([p], 5 * TARGET)) for p in (by_touched, by_worth)] == [["region=east"], ["region=west"]]
+    ranked = [settle([p], 5 * TARGET)[0].plan.left_over for p in (by_touched, by_worth)]
+    assert [left.ranked_by for left in ranked if left] == [RankedBy.TOUCHED, RankedBy.WORKLOAD]
+
+
+@pytest.mark.parametrize("most", ["a", "b", "c"])
+def test_what_no_query_opens_is_ranked_by_touched_and_before_what_would_cost_queries_more(most: str) -> None:
+    files = [File(0, 999, region) for region in "abcd" for _ in range(5 if region == most else 4)]
+    proposal = worth_of(proposed(5 * TARGET, state(*files)), 0.0, 0.0, 0.0, -1.0)
+    assert partitions(*settle([proposal], 5 * TARGET)) == [f"region={most}"]
+    assert partitions(*settle([proposal], 16 * TARGET)) == ["region=a", "region=b", "region=c"]
+
+
+def test_the_executions_of_all_tables_count_if_each_has_a_workload() -> None:
+    rare, often = (
+        worth_of(proposed(4 * TARGET, state(*EAST)), saves, executions=n) for saves, n in ((90, 1), (100, 9))
+    )
+    assert [partitions(d) for d in settle([rare, often], 4 * TARGET)] == [[], ["region=east"]]
+
+
+def test_beside_a_table_without_a_workload_the_mean_query_counts_once_for_each_zorder_column() -> None:
+    # touched of the other table decreases by 3 for 4 files, and its queries thus save 3 files
+    for saves, first in ((3.1 * TARGET, ["region=east"]), (2.9 * TARGET, [])):
+        ranked = worth_of(proposed(4 * TARGET, state(*EAST)), 10 * saves, executions=10)
+        one, _ = settle([ranked, proposed(4 * TARGET, state(*EAST))], 4 * TARGET)
+        assert partitions(one) == first

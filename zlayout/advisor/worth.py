@@ -1,0 +1,223 @@
+"""Predict how many bytes fewer the queries of a workload open after each group of files is rewritten.
+
+Only metadata is read. What a query opens of the present files follows from their bounds. What it will open of the new
+files is predicted. A z-order column cuts them into m slices, where 1 / m is the share of the files that one value is
+in: touched of the new files, divided by their number. A query for the share s of the rows in one range opens the share
+s + 1 / m of the files. The shares of the z-order columns are multiplied. Conditions on other columns exclude no new
+file.
+
+The result ranks groups. It does not determine which files are selected (docs/adr/0033-worth.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+
+from zlayout.advisor.model import Bools, Float64, TableQuery
+from zlayout.planner.classes import Classes, classes_of
+from zlayout.planner.decayed import Decayed, measured_partitions, touched_of_new
+from zlayout.planner.forecast import Measured
+from zlayout.planner.partitions import file_facts
+from zlayout.planner.selection import SelectedFiles
+from zlayout.planner.worth import Worth
+from zlayout.predicate.coercion import arrow_aligned
+from zlayout.predicate.model import And, Compare, In, IsNull, Leaf, Not, Operator, Or, Predicate, Value, leaves
+from zlayout.predicate.prune import may_match
+from zlayout.spec.model import LayoutSpec
+from zlayout.table.metrics import rows_with_value
+from zlayout.table.ranks import rank_bounds
+from zlayout.table.reach import estimate_in_partitions
+from zlayout.table.segments import before, segments_of
+from zlayout.table.state import ColumnBounds, FileTable, Int64
+
+_OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def worth(
+    spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles], queries: Sequence[TableQuery]
+) -> Worth:
+    """Predict what each of G groups saves the queries, if it alone is rewritten.
+
+    Args:
+        spec: The declared layout, with z-order columns.
+        files: The files, with the bounds of the columns of the queries.
+        now: The present metrics of the same files.
+        groups: The groups. One with files of several partitions counts as saving nothing.
+        queries: The queries on the table.
+    """
+    of_file = np.full(len(files), -1, np.int64)
+    for number, group in enumerate(groups):
+        of_file[group.files] = number
+    concerned = np.zeros(len(now.files), bool)
+    concerned[files.partition[of_file >= 0]] = True
+    saves, executions = np.zeros(len(groups)), sum(query.weight for query in queries)
+    if not concerned.any():
+        return Worth(saves, executions)
+    index, decayed = measured_partitions(spec, files, file_facts(spec, files), concerned, now)
+    of_file = of_file[index]
+    members = np.flatnonzero(of_file >= 0)
+    classes = classes_of(of_file[members], len(groups), members)
+    first, last = classes.hull(decayed.partition, decayed.partition)
+    partition = np.maximum(last, 0)
+    live = classes.sums(decayed.live_bytes)
+    written = np.maximum(np.rint(live / spec.layout.target_size), 1).astype(np.int64)
+    slices = touched_of_new(decayed, written, partition, spec) / written[:, None]
+    predicates = tuple(dict.fromkeys(p for query in queries for p in query.predicates))
+    axes = [_Axis.of(decayed, column, classes, predicates) for column in spec.column_names]
+
+    def saved(predicate: Predicate) -> Float64:
+        """Return by how many whole bytes fewer of each group one execution opens, float64[G]."""
+        part = decayed.files
+        opened = classes.sums(np.where(may_match(predicate, part.bounds, part.rows), part.bytes, 0))
+        shares = (axis.opened(predicate, slices[:, number]) for number, axis in enumerate(axes))
+        less = opened - np.where(opened > 0, reduce(np.multiply, shares) * live, 0.0)
+        return np.rint(less)  # so that rounding errors do not rank equal groups
+
+    each = {predicate: saved(predicate) for predicate in predicates}
+    numbers = np.flatnonzero(concerned)[partition]
+    for query in queries:
+        for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
+            saves += query.weight * np.where(partitions[numbers], each[predicate], 0.0)
+    return Worth(np.where(first == last, saves, 0.0), executions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One z-order column in P partitions as R points, each with the gap after it, and the rows in them.
+
+    The points of a partition are the bounds of its files and the values that predicates name, so that a predicate is
+    true or false in all of a gap, as far as it depends on this column.
+
+    Attributes:
+        column: The column.
+        rows: float64[2, R], the estimated rows at each point and in each gap.
+        partition: int64[R], the partition of each point.
+        named: int64[P] for each value that predicates name, its point in each partition.
+        lo, hi: int64[G], the first and the last point of each group; hi < lo for a group without a value.
+    """
+
+    column: str
+    rows: Float64
+    partition: Int64
+    named: dict[Value, Int64]
+    lo: Int64
+    hi: Int64
+
+    @staticmethod
+    def of(decayed: Decayed, column: str, classes: Classes, predicates: Sequence[Predicate]) -> _Axis:
+        """Place the files and the values that predicates name on the axis of each partition."""
+        files, partitions = decayed.files, len(decayed.targets)
+        bounds = files.bounds[column]
+        values, literals = _named(column, predicates, bounds.lower.type)
+        extra = len(values) * partitions
+        copies = literals.take(pa.array(np.repeat(np.arange(len(values)), partitions)))
+        extended = ColumnBounds(
+            pa.concat_arrays([_in_one(bounds.lower), copies]),
+            pa.concat_arrays([_in_one(bounds.upper), copies]),
+            np.concatenate((bounds.null_count, np.zeros(extra, np.int64))),
+            np.zeros(len(files) + extra, bool),
+        )
+        owner = np.concatenate((decayed.partition, np.tile(np.arange(partitions), len(values)))).astype(np.int32)
+        ranked = rank_bounds(extended, np.concatenate((files.rows, np.ones(extra, np.int64))))
+        segments = segments_of(ranked, owner, partitions)
+        weights = np.concatenate((rows_with_value(files, column), np.zeros(extra)))
+        lo, hi = np.zeros((2, len(owner)), np.int64) - 1
+        lo[segments.file], hi[segments.file] = segments.lo, segments.hi
+        places = lo[len(files) :].reshape(len(values), partitions)
+        first, last = classes.hull(lo[: len(files)], hi[: len(files)])
+        rows = np.stack(estimate_in_partitions(segments, weights))
+        partition = np.repeat(np.arange(partitions), np.diff(segments.start))
+        return _Axis(column, rows, partition, dict(zip(values, places, strict=True)), first, last)
+
+    def opened(self, predicate: Predicate, slices: Float64) -> Float64:
+        """Return the share of the new files of each group that this column does not exclude, float64[G].
+
+        slices: float64[G], the share for one value.
+        """
+        match = self._true(predicate, wanted=True)
+        if match.all():
+            return np.ones(len(slices))
+        in_order = match.T.ravel()
+        begins = in_order & ~np.concatenate(([False], in_order[:-1]))
+        lo, hi = np.minimum(self.lo, len(self.partition) - 1), self.hi
+        ranges = _between(begins.reshape(-1, 2).T.astype(np.float64), lo, hi)
+        ranges += match[0][lo] & ~begins[2 * lo]  # one that begins before the group
+        matching, whole = _between(self.rows * match, lo, hi), _between(self.rows, lo, hi)
+        share = np.divide(matching, whole, out=np.zeros_like(whole), where=whole > 0)
+        return np.where(hi < lo, 1.0, np.where(ranges > 0, np.minimum(share + ranges * slices, 1.0), 0.0))
+
+    def _true(self, predicate: Predicate, *, wanted: bool) -> Bools:
+        """Return where the predicate may be true (false, if not `wanted`) at each point and in each gap, bool[2, R]."""
+        match predicate:
+            case And(operands) | Or(operands):
+                join = np.logical_and if isinstance(predicate, And) is wanted else np.logical_or
+                found: Bools = reduce(join, (self._true(part, wanted=wanted) for part in operands))
+                return found
+            case Not(operand):
+                return self._true(operand, wanted=not wanted)
+            case In(column, values):
+                equal = tuple(Compare(column, "=", value) for value in values)
+                return self._true(Or(equal), wanted=wanted)
+            case Compare(column, operator, value) if column == self.column and value in self.named:
+                return self._compared(operator if wanted else _OPPOSITE[operator], self.named[value])
+            case Compare() | IsNull():
+                return np.ones(self.rows.shape, bool)
+
+    def _compared(self, operator: Operator, named: Int64) -> Bools:
+        """Return where a comparison with a value is true, bool[2, R]. named: int64[P], the point of the value."""
+        value, point = named[self.partition], np.arange(len(self.partition))
+        match operator:
+            case "=":
+                return np.stack((point == value, np.zeros(len(point), bool)))
+            case "!=":
+                return np.stack((point != value, np.ones(len(point), bool)))
+            case "<" | "<=":
+                return np.stack((point < value if operator == "<" else point <= value, point < value))
+            case ">" | ">=":
+                return np.stack((point > value if operator == ">" else point >= value, point >= value))
+
+
+def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> tuple[list[Value], pa.Array]:
+    """Return the values that predicates compare a column with, and the same as an array of its type.
+
+    A value that the type does not have is left out: a comparison with it excludes no new file.
+    """
+    values: list[Value] = []
+    none = pa.array([], kind)
+    found = [none]
+    for value in dict.fromkeys(v for p in predicates for leaf in leaves(p) if leaf.column == column for v in _of(leaf)):
+        sides = arrow_aligned(none, none, value)
+        if sides is None or value != value:  # NaN has no place on an axis
+            continue
+        try:
+            found.append(pa.array([sides[2].as_py()], sides[2].type).cast(kind))
+        except pa.ArrowException:
+            continue
+        values.append(value)
+    return values, pa.concat_arrays(found)
+
+
+def _of(leaf: Leaf) -> tuple[Value, ...]:
+    match leaf:
+        case Compare(value=value):
+            return (value,)
+        case In(values=values):
+            return values
+        case IsNull():
+            return ()
+
+
+def _in_one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _between(values: Float64, lo: Int64, hi: Int64) -> Float64:
+    """Return the sum over the points lo..hi and the gaps between them, float64[G]. values: float64[2, R]."""
+    so_far = before((values[0], values[1]))
+    summed: Float64 = so_far[np.maximum(hi, 0)] + values[0][np.maximum(hi, 0)] - so_far[lo]
+    return summed
