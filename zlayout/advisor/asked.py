@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +101,7 @@ def after(
             return None
         files = together(kept, new, names, partitions)
         simulated = FileSet(files.bounds, files.rows, files.bytes.astype(np.float64), files.partition)
-        cost = costs(queries, simulated, sampled=not sample.complete)
+        cost = costs(_in_new(queries, partitions), simulated, sampled=not sample.complete)
         found.append((cost.mean_files, cost.mean_bytes))
         each.append((cost.files, cost.bytes))
     drawn = np.array(found)
@@ -111,6 +111,14 @@ def after(
     files, size = np.mean(each, axis=0)
     low, high = _cost(np.maximum(predicted - half, 0)), _cost(predicted + half)
     return After(_cost(predicted), low, high, Costs(files, size, cost.weights))
+
+
+def _in_new(queries: Sequence[TableQuery], partitions: int) -> list[TableQuery]:
+    """Return the queries for more partitions. New ones may have matching rows, because their values are not known."""
+    return [
+        replace(q, partitions=tuple(np.append(known, np.ones(partitions - len(known), bool)) for known in q.partitions))
+        for q in queries
+    ]
 
 
 def floor(

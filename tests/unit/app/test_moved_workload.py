@@ -1,0 +1,46 @@
+"""What queries open after rows move to partitions of a new partition spec is predicted too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.transforms import BucketTransform
+
+import zlayout
+
+PROJECT = """\
+version: 1
+catalogs:
+  ice: {{format: iceberg, type: sql, uri: "sqlite:///{root}/ice.db", warehouse: "file://{root}/w"}}
+"""
+LAYOUT = "version: 1\ntable: ice.db.t\nzorder: {columns: [a, b]}\nfiles: {target_size: 8KiB}\n"
+
+
+def test_files_of_an_older_partition_spec_have_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("layouts", "workloads"):
+        Path(folder).mkdir()
+    Path("zlayout.yaml").write_text(PROJECT.format(root=tmp_path))
+    Path("layouts/t.yaml").write_text(LAYOUT)
+    Path("workloads/q.sql").write_text("SELECT * FROM t WHERE a BETWEEN 100 AND 200")
+    catalog = load_catalog("ice", type="sql", uri=f"sqlite:///{tmp_path}/ice.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("db")
+    random = np.random.default_rng(1)
+    columns = {"id": np.arange(6000), "a": random.integers(0, 1000, 6000), "b": random.integers(0, 365, 6000)}
+    rows = pa.table(columns)
+    table = catalog.create_table("db.t", rows.schema)
+    for part in range(6):
+        table.append(rows.slice(part * 1000, 1000))
+    with table.update_spec() as spec:
+        spec.add_field("id", BucketTransform(2), "id_bucket")
+    catalog.close()
+    (plan,) = zlayout.plan(zlayout.load_project(), sample=True).tables
+    assert "ZL414" not in [diagnostic.code for diagnostic in plan.diagnostics]
+    assert plan.workload is not None
+    assert plan.workload.predicted is not None
+    # each of the two buckets has three files, of which the values of `a` are in one or two
+    assert 2 <= plan.workload.predicted.files < plan.workload.now.files == 6
