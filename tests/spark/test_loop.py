@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from spark.subjects import IcebergSubject
+from spark.subjects import DeltaSubject, IcebergSubject, SparkSubject
 from support.projects import Cli, cli
 
 import zlayout
@@ -50,40 +50,38 @@ def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
         listener.stop()
 
 
-@pytest.fixture
-def table(iceberg: IcebergSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IcebergSubject:
-    """A table that is laid out by `a`, as its project in the working directory declares."""
-    iceberg.sql(f"create table {iceberg} (id bigint, a bigint, b bigint) using iceberg")
-    rows = iceberg.spark.range(0, ROWS, 1, FILES)
-    iceberg.append(rows.selectExpr("id", "id * 7919 % 8009 a", "id * 4637 % 7993 b"))
-    size = int(iceberg.observe().files.bytes.sum()) // FILES
-    options = iceberg.catalog.options
-    catalog = {"format": "iceberg", "type": "sql", "uri": options["uri"], "warehouse": options["warehouse"]}
+def laid_out_by_a(table: SparkSubject, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a table that is laid out by `a`, as its project in the working directory declares."""
+    table.sql(f"create table {table} (id bigint, a bigint, b bigint) using {table.catalog.format}")
+    rows = table.spark.range(0, ROWS, 1, FILES).selectExpr("id", "id * 7919 % 8009 a", "id * 4637 % 7993 b")
+    table.append(rows)  # type: ignore[attr-defined]
+    size = int(table.observe().files.bytes.sum()) // FILES
+    catalog = {"format": table.catalog.format, "type": table.catalog.type, **table.catalog.options}
     for name in ("layouts", "workloads"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "zlayout.yaml").write_text(json.dumps({"version": 1, "catalogs": {"ice": catalog}, "history": {}}))
-    (tmp_path / "layouts/t.yaml").write_text(LAYOUT.format(table=iceberg.name, size=size))
-    monkeypatch.chdir(tmp_path)
-    zlayout.apply(zlayout.plan(zlayout.load_project()), iceberg.spark)
-    return iceberg
+        (folder / name).mkdir()
+    project = {"version": 1, "catalogs": {table.catalog.name: catalog}, "history": {}}
+    (folder / "zlayout.yaml").write_text(json.dumps(project))
+    (folder / "layouts/t.yaml").write_text(LAYOUT.format(table=table.name, size=size))
+    monkeypatch.chdir(folder)
+    zlayout.apply(zlayout.plan(zlayout.load_project()), table.spark)
 
 
-def planned(table: IcebergSubject) -> Any:
+def planned(table: SparkSubject) -> Any:
     (found,) = zlayout.plan(zlayout.load_project(), str(table.name)).tables
     return found.status, found.actions, found.columns
 
 
-def test_from_queries_to_a_published_layout_and_back(table: IcebergSubject, cli: Cli, tmp_path: Path) -> None:
-    name, rows = str(table.name), table.rows()
+def fitted(table: SparkSubject, cli: Cli, folder: Path) -> Any:
+    """Let queries for `b` change the layout, and return the plan of the table."""
+    name = str(table.name)
     cli("drift", name)
-    with event_log(table.spark, tmp_path / "log"):
+    with event_log(table.spark, folder / "log"):
         for start in range(0, 4000, 500):
             table.sql(f"select count(*), max(id) from {table} where b between {start} and {start + 90}").collect()
-    (log,) = (tmp_path / "log").iterdir()
+    (log,) = (folder / "log").iterdir()
     imported = zlayout.import_workload(zlayout.load_project(), [log])
     assert imported.executions == 8
-    imported.write(tmp_path / "workloads/queries.sql")
-
+    imported.write(folder / "workloads/queries.sql")
     assert "the layout no longer fits what is asked" in " ".join(cli("drift", name, "--sample", code=2).out.split())
     study = zlayout.advise(zlayout.load_project(), name, (), spark=table.spark)
     assert write_advice(zlayout.load_project(), study) == Path("layouts/t.yaml")
@@ -91,11 +89,24 @@ def test_from_queries_to_a_published_layout_and_back(table: IcebergSubject, cli:
     before = planned(table)
     assert before[0] is Status.CHANGES
     cli("plan", name, "--detailed-exitcode", code=2)
+    return before
 
-    report = zlayout.trial(zlayout.load_project(), name, branch="try", spark=table.spark)
+
+def require_better(report: zlayout.TrialReport) -> None:
+    """Spark read less of the trial, and as much as was predicted."""
     assert report.predicted is not None
     assert report.measured.files < 0.5 * report.main.files
     assert report.measured.files == pytest.approx(report.predicted.files, rel=0.35)
+
+
+def test_from_queries_to_a_published_layout_and_back(
+    iceberg: IcebergSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out_by_a(iceberg, tmp_path, monkeypatch)
+    table, name, rows = iceberg, str(iceberg.name), iceberg.rows()
+    before = fitted(table, cli, tmp_path)
+    report = zlayout.trial(zlayout.load_project(), name, branch="try", spark=table.spark)
+    require_better(report)
     assert planned(table) == before
 
     main = table.observe().version
@@ -123,3 +134,25 @@ def test_from_queries_to_a_published_layout_and_back(table: IcebergSubject, cli:
     dropped = zlayout.plan_drop_trial(zlayout.load_project(), name, branch="try")
     zlayout.drop_trial(zlayout.load_project(), dropped, table.spark)
     assert planned(table) == before
+
+
+@pytest.mark.long
+def test_from_queries_to_a_clone_and_back(
+    delta: DeltaSubject, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out_by_a(delta, tmp_path, monkeypatch)
+    name, rows, clone = str(delta.name), delta.rows(), str(tmp_path / "clone")
+    before = fitted(delta, cli, tmp_path)
+    report = zlayout.trial(zlayout.load_project(), name, clone=clone, spark=delta.spark)
+    require_better(report)
+    assert planned(delta) == before
+    zlayout.apply(zlayout.plan(zlayout.load_project(), name), delta.spark)
+    cli("drift", name, "--sample")
+    assert planned(delta)[0] is Status.UNCHANGED
+    assert "predicted" in cli("inspect", name).out
+    zlayout.rollback(zlayout.load_project(), zlayout.plan_rollback(zlayout.load_project(), name), delta.spark)
+    assert delta.rows() == rows
+    assert planned(delta) == before
+    dropped = zlayout.plan_drop_trial(zlayout.load_project(), name, clone=clone)
+    zlayout.drop_trial(zlayout.load_project(), dropped, delta.spark)
+    assert not Path(clone).exists()
