@@ -10,6 +10,7 @@ from zlayout.app.project import known_table
 from zlayout.errors import SpecError
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.trial import Trial, Trials
+from zlayout.message_text import quote_value
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import MAIN, Project, TableName
 
@@ -54,6 +55,9 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
         )
     if traits.branches and not table_on(name, None, where).branch:
         raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
+    if not where.isprintable():
+        message = f"{name}: expected a location of characters that print, found {quote_value(where)}"
+        raise SpecError.of("ZL059", message, hint="use another folder")
     trials = FORMATS[catalog.format].trials(catalog, runtime)
     at, named = trials.placed(name, where)
     return Place(name, where, replace(project, catalogs={**project.catalogs, at.name: at}), named, trials)

@@ -44,6 +44,8 @@ def test_what_cannot_be_tried_is_refused(cli: Cli) -> None:
     assert "ZL059" in cli("trial", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
     assert "ZL059" in cli("trial", "ice.db.t", "--branch", "x", "--clone", "y", "--dry-run", code=1).err
     assert "ZL059" in cli("trial", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
+    for location in ("a\0b", "a\nb"):
+        assert "ZL059" in cli("trial", "lake.db.d", "--clone", location, "--dry-run", code=1).err
     assert "ZL054" in cli("trial", "ice.db.t", "--branch", "a b", "--dry-run", code=1).err
     assert "ZL238" in cli("trial", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
     assert "ZL045" in cli("trial", "ice.db.other", "--branch", "x", "--dry-run", code=1).err
