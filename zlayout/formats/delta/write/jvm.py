@@ -68,10 +68,10 @@ class DeltaJvm:
         return self._log.update(False, self.none, self.none)
 
     def snapshot_at(self, version: int) -> Any:
-        """Return the snapshot of a version. Earlier versions of Delta lack the last parameters of the method."""
+        """Return the snapshot of a version. Delta before 4.1 has no last parameter of the method."""
         known = self._classes.find("org.apache.spark.sql.delta.DeltaLog") or ()
-        count = next(n for n in (3, 2, 1) if f"getSnapshotAt/{n + 1}" in known)
-        return self._log.getSnapshotAt(version, *(self.none, self.none, False)[:count])
+        last = (False,) if "getSnapshotAt/5" in known else ()
+        return self._log.getSnapshotAt(version, self.none, self.none, *last)
 
     def begin(self, snapshot: Any) -> Any:
         """Return an OptimisticTransaction that is pinned to a snapshot. Commits after the snapshot may be conflicts."""
