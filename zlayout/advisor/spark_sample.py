@@ -13,10 +13,11 @@ from zlayout.formats.registry import backend_for
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
+from zlayout.table.reserved import PREFIX
 from zlayout.table.state import TableState
 
-FILE = "__zlayout_file"
-DRAW = "__zlayout_draw"
+FILE = f"{PREFIX}file"
+DRAW = f"{PREFIX}draw"
 # Factor by which more rows are drawn than wanted. Each row is drawn independently, so that their number varies.
 MARGIN = 1.05
 

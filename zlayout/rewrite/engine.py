@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from zlayout.errors import Diagnostic
+from zlayout.errors import Diagnostic, Refused
 from zlayout.rewrite.constants import Constants
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.gate import Gate
@@ -36,7 +36,6 @@ from zlayout.rewrite.rows import (
     ORDINAL,
     POSITION,
     POSITION_BITS,
-    PREFIX,
     FileIndex,
     GroupTarget,
     Source,
@@ -52,6 +51,7 @@ from zlayout.rewrite.shards import Shard, build_shards
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.jvm import session_conf
 from zlayout.spec.layout import Layout
+from zlayout.table.reserved import PREFIX, reserved_refusals
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -145,7 +145,10 @@ def place(source: Source, layout: Layout, groups: Sequence[GroupTarget]) -> Plac
     Raises:
         TableError: ZL109, if the type of a key column has no order.
         EngineError: ZL313, if a file is in two groups.
+        Refused: ZL260, if a column has a reserved name.
     """
+    if refusals := reserved_refusals(source.frame.columns):
+        raise Refused(*refusals)
     columns = key_names(layout)
     index = index_files(source.frame.sparkSession, groups)
     shards = tuple(build_shards(source, layout, groups, index))

@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.errors import EngineError
-from zlayout.rewrite.rows import PREFIX
 from zlayout.spark.catalyst import (
     call,
     column_of,
@@ -38,6 +37,7 @@ from zlayout.spark.catalyst import (
 from zlayout.spark.jvm import jvm_of
 from zlayout.spark.scala import scala_map, scala_object
 from zlayout.sql_text import quote_identifier
+from zlayout.table.reserved import PREFIX
 
 ROW = f"{PREFIX}row"
 NUMBER = f"{PREFIX}number"

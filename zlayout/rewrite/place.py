@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from zlayout.rewrite.constants import Constants, search_array
 from zlayout.rewrite.forest import SHIFT_BITS, WORD_BITS, Forest
-from zlayout.rewrite.rows import GROUP, ORDINAL, POSITION, PREFIX, SHARD, Source, key_column, key_type, shard_key
+from zlayout.rewrite.rows import GROUP, ORDINAL, POSITION, SHARD, Source, key_column, key_type, shard_key
+from zlayout.table.reserved import PREFIX
 
 FILE_ID = f"{PREFIX}file_id"
 LEAF = f"{PREFIX}leaf"

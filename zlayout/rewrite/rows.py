@@ -23,11 +23,11 @@ from zlayout.rewrite.constants import Constants
 from zlayout.spark.arrow import from_arrow, to_arrow
 from zlayout.spec.layout import Layout
 from zlayout.sql_text import quote_identifier, quote_path
+from zlayout.table.reserved import PREFIX
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 
-PREFIX = "__zlayout_"
 FILE = f"{PREFIX}file"
 POSITION = f"{PREFIX}position"
 ORDINAL = f"{PREFIX}ordinal"

@@ -16,7 +16,6 @@ from zlayout.rewrite.rows import (
     GROUP,
     ORDINAL,
     POSITION,
-    PREFIX,
     SHARD_KEY,
     SOURCE_ORDER,
     FileIndex,
@@ -30,6 +29,7 @@ from zlayout.rewrite.rows import (
     with_source_order,
 )
 from zlayout.spark.arrow import to_arrow
+from zlayout.table.reserved import PREFIX
 
 Int64 = NDArray[np.int64]
 # The number of rows of new files then varies by about 1 / sqrt(2000) = 2 %.

@@ -22,7 +22,7 @@ from zlayout.curve.layout import FileMap, build_map
 from zlayout.curve.two_levels import Boxes, Refined, build_boxes, join, refine
 from zlayout.rewrite.forest import Forest, build_forest
 from zlayout.rewrite.place import FILE_ID, NOT_SAMPLED, forest_arrays, place_rows, shard_arrays, with_shard
-from zlayout.rewrite.rows import PREFIX, FileIndex, GroupTarget, Source, key_names
+from zlayout.rewrite.rows import FileIndex, GroupTarget, Source, key_names
 from zlayout.rewrite.sample import (
     MAX_SAMPLE_ROWS,
     MIN_ROWS_PER_FILE,
@@ -35,6 +35,7 @@ from zlayout.rewrite.sample import (
 from zlayout.rewrite.shuffle import to_partitions
 from zlayout.spark.arrow import to_arrow
 from zlayout.spec.layout import Layout
+from zlayout.table.reserved import PREFIX
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

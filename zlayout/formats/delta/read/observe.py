@@ -33,6 +33,7 @@ from zlayout.spec.renames import present_records
 from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.last_written import last_written
 from zlayout.table.python_values import python_values
+from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     ExternalRewrite,
     FileTable,
@@ -117,7 +118,7 @@ def observe_delta(
         spec_id=0,
         properties=properties,
         features=features,
-        refusals=refusals(features, properties),
+        refusals=(*refusals(features, properties), *reserved_refusals(c.name for c in known)),
         files=files,
         notes=notes,
         ordering=ordering,

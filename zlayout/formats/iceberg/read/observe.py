@@ -28,6 +28,7 @@ from zlayout.planner import accepted
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.spec.renames import present_records
 from zlayout.table.baseline import Baseline
+from zlayout.table.reserved import reserved_refusals
 from zlayout.table.state import (
     Column,
     ColumnBounds,
@@ -98,7 +99,7 @@ def observe_table(table: Table, name: TableName, columns: Sequence[str], version
         spec_id=metadata.default_spec_id,
         properties=_properties(metadata, name, data),
         features=features(metadata, data),
-        refusals=refusals(metadata, data),
+        refusals=(*refusals(metadata, data), *reserved_refusals(c.name for c in leaves)),
         files=files,
         notes=notes,
         ordering=None if (files.layout >= 0).any() else sort_ordering(table.sort_order(), schema),

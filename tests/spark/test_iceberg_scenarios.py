@@ -1,0 +1,75 @@
+"""Scenarios of Iceberg's own rewrite suites that no other test shows (docs/parity.md)."""
+
+from __future__ import annotations
+
+import pytest
+from spark.subjects import IcebergSubject
+from support.builders import make_layout
+
+from zlayout.errors import Refused
+from zlayout.formats.base import Commit, GroupFailed
+from zlayout.formats.iceberg.read.catalog import load_table
+from zlayout.formats.iceberg.write.commit import rewrite
+
+NATIVE = make_layout("a", "b", curve="zorder", engine="native")
+
+
+@pytest.fixture
+def table(iceberg: IcebergSubject) -> IcebergSubject:
+    return iceberg
+
+
+def fill(table: IcebergSubject, more: str = "") -> None:
+    for start in (0, 100):
+        rows = table.spark.range(start, start + 100, 1, 1)
+        table.append(rows.selectExpr("id a", "int(id * 7919 % 60) b", *([more] if more else [])))
+
+
+def test_a_table_of_format_version_1_is_rewritten(table: IcebergSubject) -> None:
+    table.sql(f"create table {table} (a bigint, b int) using iceberg tblproperties ('format-version'='1')")
+    fill(table)
+    before, state = table.rows(), table.observe("a", "b")
+    (done,) = table.run(state, verify="full")
+    assert isinstance(done, Commit)
+    after = load_table(table.catalog, table.name).metadata
+    assert (table.rows(), after.format_version) == (before, 1)
+    assert {snapshot.sequence_number or 0 for snapshot in after.snapshots} == {0}
+    assert set(table.observe().files.layout) == {0}
+
+
+@pytest.mark.parametrize("name", ["__zlayout_group", "__ZLAYOUT_shard"])
+def test_columns_with_names_that_a_rewrite_uses_are_refused(table: IcebergSubject, name: str) -> None:
+    table.sql(f"create table {table} (a bigint, b int, {name} string) using iceberg")
+    fill(table, f"concat('x', id) {name}")
+    before, state = table.rows(), table.observe("a", "b")
+    (refusal,) = state.refusals
+    assert (refusal.code, refusal.message.rpartition(": ")[2]) == ("ZL260", name)
+    with pytest.raises(Refused, match="ZL260"):
+        table.run(state, properties=(("team", "x"),))
+    # also if the column was added after the plan was checked
+    work = table.work(state)
+    with pytest.raises(Refused, match="ZL260"):
+        list(rewrite(table.jvm, table.catalog, work, lambda _: None, state.files))
+    assert table.rows() == before
+    assert table.observe().version == state.version
+
+
+@pytest.mark.parametrize("engine", ["zlayout", "native"])
+def test_a_column_with_the_name_of_the_z_value_of_iceberg(table: IcebergSubject, engine: str) -> None:
+    table.sql(f"create table {table} (a bigint, b int, ICEZVALUE string) using iceberg")
+    fill(table, "concat('x', id) ICEZVALUE")
+    before = table.rows()
+    (done, *_) = table.run(layout=NATIVE if engine == "native" else None)
+    assert type(done) is (GroupFailed if engine == "native" else Commit)
+    assert table.rows() == before
+
+
+def test_partition_statistics_of_earlier_snapshots_stay(table: IcebergSubject) -> None:
+    table.sql(f"create table {table} (a bigint, b int, p int) using iceberg partitioned by (p)")
+    fill(table, "int(id % 2) p")
+    table.sql(f"call {table.name.catalog}.system.compute_partition_stats('{table.identifier}')")
+    (statistics,) = load_table(table.catalog, table.name).metadata.partition_statistics
+    before, state = table.rows(), table.observe("a", "b")
+    assert any(isinstance(done, Commit) for done in table.run(state))
+    assert load_table(table.catalog, table.name).metadata.partition_statistics == [statistics]
+    assert table.rows() == before
