@@ -6,7 +6,9 @@ format itself do to tables; the machine keeps the rows that must be there.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.builders import make_layout, make_spec
 from support.runs import apply_planned
 
-from zlayout.app.plan import Planned, plan_table
+from zlayout.app.concurrent_reads import Reading
+from zlayout.app.plan import Planned, plan_table, plan_tables
 from zlayout.app.results import Applied
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import PlanOptions
@@ -28,6 +31,13 @@ from zlayout.table.state import PartitionField
 
 REGIONS = np.array(["east", "west"])
 OPTIONS = PlanOptions(allow_full_rewrite=True)
+
+QUERIES = """\
+-- weight: 9
+SELECT * FROM {table} WHERE a >= 900 AND b = 'key-0005' AND region = 'east';
+-- weight: 1
+SELECT * FROM {table} WHERE id < 10 OR a IN (5, 7);
+"""
 
 counts = st.integers(1, 60)
 shapes = st.sampled_from(["everywhere", "corner", "one key", "growing", "half null", "correlated", "skewed"])
@@ -109,6 +119,9 @@ class Reconciler(RuleBasedStateMachine):
         self.subject = self.make(self.expected, files, partitioned)
         layout = make_layout("a", "b", target_size=self.size(20))
         self.spec = make_spec(layout, self.subject.table)
+        self.folder = tempfile.TemporaryDirectory()
+        self.workload = Path(self.folder.name) / "workload.sql"
+        self.workload.write_text(QUERIES.format(table=self.subject.table.name))
 
     def size(self, rows: int) -> int:
         return int(self.subject.bytes_per_row * rows)
@@ -185,12 +198,13 @@ class Reconciler(RuleBasedStateMachine):
     def expire(self) -> None:
         self.subject.expire()
 
-    @rule(share=st.floats(0.05, 1))
-    def apply_with_budget(self, share: float) -> None:
+    @rule(share=st.floats(0.05, 1), ranked_by_queries=st.booleans())
+    def apply_with_budget(self, share: float, ranked_by_queries: bool) -> None:
         size = int(self.subject.backend.observe(self.subject.table, ()).files.bytes.sum())
         budget = max(1, int(share * size))
         options = replace(OPTIONS, max_rewrite_bytes=budget)
-        planned = plan_table(self.spec, self.subject.backend, options)
+        spec = replace(self.spec, workload=(self.workload,) if ranked_by_queries else ())
+        (planned,) = plan_tables([spec], {spec.table.catalog: self.subject.backend}, options, Reading())
         if planned.decision.plan.status == "refused":
             return
         applied = self.run(planned, options)
@@ -216,6 +230,7 @@ class Reconciler(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "spec"):
             self.apply()
+            self.folder.cleanup()
 
     def plan(self) -> Planned:
         return plan_table(self.spec, self.subject.backend, OPTIONS)
