@@ -64,7 +64,7 @@ BudgetOption = Annotated[
     typer.Option(
         "--max-rewrite-bytes",
         metavar="SIZE",
-        help="The budget, for example 100GiB. Groups that lower touched, or save the workload, most per byte come first.",
+        help="The budget, as 100GiB. Groups that lower touched, or save the workload, most per byte come first.",
     ),
 ]
 IgnoreWindowOption = Annotated[
