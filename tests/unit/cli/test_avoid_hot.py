@@ -16,7 +16,8 @@ import zlayout
 @pytest.mark.usefixtures("memory")
 def test_a_hot_table_is_left_for_a_later_run(cli: Cli) -> None:
     shown = cli("plan", "--avoid-hot", "1h").out
-    assert "  hot             1 group of 7.49 KiB, 4 files, in 1 partition written after " in shown
+    line = " ".join(shown.split())  # at any width
+    assert "hot 1 group of 7.49 KiB, 4 files, in 1 partition written after 2" in line
     assert "ZL415 the table is not partitioned" in shown
     assert "lake.db.orders  waits " in cli("plan", "--avoid-hot", "1h", "--summary").out
     assert "Plan: 1 waiting.\n" in shown
