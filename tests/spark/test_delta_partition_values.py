@@ -65,6 +65,28 @@ def test_partition_times_without_a_zone_are_refused(table: DeltaSubject, change:
     assert table.observe().version == state.version
 
 
+@pytest.mark.parametrize("change", ["zlayout", "native", "unpartition"])
+def test_partition_times_without_a_zone_are_rewritten_in_the_declared_one(table: DeltaSubject, change: str) -> None:
+    legacy = {"spark.databricks.delta.write.utcTimestampPartitionValues": "false", "spark.sql.session.timeZone": "UTC"}
+    select = "select id a, id b, timestamp_seconds(1729989000 + id % 2 * 3600) t from range(20)"
+    with session_conf(table.spark, legacy):
+        table.sql(f"create table {table} using delta partitioned by (t) as {select}")
+        table.sql(f"insert into {table} {select}")
+        before = table.rows("a, b, unix_seconds(t)")
+    state = table.observe()
+    changes: dict[str, Any] = {"partition_by": ()} if change == "unpartition" else {}
+    with session_conf(table.spark, BERLIN):  # in which both times are 02:30, and were read as another instant
+        assert table.rows("a, b, unix_seconds(t)") != before
+        layout = LAYOUTS["native" if change == "native" else "zlayout"]
+        done = table.run(state, layout, partition_timezone="UTC", verify="full", **changes)
+        assert any(isinstance(commit, Commit) for commit in done)
+        assert table.rows("a, b, unix_seconds(t)") == before
+        assert table.spark.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
+    if change != "unpartition":
+        adds = [json.loads(line)["add"] for line in _log_lines(table.path) if '"add"' in line]
+        assert {add["partitionValues"]["t"][-1] for add in adds[-2:]} == {"Z"}
+
+
 def test_partition_times_in_utc_are_rewritten(table: DeltaSubject) -> None:
     select = "select id a, id b, if(id < 9, timestamp'2024-01-01 10:00:00', null) t from range(20)"
     table.sql(f"create table {table} using delta partitioned by (t) as {select}")

@@ -141,6 +141,7 @@ def make_work(
     covers_table: bool = False,
     run_id: str = "run",
     verify: Literal["gate", "full"] = "gate",
+    partition_timezone: str = "",
 ) -> Work:
     """Return a work with the actions that do this. requirements: besides the version that was planned from."""
     actions: list[Action] = []
@@ -163,4 +164,5 @@ def make_work(
         declared=partition_by or (),
         covers_table=covers_table,
         verify=verify,
+        partition_timezone=partition_timezone,
     )

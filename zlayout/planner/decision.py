@@ -83,5 +83,6 @@ class Decision:
             predicted=predicted,
             accepts=acceptance(spec) if self.plan.is_whole else "",
             commit_properties=spec.commit_properties,
+            partition_timezone=spec.partition_timezone,
             asked=self.plan.workload.predicted if self.plan.workload else None,
         )

@@ -76,6 +76,7 @@ class Work:
     z-order column, where it is predicted. accepts: the acceptance to store once all groups are committed (see
     `zlayout.planner.accepted`); empty if the plan defers groups. commit_properties: of the project, stored with each
     commit for audits. asked: the prediction of what a query of the workload opens after the whole plan.
+    partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
     """
 
     table: TableName
@@ -91,6 +92,7 @@ class Work:
     accepts: str = ""
     commit_properties: Mapping[str, str] = field(default_factory=dict)
     asked: QueryCost | None = None
+    partition_timezone: str = ""
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:

@@ -86,6 +86,7 @@ def layout_spec(
         locations=locations,
         rule=data.get("match", ""),
         ref=data.get("ref", MAIN),
+        partition_timezone=data.get("partition_timezone", ""),
     )
 
 

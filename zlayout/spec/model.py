@@ -74,6 +74,7 @@ class LayoutSpec:
     commit_properties: `commit.properties` of the project, which each commit stores for audits.
     rule: the pattern of the rule that the table has this layout by; empty if the layout names the table itself.
     ref: the branch of the table that the layout is for.
+        partition_timezone: the time zone of timestamps in partition values without one; empty if it is not declared.
     """
 
     table: TableName
@@ -91,6 +92,7 @@ class LayoutSpec:
     commit_properties: Mapping[str, str] = field(default_factory=dict)
     rule: str = ""
     ref: str = MAIN
+    partition_timezone: str = ""
 
     @property
     def column_names(self) -> tuple[str, ...]:

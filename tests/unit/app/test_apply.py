@@ -77,6 +77,12 @@ def run(backend: Disturbed, attempts: int = 3) -> Applied:
     return apply_planned(planned, backend, attempts=attempts)
 
 
+def test_a_rewrite_has_the_declared_time_zone_of_partition_values(table: MemoryTable) -> None:
+    planned = plan_table(replace(SPEC, partition_timezone="UTC"), Disturbed(table), OPTIONS)
+    assert planned.decision is not None
+    assert planned.decision.work(planned.spec, "run").partition_timezone == "UTC"
+
+
 def test_a_conflict_is_planned_again_and_then_done(table: MemoryTable) -> None:
     backend = Disturbed(table, conflicts=2)
     applied = run(backend)

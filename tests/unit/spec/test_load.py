@@ -122,6 +122,14 @@ spark: {master: "local[2]", conf: {spark.executor.memory: 8g, spark.speculation:
     assert project.catalogs["b"].location == Location("zlayout.yaml", 4, 3)
 
 
+def test_the_time_zone_of_partition_values_is_declared_or_unknown(load: Load) -> None:
+    (unknown,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": LAYOUT}).layouts
+    (declared,) = load({"zlayout.yaml": PROJECT, "layouts/a.yaml": f"{LAYOUT}partition_timezone: UTC\n"}).layouts
+    assert (declared.partition_timezone, unknown.partition_timezone) == ("UTC", "")
+    with pytest.raises(SpecError, match=r"ZL0\d\d .*partition_timezone"):
+        load({"zlayout.yaml": PROJECT, "layouts/a.yaml": f"{LAYOUT}partition_timezone: Europe/Berlin\n"})
+
+
 def test_every_layout_has_the_commit_properties_of_the_project(load: Load) -> None:
     text = PROJECT + "commit: {properties: {team: data, git_commit: '${SHA:-none}'}}\n"
     project = load({"zlayout.yaml": text, "layouts/a.yaml": LAYOUT}, {"SHA": "abc"})

@@ -12,8 +12,8 @@ ONE_LINE = "${...} is not allowed in"
 FIELDS = "warehouse, uri, tables, storage and properties of catalogs, spark.master, spark.conf, commit.properties"
 ONLY_IN = f"use it in zlayout.yaml only: {FIELDS}"
 KEYS = (
-    "known keys: version, table, match, exclude, only, ref, description, tags, partition_by, zorder, files, where,"
-    " where_may_be_empty, workload, tolerance, engine"
+    "known keys: version, table, match, exclude, only, partition_timezone, ref, description, tags, partition_by, zorder,"
+    " files, where, where_may_be_empty, workload, tolerance, engine"
 )
 TRANSFORMS = "expected a column, identity, year, month, day or hour of one, bucket(n, c) or truncate(n, c)"
 

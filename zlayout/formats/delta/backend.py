@@ -27,6 +27,7 @@ from zlayout.formats.run_metrics import RunMetrics
 from zlayout.formats.storage import deltalake_options, hadoop_conf
 from zlayout.formats.undo import Undo
 from zlayout.planner.clustering import clustering_refusals, unclustered_hilbert, undo_refusals
+from zlayout.spark.jvm import session_conf
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.layout import Layout
 from zlayout.spec.model import CatalogConfig, TableName
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
     from zlayout.formats.delta.write.jvm import DeltaJvm
     from zlayout.formats.delta.write.outcome import Log
+
+
+TIME_ZONE = "spark.sql.session.timeZone"
 
 
 class DeltaBackend:
@@ -161,6 +165,11 @@ class DeltaBackend:
 
     def carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         """See `zlayout.formats.kernel.execute.Steps`. Raises Refused ZL217, ZL218, ZL220 before any write."""
+        zone = {TIME_ZONE: work.partition_timezone} if work.partition_timezone else {}
+        with session_conf(self.runtime.session, zone):  # in which Delta reads partition values without a zone
+            yield from self._carry_out(work, state, notify, native=native)
+
+    def _carry_out(self, work: Work, state: TableState, notify: Notify, *, native: bool) -> Iterator[Event]:
         from zlayout.formats.delta.write.partition_values import refuse_changing_values
         from zlayout.formats.delta.write.repartition import refuse_empty_strings, regrouped, repartition
         from zlayout.formats.delta.write.settings import set_clustering, set_properties

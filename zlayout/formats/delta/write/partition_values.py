@@ -46,7 +46,8 @@ _NO_ZONE = _Problem(
     "ZL218",
     "a timestamp without a time zone in the partition column {column}, which readers in other time zones read as other "
     "instants",
-    "rewrite these partitions in the time zone of their writer, with Delta 3.3 or later, which records UTC",
+    "declare partition_timezone: UTC in the layout if their writer used UTC; else rewrite these partitions in the time "
+    "zone of their writer, with Delta 3.3 or later, which records UTC",
 )
 _AMBIGUOUS_HOUR = _Problem(
     "ZL218",
@@ -61,30 +62,32 @@ def refuse_changing_values(delta: DeltaJvm, work: Work) -> None:
 
     Raises:
         Refused: ZL217 for an empty string, because Spark writes it as null. ZL218 for a timestamp without a time zone,
-            as Delta wrote it before version 3.3: readers interpret it in their own time zone, and a rewrite would store
-            the interpretation in the session's time zone. ZL218 also for a timestamp in an hour that the session's time
-            zone skips or repeats: Delta takes the value from a folder name without a time zone.
+            as Delta wrote it before version 3.3, unless the layout declares the zone: readers interpret it in their own
+            time zone, and a rewrite would store the interpretation in the session's time zone. ZL218 also for a
+            timestamp in an hour that the session's time zone skips or repeats: Delta takes the value from a folder name
+            without a time zone.
     """
     table = str(work.table)
     with spark_errors(table, "checking its partition values"):
         snapshot = delta.snapshot()
         found = [
             _refused(problem, table, column, len(paths))
-            for problem, column, condition in _conditions(delta, snapshot, moves=work.partition_by is not None)
+            for problem, column, condition in _conditions(delta, snapshot, work)
             if (paths := _planned(work, to_arrow(delta.all_files(snapshot).where(condition).select("path"))["path"]))
         ]
     if found:
         raise Refused(*found)
 
 
-def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_Problem, str, Column]]:
+def _conditions(delta: DeltaJvm, snapshot: Any, work: Work) -> list[tuple[_Problem, str, Column]]:
     """Return problems with their columns, and conditions on AddFiles that have the problem.
 
-    If the partitioning changes (`moves`), some conditions do not apply: values of former partition columns are stored
+    If the partitioning changes, some conditions do not apply: values of former partition columns are stored
     in data files. Values of new partition columns are checked by `refuse_empty_strings` and by reading the new files.
     """
     from pyspark.sql import functions as F
 
+    moves = work.partition_by is not None
     partitioned_by = set(scala_items(snapshot.metadata().partitionColumns()))
     conditions = []
     for leaf in leaves(json.loads(delta.schema(snapshot))):
@@ -94,7 +97,8 @@ def _conditions(delta: DeltaJvm, snapshot: Any, *, moves: bool) -> list[tuple[_P
         if (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)) and not moves:
             conditions.append((_EMPTY, leaf.path[0], value.isin(*_WRITTEN_AS_NULL)))
         if pa.types.is_timestamp(leaf.type) and leaf.type.tz:
-            conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
+            if not work.partition_timezone:
+                conditions.append((_NO_ZONE, leaf.path[0], (value != "") & ~value.rlike(_ZONE)))
             if not moves:
                 time = F.try_to_timestamp(value)  # null for text that is no time
                 conditions.append((_AMBIGUOUS_HOUR, leaf.path[0], time.cast("string").cast("timestamp") != time))
