@@ -6,6 +6,7 @@ removed, halves after a conflict, what an error means and what the log says of i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,6 +15,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+import numpy as np
+import pyarrow as pa
 from model import spark_job
 from model.delta_log import AddFile, DeltaTable, Snapshot, Transaction
 from model.java import JavaError, Seq
@@ -29,7 +32,7 @@ from zlayout.formats.delta.read.features import refusals
 from zlayout.formats.delta.read.run_history import COMMIT_MARKER, RUN
 from zlayout.formats.delta.read.tags import GROUP, LAYOUT_ID
 from zlayout.formats.delta.write import commit, jvm, outcome, source_files
-from zlayout.formats.kernel.commits import NewFile, Rewritten
+from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, TableState
 
@@ -58,8 +61,28 @@ class StandIn:
     def live_files(self, snapshot: Snapshot) -> Seq:
         return Seq(snapshot.files.values())
 
-    def changed(self, file: AddFile, tags: Mapping[str, str], **fields: Any) -> AddFile:
-        return replace(file, tags={**file.tags, **tags}, **fields)
+    @property
+    def files(self) -> StandIn:
+        return self
+
+    def paths(self, files: Iterable[AddFile]) -> pa.Array:
+        return pa.array([file.name for file in files], pa.string())
+
+    def vectors(self, files: Iterable[AddFile]) -> pa.Array:
+        return pa.array([file.vector for file in files], pa.string())
+
+    def select(self, files: Sequence[AddFile], at: Iterable[int]) -> Seq:
+        return Seq(files[n] for n in at)
+
+    def changed(self, files: Iterable[AddFile], changes: pa.Array, owner: Iterable[int]) -> Seq:
+        made = []
+        for file, at in zip(files, owner, strict=True):
+            fields = json.loads(changes[at].as_py())
+            made.append(replace(file, tags={**file.tags, **fields.pop("tags")}, **fields))
+        return Seq(made)
+
+    def replacing(self, added: Iterable[AddFile], removed: Iterable[AddFile], now: int, *, data_change: bool) -> Seq:
+        return Seq([*added, *(file.removeWithTimestamp(now, data_change) for file in removed)])
 
     def optimize(self, columns: Iterable[str]) -> str:
         return f"OPTIMIZE {list(columns)}"
@@ -145,19 +168,21 @@ def write_groups(
     work: Work,
 ) -> tuple[list[Rewritten], tuple[()]]:
     """Stands in for `commit.write_groups`: the Spark job and the gate."""
-    source = {group.id: live_rows(delta, files.of(group)) for group in groups}
+    source = {group.id: live_rows(delta, delta.select(files.adds, files.of(group))) for group in groups}
     expected = {g.id: len(source[g.id]) if state.notes else int(g.files.live_rows.sum()) for g in groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=delta.table.jobs_fail)
-    result = []
+    adds = []
     for group in groups:
         delta.written += 1
         name = f"{work.run_id}-{delta.written}"
         if not vacuumed:
             delta.table.storage.add(name)
-        file = NewFile(AddFile(name, rows[group.id]), name, 1, len(rows[group.id]))
-        new = commit.tagged(cast(Any, delta), file, work, group)
-        result.append(Rewritten(group, (new,), tuple(files.of(group))))
-    return result, ()
+        adds.append(AddFile(name, rows[group.id]))
+    owner = np.arange(len(groups))
+    tagged = commit.tagged(cast(Any, delta), adds, work, groups, owner, [None] * len(groups))
+    counts = np.array([len(add.rows) for add in adds], np.int64)
+    new = NewFiles(tagged, owner, delta.paths(adds), np.ones_like(counts), counts)
+    return [Rewritten(g, of, files.of(g)) for g, of in zip(groups, new.split(owner, len(groups)), strict=True)], ()
 
 
 def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | None:
@@ -169,8 +194,9 @@ def version_with_marker(storage: DeltaTable, mark: str, after: int) -> int | Non
     return found
 
 
-def chosen_adds(delta: StandIn, snapshot: Snapshot, paths: Sequence[str]) -> Seq:  # noqa: ARG001
-    return Seq(file for file in snapshot.files.values() if file.name in set(paths))
+def chosen_adds(delta: StandIn, snapshot: Snapshot, paths: pa.Array) -> Seq:  # noqa: ARG001
+    wanted = set(paths.to_pylist())
+    return Seq(file for file in snapshot.files.values() if file.name in wanted)
 
 
 @contextmanager

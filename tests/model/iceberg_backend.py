@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+import numpy as np
+import pyarrow as pa
 from model import spark_job
 from model.iceberg_catalog import DataFile, IcebergTable, Metadata
 from model.iceberg_java import METADATA, Loaded, StandIn, Task
@@ -27,7 +29,7 @@ from zlayout.formats.iceberg.read import history, manifests
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import commit, jvm, record, scan, staging, types
 from zlayout.formats.iceberg.write.record import known_state
-from zlayout.formats.kernel.commits import NewFile, Rewritten
+from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import TableName
 from zlayout.table.state import TableState
 
@@ -103,16 +105,21 @@ def write_groups(pinned: staging.Staged, work: Work) -> tuple[list[Rewritten], t
     exact = is_exact(pinned)
     expected = {g.id: int(g.files.live_rows.sum()) if exact else len(source[g.id]) for g in work.groups}
     rows, vacuumed = spark_job.rewrite(source, expected, may_fail=client.table.jobs_fail)
-    rewritten = []
-    for group in work.groups:
+    written, owner = [], []
+    for number, group in enumerate(work.groups):
         client.written += 1
         name = f"{work.run_id}-{client.written}"
         if not vacuumed:
             client.table.write([name])
         new = DataFile(name, rows[group.id])
-        added = (NewFile(new, name, 1, len(new.rows)),) if new.rows else ()
-        rewritten.append(Rewritten(group, added))
-    return rewritten, ()
+        if new.rows:
+            written.append(new)
+            owner.append(number)
+    counts = np.array([len(new.rows) for new in written], np.int64)
+    paths = pa.array([new.name for new in written], pa.string())
+    files = NewFiles(written, np.arange(len(written)), paths, np.ones_like(counts), counts)
+    of_groups = files.split(np.array(owner, np.int64), len(work.groups))
+    return [Rewritten(group, added) for group, added in zip(work.groups, of_groups, strict=True)], ()
 
 
 def live_snapshots(table: IcebergTable, name: object) -> frozenset[int]:  # noqa: ARG001

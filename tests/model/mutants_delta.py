@@ -19,6 +19,7 @@ from zlayout.errors import CommitConflict, Diagnostic, EngineError
 from zlayout.formats.delta.read.run_history import RUN
 from zlayout.formats.delta.write import commit, outcome, source_files
 from zlayout.formats.kernel import outcome as kernel
+from zlayout.formats.kernel.commits import new_files
 from zlayout.table.state import TableState
 
 Committer = commit.Committer
@@ -53,7 +54,7 @@ def planned_rows(delta: Any, snapshot: Any, table: str, groups: Any, live: int) 
     }
     every = {key: file for old in delta.table.snapshots for key, file in old.files.items()}
     adds = Seq(every[key] for key in sorted(wanted))
-    return source_files.PinnedFiles(adds, {file.name: file for file in adds})
+    return source_files.PinnedFiles(adds, delta.paths(adds))
 
 
 def past_conflict(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
@@ -67,7 +68,7 @@ def past_conflict(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
 
 
 def all_files_each_time(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
-    everything = tuple(file for each in rewritten for file in each.added)
+    everything = new_files(rewritten)
     return real_commit_apart(
         rewritten,
         lambda some: commit_groups(

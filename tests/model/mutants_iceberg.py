@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from model import iceberg_backend
 from model.iceberg_catalog import Change, Metadata
 from model.iceberg_java import Rewrite, StandIn, Task
@@ -20,6 +21,7 @@ from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.iceberg.read import state_property as recorded
 from zlayout.formats.iceberg.write import commit, staging
 from zlayout.formats.kernel import outcome
+from zlayout.formats.kernel.commits import new_files
 
 Committer = commit.Committer
 real_commit, real_rewrite, real_settled, real_rows = (
@@ -58,10 +60,11 @@ def past_conflict(self: Any, some: Any) -> Any:
 
 
 def all_files_each_time(rewritten: Any, commit_groups: Any) -> Iterator[Any]:
-    everything = tuple(file for each in rewritten for file in each.added)
+    everything = new_files(rewritten)
+    nothing = everything.take(np.zeros(0, np.int64))
 
     def commit_all_files(some: Any) -> Any:
-        return commit_groups([replace(some[0], added=everything), *(replace(each, added=()) for each in some[1:])])
+        return commit_groups([replace(some[0], added=everything), *(replace(each, added=nothing) for each in some[1:])])
 
     return real_commit_apart(rewritten, commit_all_files)
 
@@ -92,7 +95,7 @@ def orphans_deleted(self: Any, some: Any) -> Any:
     try:
         return real_commit(self, some)
     except EngineError:
-        self._pinned.table.table.storage -= {file.path for each in some for file in each.added}
+        self._pinned.table.table.storage -= set(new_files(some).path.to_pylist())
         raise
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from spark.sample_tables import create_delta
 from spark.subjects import DeltaSubject
@@ -69,9 +70,11 @@ def test_pinned_files_are_found_with_their_deletion_vectors_or_not_at_all(
     for few in (1000, 0):
         monkeypatch.setattr(source_files, "_MAX_PATH_LITERALS", few)
         found = source_files.pinned_files(delta, snapshot, "t", groups[1:], len(state.files))
-        assert set(found.by_path) == set(groups[1].files.path.to_pylist())
+        assert sorted(found.path.to_pylist()) == sorted(groups[1].files.path.to_pylist())
+        chosen = delta.files.select(found.adds, found.of(groups[1]))
+        assert delta.files.paths(chosen).equals(groups[1].files.path.cast(pa.string()))
         whole = source_files.pinned_files(delta, snapshot, "t", groups, len(state.files))
-        assert len(whole.by_path) == len(state.files)
+        assert len(whole.path) == len(whole.adds) == len(state.files)
         with pytest.raises(CommitConflict, match="ZL320"):
             source_files.pinned_files(delta, delta.snapshot(), "t", groups, len(state.files))
 

@@ -61,7 +61,7 @@ class Written:
         self.delta = DeltaJvm(spark, str(path))
         self.snapshot = self.delta.snapshot()
         self.adds = self.snapshot.allFiles().collectAsList()
-        self.rows = self.delta.data_frame(self.snapshot, self.delta.seq(self.adds))
+        self.rows = self.delta.data_frame(self.snapshot, self.adds)
         self.storage = pa_fs.PyFileSystem(DeltaStorageHandler(str(path)))
 
     def by_delta(self) -> dict[int, Any]:
@@ -71,10 +71,10 @@ class Written:
     def by_footers(self) -> dict[int, Any]:
         transaction, like = self.delta.begin(self.snapshot), self.adds[0]
         new = writing.write_with_stats(self.delta, self.storage, self.snapshot, transaction, self.rows, like)
-        return by_partition([file.handle for file in new])
+        return by_partition(new.handles)
 
 
-def by_partition(files: list[Any]) -> dict[int, Any]:
+def by_partition(files: Any) -> dict[int, Any]:
     """Statistics as parsed JSON, with numbers as their text, by the Spark partition that wrote the file."""
     return {
         int(file.path().split("part-")[1][:5]): json.loads(file.stats(), parse_float=str, parse_int=str)
@@ -143,9 +143,9 @@ def test_settings_of_the_session_change_neither_times_nor_their_bounds(
             written.rows,
             written.adds[0],
         )
-        read = written.delta.read_back(written.snapshot, [new.handle for new in files], written.adds[0])
+        read = written.delta.read_back(written.snapshot, files.handles, written.adds[0])
         assert sorted(read.collect()) == sorted(written.rows.collect())
-        assert by_partition([new.handle for new in files]) == written.by_delta()
+        assert by_partition(files.handles) == written.by_delta()
 
 
 def test_arrays_are_left_to_delta_and_names_that_read_alike_are_not_mixed_up(

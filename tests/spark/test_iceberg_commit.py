@@ -151,7 +151,7 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
     jvm, wanted = table.jvm, table.work(state)
     with staged(jvm, jvm.load(table.name), wanted) as pinned:
         new, _ = write_groups(pinned, wanted)
-        Path(new[0].added[0].path.removeprefix("file:")).unlink()
+        Path(new[0].added.path[0].as_py().removeprefix("file:")).unlink()
         with pytest.raises(EngineError, match=r"ZL316 .*found no file"):
             Committer(pinned, table.catalog, wanted).commit(new)
     assert table.observe().version == state.version

@@ -1,4 +1,4 @@
-"""Adds a Java class to the class path of a running driver. It is compiled by Janino, the compiler that Spark ships."""
+"""Compiles Java classes for a running driver by Janino, the compiler that Spark ships."""
 
 from __future__ import annotations
 
@@ -12,6 +12,26 @@ from zlayout.spark.jvm import find_class, jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Objects by Spark application and class.
+_made: dict[tuple[str, str], Any] = {}
+
+
+def java_object(session: SparkSession, name: str, source: str) -> Any:
+    """Return an object of a class, which is compiled once for each Spark application. It is not on the class path.
+
+    Args:
+        session: The session.
+        name: The name of the class with its package. It needs a public constructor without arguments.
+        source: See `add_class`.
+    """
+    key = str(session.sparkContext.applicationId), name
+    if key not in _made:
+        jvm: Any = jvm_of(session)
+        loaded = _compiled(jvm, source).getClassLoader().loadClass(name)
+        _made[key] = loaded.newInstance()
+    return _made[key]
 
 
 def add_class(session: SparkSession, name: str, source: str) -> None:
@@ -28,9 +48,7 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
     if find_class(jvm, name) is not None:
         return
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(loader)
-    compiler.cook(source)
+    compiler = _compiled(jvm, source)
     folder = Path(tempfile.mkdtemp(prefix="zlayout-classes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for compiled, content in compiler.getBytecodes().items():
@@ -38,3 +56,10 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     loader.addURL(jvm.java.io.File(str(folder)).toURI().toURL())
+
+
+def _compiled(jvm: Any, source: str) -> Any:
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    return compiler

@@ -21,6 +21,14 @@ def scala_seq(jvm: Any, items: Iterable[Any]) -> Any:
     return jvm.scala.collection.JavaConverters.asScalaBufferConverter(listed).asScala().toSeq()  # Scala 2.12
 
 
+def scala_list(jvm: Any, seq: Any) -> Any:
+    """Return a java.util.ArrayList of the items of a Scala Seq, without copying them to Python."""
+    if has_class(jvm, "scala.jdk.javaapi.CollectionConverters"):
+        return jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(seq))
+    converter = jvm.scala.collection.JavaConverters.seqAsJavaListConverter(seq)  # Scala 2.12
+    return jvm.java.util.ArrayList(converter.asJava())
+
+
 def scala_items(seq: Any) -> list[Any]:
     """Return the items of a Scala Seq."""
     return [seq.apply(at) for at in range(seq.size())]

@@ -7,12 +7,14 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from zlayout.formats.delta.read.schema import Leaf
+from zlayout.formats.delta.write import new_bounds
 from zlayout.formats.delta.write.new_bounds import written_files
-from zlayout.formats.kernel.commits import NewFile
+from zlayout.formats.kernel.commits import NewFiles
 from zlayout.table.partition import Partition
 
 PARTITION = Partition(0, (), ("x",))
@@ -22,9 +24,14 @@ def leaf(kind: pa.DataType, *physical: str) -> Leaf:
     return Leaf(("k",), physical or ("k",), kind, orderable=True, skippable=True)
 
 
+def files(number: int, size: int, rows: int) -> NewFiles:
+    paths = pa.array([f"p{n}" for n in range(number)], pa.string())
+    return NewFiles(None, np.arange(number), paths, np.full(number, size), np.full(number, rows))
+
+
 def bounds(kind: pa.DataType, low: Any, high: Any) -> tuple[Any, Any]:
     stats = json.dumps({"numRecords": 5, "minValues": {"k": low}, "maxValues": {"k": high}, "nullCount": {"k": 1}})
-    found = written_files([NewFile(None, "p", 100, 5)], [stats], [leaf(kind)], PARTITION, 32)
+    found = written_files(files(1, 100, 5), pa.array([stats]), [leaf(kind)], PARTITION, 32)
     assert found is not None
     assert (found.rows.tolist(), found.bytes.tolist(), found.partitions) == ([5], [100], (PARTITION,))
     column = found.bounds["k"]
@@ -58,7 +65,7 @@ def test_times_end_a_millisecond_later_as_for_all_readers() -> None:
 
 def test_a_nested_column_has_the_bounds_under_its_physical_name() -> None:
     stats = json.dumps({"minValues": {"col-1": {"col-2": 3}}, "maxValues": {"col-1": {"col-2": 4}}})
-    found = written_files([NewFile(None, "p", 1, 1)], [stats], [leaf(pa.int64(), "col-1", "col-2")], PARTITION, 32)
+    found = written_files(files(1, 1, 1), pa.array([stats]), [leaf(pa.int64(), "col-1", "col-2")], PARTITION, 32)
     assert found is not None
     assert found.bounds["k"].upper.to_pylist() == [4]
     assert found.bounds["k"].null_count.tolist() == [-1]
@@ -66,10 +73,19 @@ def test_a_nested_column_has_the_bounds_under_its_physical_name() -> None:
 
 @pytest.mark.parametrize("stats", ["None", "{", '{"minValues": {"k": "x"}}', "[]", '{"minValues": {"k": 1e99}}'])
 def test_statistics_that_cannot_be_read_are_no_error(stats: str) -> None:
-    assert written_files([NewFile(None, "p", 1, 1)], [stats], [leaf(pa.int64())], PARTITION, 32) is None
+    assert written_files(files(1, 1, 1), pa.array([stats]), [leaf(pa.int64())], PARTITION, 32) is None
 
 
 def test_a_group_without_rows_has_no_files() -> None:
-    found = written_files([], [], [leaf(pa.int64())], PARTITION, 32)
+    found = written_files(files(0, 0, 0), pa.array([], pa.string()), [leaf(pa.int64())], PARTITION, 32)
     assert found is not None
     assert len(found) == 0
+
+
+def test_files_are_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_bounds, "_PARSED_AT_ONCE", 2)
+    stats = pa.array([json.dumps({"minValues": {"k": n}, "maxValues": {"k": n + 10}}) for n in range(5)])
+    found = written_files(files(5, 1, 1), stats, [leaf(pa.int64())], PARTITION, 32)
+    assert found is not None
+    assert found.bounds["k"].lower.to_pylist() == [0, 1, 2, 3, 4]
+    assert found.bounds["k"].upper.to_pylist() == [10, 11, 12, 13, 14]

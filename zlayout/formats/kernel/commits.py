@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, Group, GroupFailed
-from zlayout.table.state import ColumnBounds, FileTable, Partition
+from zlayout.table.state import ColumnBounds, FileTable, Int64, Partition
 
 
 class BusyTable(CommitConflict):
@@ -19,20 +19,41 @@ class BusyTable(CommitConflict):
 
 
 @dataclass(frozen=True, slots=True)
-class NewFile:
-    """A new data file that is not committed yet.
+class NewFiles:
+    """New data files that are not committed yet.
 
     Attributes:
-        handle: The format's own object for the file (py4j).
-        path: The path in the form that the format uses.
-        bytes: The size on storage.
-        rows: The number of rows.
+        handles: A java.util.List of the format's own objects (py4j), of these and other new files.
+        at: int64[files], the positions of these files in `handles`.
+        path: string[files], the paths in the form that the format uses.
+        bytes: int64[files], the sizes on storage.
+        rows: int64[files], the numbers of rows.
     """
 
-    handle: Any
-    path: str
-    bytes: int
-    rows: int
+    handles: Any
+    at: Int64
+    path: pa.Array
+    bytes: Int64
+    rows: Int64
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def take(self, chosen: Int64) -> NewFiles:
+        """Return some of the files. chosen: int64, their positions among these files."""
+        chosen = np.asarray(chosen, np.int64)
+        path = self.path.take(pa.array(chosen))
+        return replace(self, at=self.at[chosen], path=path, bytes=self.bytes[chosen], rows=self.rows[chosen])
+
+    def split(self, owner: Int64, count: int) -> list[NewFiles]:
+        """Return the files of each of `count` owners. owner: int64[files]. The order of the files is kept."""
+        return [self.take(chosen) for chosen in positions(owner, count)]
+
+
+def positions(owner: Int64, count: int) -> list[Int64]:
+    """Return the positions of the items of each of `count` owners, in ascending order. owner: int64[items]."""
+    ends = np.cumsum(np.bincount(owner, minlength=count))
+    return np.split(np.argsort(owner, kind="stable"), ends[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +63,13 @@ class Rewritten:
     Attributes:
         group: The group.
         added: The new files.
-        removed: The format's own objects for the old files (py4j).
+        removed: int64, the positions of the old files in the format's own list of pinned files.
         written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """
 
     group: Group
-    added: tuple[NewFile, ...]
-    removed: tuple[Any, ...] = ()
+    added: NewFiles
+    removed: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     written: FileTable | None = None
 
 
@@ -84,8 +105,8 @@ def commit_apart(
 
 
 def file_table(
-    files: Sequence[NewFile],
-    partition: Sequence[int],
+    files: NewFiles,
+    partition: Sequence[int] | Int64,
     partitions: tuple[Partition, ...],
     bounds: Mapping[str, ColumnBounds],
 ) -> FileTable:
@@ -93,12 +114,12 @@ def file_table(
     zeros = np.zeros(len(files), np.int64)
     none = np.full(len(files), -1, np.int32)
     return FileTable(
-        path=pa.array([file.path for file in files], pa.string()),
-        version_key=pa.array([""] * len(files), pa.string()),
-        rows=np.array([file.rows for file in files], np.int64),
+        path=files.path,
+        version_key=pa.repeat(pa.scalar("", pa.string()), len(files)),
+        rows=files.rows,
         deleted=zeros,
         shared_deletes=zeros.astype(bool),
-        bytes=np.array([file.bytes for file in files], np.int64),
+        bytes=files.bytes,
         partition=np.array(partition, np.int32),
         partitions=partitions,
         layout=none,
@@ -108,9 +129,16 @@ def file_table(
     )
 
 
-def new_files(rewritten: Sequence[Rewritten]) -> list[NewFile]:
-    """Return the new files of the groups."""
-    return [file for each in rewritten for file in each.added]
+def new_files(rewritten: Iterable[Rewritten]) -> NewFiles:
+    """Return the new files of at least one group. Their objects are in one Java list."""
+    parts = [each.added for each in rewritten]
+    return NewFiles(
+        parts[0].handles,
+        np.concatenate([part.at for part in parts]),
+        pa.concat_arrays([part.path for part in parts]),
+        np.concatenate([part.bytes for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+    )
 
 
 def rewrite_commit(version: int, rewritten: Sequence[Rewritten]) -> Commit:
@@ -123,6 +151,6 @@ def rewrite_commit(version: int, rewritten: Sequence[Rewritten]) -> Commit:
         files_removed=sum(len(each.group.files) for each in rewritten),
         files_added=len(added),
         bytes_removed=sum(int(each.group.files.bytes.sum()) for each in rewritten),
-        bytes_added=sum(file.bytes for file in added),
-        rows=sum(file.rows for file in added),
+        bytes_added=int(added.bytes.sum()),
+        rows=int(added.rows.sum()),
     )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from re import Pattern
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zlayout.errors import EngineError
 from zlayout.formats.stored_files import missing_files
+from zlayout.table.state import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,22 +19,39 @@ class FileName:
     """How the writer of a format names a file.
 
     Attributes:
-        pattern: A regular expression, whose first group is the number of the Spark partition.
+        pattern: A regular expression (RE2), whose group `partition` is the number of the Spark partition.
         expected: The pattern in the error message.
         hint: The hint for a file with another name.
     """
 
-    pattern: Pattern[str]
+    pattern: str
     expected: str
     hint: str
 
 
-def spark_partition(path: str, name: FileName) -> int:
-    """Return the number of the Spark partition that wrote a new file. Raises EngineError ZL318 for another name."""
-    if found := name.pattern.search(path):
-        return int(found[1])
-    message = f"expected a new file named {name.expected}, found {path}"
-    raise EngineError.of("ZL318", message, hint=f"{name.hint}; nothing was committed")
+def spark_partitions(paths: pa.Array, name: FileName) -> Int64:
+    """Return the number of the Spark partition that wrote each new file. Raises EngineError ZL318 for another name."""
+    found = pc.extract_regex(paths, name.pattern)
+    if found.null_count:
+        path = paths[pc.index(found.is_null(), True).as_py()]
+        message = f"expected a new file named {name.expected}, found {path}"
+        raise EngineError.of("ZL318", message, hint=f"{name.hint}; nothing was committed")
+    return np.asarray(found.field("partition").cast(pa.int64()), np.int64)
+
+
+def require_sizes(paths: pa.Array, recorded: Int64, stored: Int64) -> None:
+    """Check that each new file is on storage with its size, because a clean-up may have removed it.
+
+    Args:
+        paths: string[files].
+        recorded: int64[files], the sizes in bytes that the commit will record.
+        stored: int64[files], the sizes in bytes on storage, -1 for a missing file.
+
+    Raises:
+        EngineError: ZL316, if a file is missing or has another size.
+    """
+    for at in np.flatnonzero(recorded != stored)[:1].tolist():
+        raise _missing(paths[at].as_py(), int(recorded[at]), int(stored[at]) if stored[at] >= 0 else None)
 
 
 def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None]) -> None:
@@ -44,10 +65,14 @@ def require_files(sizes: Mapping[str, int], stored: Callable[[str], int | None])
         EngineError: ZL316, if a file is missing or has another size.
     """
     for path, found in missing_files(sizes, stored):
-        raise EngineError.of(
-            "ZL316",
-            "a new file is missing on storage, or has another size",
-            detail=f"{path}: expected {sizes[path]} bytes, " + ("found no file" if found is None else f"found {found}"),
-            hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run "
-            "again; nothing was committed",
-        )
+        raise _missing(path, sizes[path], found)
+
+
+def _missing(path: str, expected: int, found: int | None) -> EngineError:
+    return EngineError.of(
+        "ZL316",
+        "a new file is missing on storage, or has another size",
+        detail=f"{path}: expected {expected} bytes, " + ("found no file" if found is None else f"found {found}"),
+        hint="stop what removes files of this table (VACUUM without retention, orphan removal), then run again; "
+        "nothing was committed",
+    )

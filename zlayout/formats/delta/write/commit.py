@@ -8,12 +8,13 @@ files of a dropped group remain as orphans for VACUUM.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.fs as pa_fs
 
 from zlayout.errors import CommitConflict, Diagnostic
@@ -28,20 +29,20 @@ from zlayout.formats.delta.write.outcome import Log
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
-from zlayout.formats.kernel.commits import NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.kernel.commits import NewFiles, Rewritten, commit_apart, new_files, positions, rewrite_commit
 from zlayout.formats.kernel.measured import Measurement, baseline_of
-from zlayout.formats.kernel.new_files import FileName, spark_partition
+from zlayout.formats.kernel.new_files import FileName, spark_partitions
 from zlayout.formats.kernel.requirements import changed_files
 from zlayout.rewrite.engine import place, rewrite_conf
 from zlayout.rewrite.gate import require_rows
 from zlayout.rewrite.rows import GroupTarget, Source
 from zlayout.spark.arrow import to_arrow
 from zlayout.table.baseline import Baseline
-from zlayout.table.state import FileTable, TableState
+from zlayout.table.state import FileTable, Int64, TableState
 
 # DelayedCommitProtocol puts the number of the Spark partition into the name of a file.
 FILE_NAME = FileName(
-    re.compile(r"(?:^|/)part-(\d{5,})-[^/]*$"),
+    r"(?:^|/)part-(?P<partition>\d{5,})-[^/]*$",
     expected="part-<number>-...",
     hint="use a version of Delta that zlayout was tested with",
 )
@@ -80,19 +81,27 @@ def run_zlayout(
         rewritten, notes = write_groups(delta, log.storage, snapshot, state, transaction, pinned, groups, work)
         notify(Progress(table, Stage.COMMITTING))
     yield from map(Notice, notes)
-    yield from commit_apart(rewritten, Committer(delta, log, snapshot, transaction, work, measurement).commit)
+    yield from commit_apart(rewritten, Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit)
 
 
 class Committer:
     """Commits the groups that one transaction has written, all at once or some of them."""
 
     def __init__(
-        self, delta: DeltaJvm, log: Log, snapshot: Any, transaction: Any, work: Work, measurement: Measurement
+        self,
+        delta: DeltaJvm,
+        log: Log,
+        snapshot: Any,
+        pinned: PinnedFiles,
+        transaction: Any,
+        work: Work,
+        measurement: Measurement,
     ) -> None:
         """Store the transaction that wrote the files. It makes the first commit, which has all groups."""
         self._delta = delta
         self._log = log
         self._snapshot = snapshot
+        self._pinned = pinned
         self._transactions = [transaction]
         self._work = work
         self._measurement = measurement
@@ -105,27 +114,30 @@ class Committer:
             EngineError: ZL316.
             CommitUnknown: ZL331.
         """
-        removed = [file for each in some for file in each.removed]
-        if self._transactions:
-            transaction = self._transactions.pop()
-        else:
-            with spark_errors(str(self._work.table), "committing"):
-                transaction = begin(self._delta, self._snapshot, self._delta.seq(removed))
+        new = new_files(some)
+        with spark_errors(str(self._work.table), "committing"):
+            added = self._delta.files.select(new.handles, new.at)
+            removed = self._delta.files.select(self._pinned.adds, np.concatenate([each.removed for each in some]))
+            if self._transactions:
+                transaction = self._transactions.pop()
+            else:
+                transaction = begin(self._delta, self._snapshot, removed)
         with spark_errors(str(self._work.table), "measuring the rewrite"):
             self._delta.register_metrics(transaction, operation_metrics(some))
         tags = self._measurement.properties(some)
-        version = self.send(transaction, [file.handle for file in new_files(some)], removed, tags)
+        version = self.send(transaction, added, removed, tags)
         # nothing after the commit may fail, even if the JVM dies
         self._measurement.committed(some)
         return rewrite_commit(version, some)
 
-    def send(
-        self, transaction: Any, added: Sequence[Any], removed: Sequence[Any], tags: Mapping[str, str] | None = None
-    ) -> int:
-        """Commit the replacement of AddFiles by others, and return the version. Raises the errors of `commit`."""
+    def send(self, transaction: Any, added: Any, removed: Any, tags: Mapping[str, str] | None = None) -> int:
+        """Commit the replacement of AddFiles by others, both in Java lists, and return the version.
+
+        Raises the errors of `commit`.
+        """
         with spark_errors(str(self._work.table), "committing"):
             now = int(time.time() * 1000)
-            actions = self._delta.seq([*added, *(file.removeWithTimestamp(now, False) for file in removed)])
+            actions = self._delta.seq(self._delta.files.replacing(added, removed, now, data_change=False))
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
             self._delta.require_files(added)  # directly before each commit, not only before the first
             if self._delta.row_tracking_enabled_since(transaction):
@@ -136,12 +148,12 @@ class Committer:
 
 
 def begin(delta: DeltaJvm, snapshot: Any, adds: Any) -> Any:
-    """Begin a transaction that has read exactly these files.
+    """Begin a transaction that has read exactly these AddFiles, a java.util.List.
 
     A concurrent change of one of them is a conflict, a concurrent append is not.
     """
     transaction = delta.begin(snapshot)
-    transaction.trackFilesRead(adds)
+    transaction.trackFilesRead(delta.seq(adds))
     transaction.trackReadPredicates(delta.seq([]), False, True)
     return transaction
 
@@ -167,47 +179,40 @@ def write_groups(
     with rewrite_conf(delta.spark):
         targets = _targets(delta, groups, source if state.notes else None)
         placed = place(source, work.layout, targets)
-        written = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds.head())
+        new = write_with_stats(delta, storage, snapshot, transaction, placed.frame, files.adds[0])
         placed.gate.check()
-        added: list[list[NewFile]] = [[] for _ in groups]
-        for new in written:
-            added[int(placed.group_of[spark_partition(new.path, FILE_NAME)])].append(new)
-        if work.verify == "full" or _records_other_values(files, groups, added, state):
-            placed.gate.verify(delta.read_back(snapshot, [new.handle for new in written], files.adds.head()))
-    require_rows(
-        {t.id: (t.rows, sum(new.rows for new in of_group)) for t, of_group in zip(targets, added, strict=True)}
-    )
+        owner = placed.group_of.astype(np.int64)[spark_partitions(new.path, FILE_NAME)]
+        if work.verify == "full" or _records_other_values(delta, files, groups, new, owner, state):
+            placed.gate.verify(delta.read_back(snapshot, new.handles, files.adds[0]))
+    added = new.split(owner, len(groups))
+    require_rows({t.id: (t.rows, int(of_group.rows.sum())) for t, of_group in zip(targets, added, strict=True)})
+    written = _written(delta, snapshot, work, groups, new, owner)
+    baselines = [baseline_of(measured, work.layout) for measured in written]
+    handles = tagged(delta, new.handles, work, groups, owner, baselines)
     rewritten = [
-        _rewritten(delta, work, group, of_group, files, measured)
-        for group, of_group, measured in zip(groups, added, _written(delta, snapshot, work, groups, added), strict=True)
+        Rewritten(group, replace(of_group, handles=handles), files.of(group), measured)
+        for group, of_group, measured in zip(groups, added, written, strict=True)
     ]
     return rewritten, placed.notes(work.table)
 
 
-def _rewritten(
-    delta: DeltaJvm, work: Work, group: Group, added: Sequence[NewFile], files: PinnedFiles, written: FileTable | None
-) -> Rewritten:
-    baseline = baseline_of(written, work.layout)
-    new = tuple(tagged(delta, file, work, group, baseline) for file in added)
-    return Rewritten(group, new, tuple(files.of(group)), written)
-
-
 def _written(
-    delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], added: Sequence[Sequence[NewFile]]
+    delta: DeltaJvm, snapshot: Any, work: Work, groups: Sequence[Group], new: NewFiles, owner: Int64
 ) -> list[FileTable | None]:
-    """Return the new files of each group with the bounds of the z-order columns."""
+    """Return the new files of each group with the bounds of the z-order columns. owner: the group of each new file."""
     names = {column.name for column in work.layout.columns}
     wanted = [leaf for leaf in leaves(json.loads(delta.schema(snapshot))) if leaf.name in names]
-    prefix = delta.string_prefix(snapshot)
+    prefix, stats = delta.string_prefix(snapshot), delta.files.stats(new.handles)
     found = []
-    for group, files in zip(groups, added, strict=True):
+    for group, chosen in zip(groups, positions(owner, len(groups)), strict=True):
         partition = group.files.partitions[group.files.partition[0]]
-        found.append(written_files(files, [str(file.handle.stats()) for file in files], wanted, partition, prefix))
+        of_group = stats.take(pa.array(chosen))
+        found.append(written_files(new.take(chosen), of_group, wanted, partition, prefix))
     return found
 
 
 def _records_other_values(
-    files: PinnedFiles, groups: Sequence[Group], added: Sequence[Sequence[NewFile]], state: TableState
+    delta: DeltaJvm, files: PinnedFiles, groups: Sequence[Group], new: NewFiles, owner: Int64, state: TableState
 ) -> bool:
     """Return whether the partition values of new files differ, as strings in the log, from those of the old files.
 
@@ -216,10 +221,8 @@ def _records_other_values(
     """
     if not state.partition_fields:
         return False
-    before = [files.of(group)[0].partitionValues() for group in groups]
-    return any(
-        new.handle.partitionValues() != old for old, of_group in zip(before, added, strict=True) for new in of_group
-    )
+    before = np.array([files.of(group)[0] for group in groups], np.int64)
+    return not delta.files.partitioned_as(new.handles, files.adds, before[owner])
 
 
 def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> list[GroupTarget]:
@@ -237,9 +240,28 @@ def _targets(delta: DeltaJvm, groups: Sequence[Group], count: Source | None) -> 
     ]
 
 
-def tagged(delta: DeltaJvm, new: NewFile, work: Work, group: Group, baseline: Baseline | None = None) -> NewFile:
-    """Return the new file with the file tags of its layout record and with `dataChange` false, as in OPTIMIZE."""
-    tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
-    if baseline is not None:
-        tags[BASELINE] = str(baseline)
-    return replace(new, handle=delta.changed(new.handle, dataChange=False, tags=tags))
+def tagged(
+    delta: DeltaJvm,
+    adds: Any,
+    work: Work,
+    groups: Sequence[Group],
+    owner: Int64,
+    baselines: Sequence[Baseline | None],
+) -> Any:
+    """Return new AddFiles with the file tags of their layout records and with `dataChange` false, as in OPTIMIZE.
+
+    Args:
+        delta: The table.
+        adds: The new AddFiles, a java.util.List.
+        work: The work.
+        groups: The groups.
+        owner: int64[files], the position of the group of each new file.
+        baselines: The baseline of each group, if it is known.
+    """
+    changes = []
+    for group, baseline in zip(groups, baselines, strict=True):
+        tags = {**layout_tags(work.layout), GROUP: f"{work.run_id}/{group.id}"}
+        if baseline is not None:
+            tags[BASELINE] = str(baseline)
+        changes.append(json.dumps({"dataChange": False, "tags": tags}))
+    return delta.files.changed(adds, pa.array(changes, pa.string()), owner)

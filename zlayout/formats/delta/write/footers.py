@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -24,7 +26,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.delta.read.schema import Leaf
+from zlayout.formats.delta.write.truncation import truncate_lower, truncate_upper
 from zlayout.spark.arrow import from_arrow, to_arrow
+from zlayout.table.state import Int64
 
 Bounds = tuple[Any, Any]
 LeafTypes = Mapping[str, T.DataType]
@@ -33,12 +37,12 @@ LeafTypes = Mapping[str, T.DataType]
 Scan = Callable[[str, Sequence[str]], Mapping[str, tuple[int, Bounds]]]
 
 _READER_THREADS = 16
+# Files whose footers are in memory as Python objects at the same time.
+_FOOTERS_AT_ONCE = 2000
 # The Parquet writer that is known to treat NaN as the largest value, as Spark does. Other writers may ignore NaN.
 _WRITER_WITH_NAN = "parquet-mr version 1.16."
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _EXACT = decimal.Context(prec=76)
-_LAST_ASCII = "\x7f"
-_LAST_CHARACTER = "\U0010ffff"
 
 
 @dataclass(slots=True)
@@ -75,27 +79,44 @@ def footers_suffice(leaves: Sequence[Leaf], stats_schema: T.StructType) -> bool:
 def statistics(
     spark: SparkSession,
     storage: pa_fs.FileSystem,
-    paths: Sequence[str],
+    paths: pa.Array,
     stats_schema: T.StructType,
     string_prefix: int,
     scan: Scan,
-) -> dict[str, str]:
+) -> pa.Table:
     """Compute Delta's statistics of new files.
 
     Args:
         spark: The session.
         storage: The file system, rooted at the table.
-        paths: The paths of the files as in the log, URL-encoded and relative.
+        paths: string[files], the paths as in the log, URL-encoded and relative.
         stats_schema: Delta's `statsSchema`.
         string_prefix: The number of characters to which string bounds are truncated.
         scan: Computes the statistics that a footer lacks.
 
     Returns:
-        The statistics as JSON, by path. Files without rows are omitted.
+        A table with the columns path, rows (int64) and change: a JSON object with the statistics as `stats`, as in an
+        AddFile. The order of the files is kept. Files without rows are omitted.
 
     Raises:
         EngineError: ZL316, if a footer cannot be read.
     """
+    schema = T.StructType().add("path", T.StringType()).add("rows", T.LongType()).add("stats", stats_schema)
+    parts = [
+        _rows(storage, paths[start : start + _FOOTERS_AT_ONCE].to_pylist(), stats_schema, string_prefix, scan)
+        for start in range(0, max(len(paths), 1), _FOOTERS_AT_ONCE)
+    ]
+    table = pa.concat_tables([pa.Table.from_pylist(part, schema=to_arrow_schema(schema)) for part in parts])
+    change = F.to_json(F.struct(F.to_json("stats").alias("stats"))).alias("change")
+    found = to_arrow(from_arrow(spark, table, schema).select("path", "rows", change))
+    at = pc.index_in(table["path"], value_set=found["path"].combine_chunks())
+    return found.take(at)
+
+
+def _rows(
+    storage: pa_fs.FileSystem, paths: Sequence[str], stats_schema: T.StructType, string_prefix: int, scan: Scan
+) -> list[dict[str, Any]]:
+    """Return the path, the number of rows and the statistics of some files."""
     kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
     read = read_footers(storage, paths, kinds, counted)
     footers = {path: footer for path, footer in read.items() if footer.rows}
@@ -105,11 +126,20 @@ def statistics(
             footers[path].nulls[column] = nulls
             if column in kinds:
                 footers[path].bounds[column] = bounds
-    rows = [{"path": path, "stats": _row(footer, stats_schema, string_prefix)} for path, footer in footers.items()]
-    schema = T.StructType().add("path", T.StringType()).add("stats", stats_schema)
-    table = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema))
-    found = to_arrow(from_arrow(spark, table, schema).select("path", F.to_json("stats").alias("stats")))
-    return dict(zip(found["path"].to_pylist(), found["stats"].to_pylist(), strict=True))
+    return [
+        {"path": path, "rows": footer.rows, "stats": _row(footer, stats_schema, string_prefix)}
+        for path, footer in footers.items()
+    ]
+
+
+def row_counts(storage: pa_fs.FileSystem, paths: pa.Array) -> Int64:
+    """Return the number of rows of each file: int64[files]. Raises EngineError ZL316, if a footer cannot be read."""
+    counts = [
+        footer.rows
+        for start in range(0, len(paths), _FOOTERS_AT_ONCE)
+        for footer in read_footers(storage, paths[start : start + _FOOTERS_AT_ONCE].to_pylist(), {}, {}).values()
+    ]
+    return np.array(counts, np.int64)
 
 
 def read_footers(
@@ -230,32 +260,6 @@ def _fits_json(bounds: Bounds) -> bool:
         return all(not isinstance(bound, bytes) or bound.decode() is not None for bound in bounds)
     except UnicodeDecodeError:
         return False
-
-
-def truncate_lower(value: Any, prefix: int) -> Any:
-    """Truncate a string (UTF-8 bytes) to its first `prefix` characters. Other values are returned unchanged."""
-    return value.decode()[:prefix] if isinstance(value, bytes) else value
-
-
-def truncate_upper(value: Any, prefix: int) -> Any:
-    """Truncate a string (UTF-8 bytes) to an upper bound of it. Other values are returned unchanged.
-
-    This is the rule of Delta's `StatisticsCollection.truncateMaxStringAgg`, which counts lengths in UTF-16 units:
-    truncate the string, and append a character that is greater than the first removed character.
-
-    Returns:
-        The bound, None if no bound within the allowed length exists.
-    """
-    if not isinstance(value, bytes):
-        return value
-    text, units = value.decode(), 0
-    for at, character in enumerate(text):
-        if units > 2 * prefix:
-            return None
-        if units >= prefix and character != _LAST_CHARACTER:
-            return text[:at] + (_LAST_ASCII if character < _LAST_ASCII else _LAST_CHARACTER)
-        units += 1 if character < "\U00010000" else 2
-    return text if units <= 2 * prefix else None
 
 
 def _nested(schema: T.StructType, values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

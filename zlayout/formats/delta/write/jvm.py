@@ -8,14 +8,19 @@ the tested versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from zlayout.formats.delta.read.schema import STRING_PREFIX
-from zlayout.formats.kernel.new_files import require_files
+from zlayout.formats.delta.write.add_files import AddFiles
+from zlayout.formats.kernel.new_files import require_sizes
 from zlayout.spark.classes import JavaClasses
 from zlayout.spark.jvm import java_list, jvm_of, session_conf
-from zlayout.spark.scala import scala_items, scala_map, scala_object, scala_seq
+from zlayout.spark.scala import scala_list, scala_map, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,6 +68,11 @@ class DeltaJvm:
         self._classes = JavaClasses(spark.sparkContext)
         self._log = self._delta.DeltaLog.forTable(spark._jsparkSession, location)
 
+    @cached_property
+    def files(self) -> AddFiles:
+        """The operations on many AddFiles at once."""
+        return AddFiles(self.spark, self._log)
+
     def snapshot(self) -> Any:
         """Read the log again and return the newest snapshot."""
         return self._log.update(False, self.none, self.none)
@@ -104,11 +114,13 @@ class DeltaJvm:
         return getattr(rows._jdf, "as")(encoder).collectAsList()
 
     def data_frame(self, snapshot: Any, adds: Any) -> DataFrame:
-        """Return the live rows of a Scala Seq of AddFile, with row ids and commit versions if rows are tracked."""
+        """Return the live rows of a java.util.List of AddFile, with row ids and commit versions if rows are tracked."""
         from pyspark.sql import DataFrame
 
         with session_conf(self.spark, _EXACT_STRINGS):
-            frame = self._log.createDataFrame(self._with_row_index(snapshot), adds, False, self.some("Optimize"))
+            frame = self._log.createDataFrame(
+                self._with_row_index(snapshot), self.seq(adds), False, self.some("Optimize")
+            )
             return DataFrame(
                 scala_object(self._delta, "RowTracking").preserveRowTrackingColumns(frame, snapshot), self.spark
             )
@@ -145,7 +157,7 @@ class DeltaJvm:
         """Return a description of the table after the transaction, for reading its new files."""
         return self._described(transaction.metadata(), self.some(transaction.protocol()))
 
-    def read_back(self, snapshot: Any, written: Iterable[Any], like: Any) -> DataFrame:
+    def read_back(self, snapshot: Any, written: Any, like: Any) -> DataFrame:
         """Return the rows of new AddFiles with the columns of `data_frame`.
 
         With row tracking, the reader requires a base row id for every file, but new files get theirs in the commit.
@@ -153,29 +165,20 @@ class DeltaJvm:
 
         Args:
             snapshot: The description of the table.
-            written: The new AddFiles.
+            written: The new AddFiles, a java.util.List.
             like: Any AddFile of the snapshot.
         """
-        files = list(written)
         if like.baseRowId().isDefined():
             known = json.loads(like.json())["add"]
             kept = {name: known[name] for name in ("baseRowId", "defaultRowCommitVersion") if name in known}
-            files = [self.changed(file, **kept) for file in files]
-        return self.data_frame(snapshot, self.seq(files))
+            written = self.files.changed(written, pa.array([json.dumps(kept)]), np.zeros(len(written), np.int64))
+        return self.data_frame(snapshot, written)
 
-    def changed(self, file: Any, tags: Mapping[str, str] | None = None, **fields: object) -> Any:
-        """Return a copy of an AddFile with additional file tags and with other values of fields such as `stats`."""
-        action = json.loads(file.json())
-        if tags:
-            fields["tags"] = {**(action["add"].get("tags") or {}), **tags}
-        action["add"].update(fields)
-        return scala_object(self._delta.actions, "Action").fromJson(json.dumps(action))
-
-    def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> list[Any]:
-        """Write a frame through Delta's own writer without a commit, and return the new AddFiles."""
+    def write_files(self, transaction: Any, frame: DataFrame, *, optimize: bool) -> Any:
+        """Write a frame through Delta's own writer without a commit. Returns the new AddFiles, a java.util.List."""
         with session_conf(self.spark, _EXACT_TIMES | self._string_prefix_conf(transaction.metadata())):
             written = transaction.writeFiles(frame._jdf, self.none, optimize, self.seq([]))
-        return scala_items(written)
+        return scala_list(self._jvm, written)
 
     def stats_schema(self, snapshot: Any) -> str:
         """Return the schema of the files' statistics, with physical names, as the JSON of a Spark struct."""
@@ -245,24 +248,9 @@ class DeltaJvm:
     def child(self, folder: Any, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(folder, name)
 
-    def require_files(self, files: Iterable[Any]) -> None:
-        """See `zlayout.formats.kernel.new_files.require_files`. files: new AddFiles."""
-        require_files(*self.sizes(files))
-
-    def sizes(self, files: Iterable[Any]) -> tuple[dict[str, int], Callable[[str], int | None]]:
-        """Return the recorded sizes of files by path, and a function that returns their sizes on storage."""
-        sizes, paths = {}, {}
-        for file in files:
-            name = str(file.path())
-            sizes[name], paths[name] = int(file.size()), file.absolutePath(self._log)
-        conf = self.hadoop_conf()
-
-        def stored(name: str) -> int | None:
-            path = paths[name]
-            storage = path.getFileSystem(conf)
-            return int(storage.getFileStatus(path).getLen()) if storage.exists(path) else None
-
-        return sizes, stored
+    def require_files(self, files: Any) -> None:
+        """See `zlayout.formats.kernel.new_files.require_sizes`. files: new AddFiles, a java.util.List."""
+        require_sizes(self.files.paths(files), self.files.sizes(files), self.files.stored(files))
 
     def change_partition_columns(self, transaction: Any, columns: Iterable[str]) -> None:
         """Replace the partition columns in the transaction's metadata. Call this before the transaction writes."""

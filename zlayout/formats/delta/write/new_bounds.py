@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from zlayout.formats.delta.read.bounds import read_bounds
 from zlayout.formats.delta.read.schema import Leaf
-from zlayout.formats.kernel.commits import NewFile, file_table
+from zlayout.formats.kernel.commits import NewFiles, file_table
 from zlayout.table.state import FileTable, Partition
 
 # The names of statistics in the log, and those that deltalake gives them.
 _STATISTICS = (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count"))
+_PARSED_AT_ONCE = 2000  # files. Parsed statistics of a wide table may be a hundred kilobytes for each
 
 
 def written_files(
-    files: Sequence[NewFile], stats: Sequence[str], wanted: Sequence[Leaf], partition: Partition, prefix: int
+    files: NewFiles, stats: pa.Array, wanted: Sequence[Leaf], partition: Partition, prefix: int
 ) -> FileTable | None:
     """Return the new files of one group with the bounds of the z-order columns.
 
     Args:
         files: The new files.
-        stats: The statistics of each file, as in the log.
+        stats: string[files], the statistics as in the log.
         wanted: The z-order columns.
         partition: The partition of the group.
         prefix: The length to which writers truncate string bounds.
@@ -34,13 +36,20 @@ def written_files(
         The files; None if the statistics cannot be read, for which a rewrite must not fail.
     """
     try:
-        documents = [json.loads(text, parse_float=Decimal) for text in stats]
+        parsed = [[_statistics(part, leaf) for leaf in wanted] for part in _parsed(stats)]
         bounds = {
-            leaf.name: read_bounds(_statistics(documents, leaf), [leaf], (), prefix)[leaf.name] for leaf in wanted
+            leaf.name: read_bounds(pa.concat_tables([part[n] for part in parsed]), [leaf], (), prefix)[leaf.name]
+            for n, leaf in enumerate(wanted)
         }
     except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException):
         return None
-    return file_table(files, [0] * len(files), (partition,), bounds)
+    return file_table(files, np.zeros(len(files), np.int64), (partition,), bounds)
+
+
+def _parsed(stats: pa.Array) -> Iterator[list[Any]]:
+    """Yield the parsed statistics of some files at a time, at least once."""
+    for start in range(0, max(len(stats), 1), _PARSED_AT_ONCE):
+        yield [json.loads(text, parse_float=Decimal) for text in stats[start : start + _PARSED_AT_ONCE].to_pylist()]
 
 
 def _statistics(documents: Sequence[Mapping[str, Any]], leaf: Leaf) -> pa.Table:

@@ -50,31 +50,35 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
         old = delta.live_files(snapshot)
         transaction.readWholeTable()
         delta.change_partition_columns(transaction, columns)
-        added, rows = _write(delta, snapshot, transaction, delta.seq(old), columns, state)
+        added, rows = _write(delta, snapshot, transaction, old, columns, state)
         now = int(time.time() * 1000)
-        removed = [old.get(at).removeWithTimestamp(now, True) for at in range(old.size())]
-        actions, operation = delta.seq([*added, *removed]), delta.overwrite(columns)
+        actions = delta.seq(delta.files.replacing(added, old, now, data_change=True))
+        operation = delta.overwrite(columns)
         notify(Progress(table, Stage.COMMITTING))  # Ctrl-C does not interrupt this stage
         delta.require_files(added)
-        size = sum(file.size() for file in added)  # before the commit: nothing after it may fail, even if the JVM dies
+        # before the commit: nothing after it may fail, even if the JVM dies
+        sizes, removed = delta.files.sizes(added), len(old)
         version = log.commit(transaction, actions, operation, "repartitioning")
     return Commit(
         kind="rewrite",
         version=version,
-        files_removed=len(removed),
-        files_added=len(added),
+        files_removed=removed,
+        files_added=len(sizes),
         bytes_removed=int(state.files.bytes.sum()),
-        bytes_added=size,
+        bytes_added=int(sizes.sum()),
         rows=rows,
     )
 
 
 def _write(
     delta: DeltaJvm, snapshot: Any, transaction: Any, adds: Any, columns: Sequence[str], state: TableState
-) -> tuple[list[Any], int]:
-    """Write all rows by partition and check the gate. Returns the new AddFiles and the number of rows.
+) -> tuple[Any, int]:
+    """Write all rows by partition and check the gate.
 
     The new files are always read back, because partition values are converted to strings in the log after the gate.
+
+    Returns:
+        The new AddFiles, a java.util.List, and the number of rows.
     """
     from zlayout.rewrite.engine import rewrite_conf
     from zlayout.rewrite.gate import Gate, column
@@ -88,7 +92,7 @@ def _write(
         added = delta.write_files(transaction, gate.watch_result(placed), optimize=True)
         rows = gate.check().rows
         if not adds.isEmpty():
-            gate.verify(delta.read_back(delta.as_written(transaction), added, adds.head()))
+            gate.verify(delta.read_back(delta.as_written(transaction), added, adds[0]))
     return added, rows
 
 
@@ -120,7 +124,7 @@ def refuse_empty_strings(delta: DeltaJvm, work: Work) -> None:
     table = str(work.table)
     with spark_errors(table, "checking its partition columns"):
         snapshot = delta.snapshot()
-        rows = delta.data_frame(snapshot, delta.seq(delta.live_files(snapshot)))
+        rows = delta.data_frame(snapshot, delta.live_files(snapshot))
         columns = [field.source for field in work.partition_by or ()]
         names = [name for name in columns if isinstance(rows.schema[name].dataType, StringType)]
         counts = (

@@ -7,9 +7,9 @@ has read exactly the files that it removes, so a concurrent change of one of the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,10 +21,8 @@ from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.operation_metrics import replacement_metrics
 from zlayout.formats.delta.write.outcome import Log
-from zlayout.formats.delta.write.source_files import add_files_at, deletion_vector
-from zlayout.formats.kernel.requirements import changed_files
+from zlayout.formats.delta.write.source_files import add_files_at, require_pinned
 from zlayout.formats.kernel.undo import rollback_commit
-from zlayout.formats.stored_files import missing_files
 from zlayout.formats.undo import ROLLBACK, Undo
 
 
@@ -48,23 +46,24 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
     with spark_errors(table, "reading the replaced files"):
         snapshot = delta.snapshot_at(undo.version)
         removed = _adds(delta, snapshot, undo.removed, table)
-        returned = [
-            file
-            for version in pc.unique(undo.returned["version"]).to_pylist()
-            for file in _adds(delta, delta.snapshot_at(version), _at(undo.returned, version), table)
-        ]
-        transaction = begin(delta, snapshot, delta.seq(removed))
+        returned = delta.files.joined(
+            [
+                _adds(delta, delta.snapshot_at(version), _at(undo.returned, version), table)
+                for version in pc.unique(undo.returned["version"]).to_pylist()
+            ]
+        )
+        transaction = begin(delta, snapshot, removed)
     notify(Progress(table, Stage.COMMITTING))
     with spark_errors(table, "committing the rollback"):
         now = int(time.time() * 1000)
-        old, new = (files["bytes"].to_pylist() for files in (undo.removed, undo.returned))
+        old, new = (files["bytes"].to_numpy() for files in (undo.removed, undo.returned))
         delta.register_metrics(transaction, replacement_metrics(old, new, vectors=0))
-        if missing := list(_missing(delta, returned)):  # directly before the commit, because VACUUM may run
+        if missing := _missing(delta, returned):  # directly before the commit, because VACUUM may run
             raise vacuumed(undo.table, len(missing), len(returned), missing[0])
         if delta.row_tracking_enabled_since(transaction):
             message = f"{table}: row tracking was enabled during the rollback"
             raise CommitConflict.of("ZL321", message, hint="run rollback again")
-        actions = delta.seq([*returned, *(file.removeWithTimestamp(now, False) for file in removed)])
+        actions = delta.seq(delta.files.replacing(returned, removed, now, data_change=False))
         tags = {ROLLBACK: undo.run_id}
         version = log.commit(transaction, actions, delta.optimize([]), "committing the rollback", tags)
     return rollback_commit(undo, version)
@@ -74,26 +73,17 @@ def _at(files: pa.Table, version: int) -> pa.Table:
     return files.filter(pc.equal(files["version"], version))
 
 
-def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> list[Any]:
-    """Return the AddFiles (py4j) of files in a snapshot. Delta returns them with `dataChange` false.
+def _adds(delta: DeltaJvm, snapshot: Any, files: pa.Table, table: str) -> Any:
+    """Return the AddFiles of files in a snapshot, a java.util.List (py4j). Delta returns them with `dataChange` false.
 
     Raises:
         CommitConflict: ZL320, if one of them is not live in the snapshot, or has another deletion vector.
     """
-    wanted = dict(zip(files["path"].to_pylist(), files["version_key"].to_pylist(), strict=True))
-    adds = list(add_files_at(delta, snapshot, list(wanted)))
-    if len(adds) != len(wanted) or any(wanted.get(str(file.path())) != deletion_vector(file) for file in adds):
-        raise changed_files(table, "some", len(wanted))
-    return adds
+    paths, vectors = (files[name].cast(pa.string()).combine_chunks() for name in ("path", "version_key"))
+    return require_pinned(delta, add_files_at(delta, snapshot, paths), table, paths, vectors).adds
 
 
-def _missing(delta: DeltaJvm, files: list[Any]) -> Iterator[str]:
-    """Yield the paths of AddFiles that are not on storage, or whose deletion vector is not."""
-    yield from (path for path, _ in missing_files(*delta.sizes(files)))
-    conf, table = delta.hadoop_conf(), delta.log_folder().getParent()
-    for file in files:
-        vector = file.deletionVector()
-        if vector is not None and vector.isOnDisk():
-            path = vector.absolutePath(table)
-            if not path.getFileSystem(conf).exists(path):
-                yield str(path)
+def _missing(delta: DeltaJvm, files: Any) -> list[str]:
+    """Return the paths of AddFiles that are not on storage or have another size there, or whose vector is not there."""
+    changed = np.flatnonzero(delta.files.stored(files) != delta.files.sizes(files))
+    return [*delta.files.paths(files).take(pa.array(changed)).to_pylist(), *delta.files.missing_vectors(files)]

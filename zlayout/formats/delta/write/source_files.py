@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.base import Group
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.arrow import from_arrow
-from zlayout.table.state import FileTable, identities
+from zlayout.table.state import FileTable, Int64, identities
 
 if TYPE_CHECKING:
     from zlayout.formats.delta.write.jvm import DeltaJvm
@@ -28,13 +29,20 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True, slots=True)
 class PinnedFiles:
-    """The pinned AddFiles of one snapshot (py4j): as a Scala Seq, and by their path in the log."""
+    """The pinned AddFiles of one snapshot.
+
+    Attributes:
+        adds: A java.util.List (py4j).
+        path: string[files], their paths in the log.
+    """
 
     adds: Any
-    by_path: dict[str, Any]
+    path: pa.Array
 
-    def of(self, group: Group) -> list[Any]:
-        return [self.by_path[path] for path in group.files.path.to_pylist()]
+    def of(self, group: Group) -> Int64:
+        """Return the positions of a group's files in `adds`."""
+        at = pc.index_in(group.files.path.cast(pa.string()), value_set=self.path)
+        return np.asarray(at.cast(pa.int64()), np.int64)  # each has one: `pinned_files` has checked it
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:
@@ -49,35 +57,41 @@ def pinned_files(delta: DeltaJvm, snapshot: Any, table: str, groups: Sequence[Gr
     Raises:
         CommitConflict: ZL320, if a file is not in the snapshot or has another deletion vector than planned.
     """
-    pins = {
-        path: vector
-        for group in groups
-        for path, vector in zip(group.files.path.to_pylist(), group.files.version_key.to_pylist(), strict=True)
-    }
-    adds = delta.live_files(snapshot) if len(pins) == live else add_files_at(delta, snapshot, list(pins))
-    by_path = {file.path(): file for file in adds}
-    unchanged = all(deletion_vector(file) == pins.get(path) for path, file in by_path.items())
-    if not unchanged or len(by_path) != adds.size() or adds.size() != sum(len(group.files) for group in groups):
-        files = sum(len(group.files) for group in groups)
-        raise changed_files(table, "some", files)
-    return PinnedFiles(delta.seq(adds), by_path)
+    paths, vectors = (
+        pa.concat_arrays([getattr(group.files, name).cast(pa.string()) for group in groups])
+        for name in ("path", "version_key")
+    )
+    adds = delta.live_files(snapshot) if len(paths) == live else add_files_at(delta, snapshot, paths)
+    return require_pinned(delta, adds, table, paths, vectors)
 
 
-def add_files_at(delta: DeltaJvm, snapshot: Any, paths: Sequence[str]) -> Any:
+def require_pinned(delta: DeltaJvm, adds: Any, table: str, paths: pa.Array, vectors: pa.Array) -> PinnedFiles:
+    """Check that AddFiles are exactly those with these paths and deletion vectors. adds: a java.util.List.
+
+    Raises:
+        CommitConflict: ZL320, if they are not.
+    """
+    found = delta.files.paths(adds)
+    at = pc.index_in(paths, value_set=found)
+    if (
+        len(found) != len(paths)
+        or pc.count_distinct(paths).as_py() != len(paths)
+        or at.null_count
+        or not delta.files.vectors(adds).take(at).equals(vectors)
+    ):
+        raise changed_files(table, "some", len(paths))
+    return PinnedFiles(adds, found)
+
+
+def add_files_at(delta: DeltaJvm, snapshot: Any, wanted: pa.Array) -> Any:
     """Return the live AddFiles at these paths, with complete statistics, as a java.util.List."""
     from pyspark.sql import functions as f
 
-    live, wanted = delta.all_files(snapshot), pa.array(paths, pa.string())
+    live = delta.all_files(snapshot)
     if len(wanted) <= _MAX_PATH_LITERALS:
         return delta.add_files(live.where(f.col("path").isin(wanted.to_pylist())))
     chosen = from_arrow(delta.spark, pa.table({"path": wanted}))
     return delta.add_files(live.join(f.broadcast(chosen), "path").select(live.columns))
-
-
-def deletion_vector(file: Any) -> str:
-    """Return the unique id of an AddFile's deletion vector in the form of `FileTable.version_key`, '' for none."""
-    unique_id = file.getDeletionVectorUniqueId()
-    return str(unique_id.get()) if unique_id.isDefined() else ""
 
 
 def file_uris(base: str, paths: Iterable[str]) -> pa.Array:

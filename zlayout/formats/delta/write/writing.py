@@ -6,26 +6,30 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
-from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, read_footers, statistics
+from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, row_counts, statistics
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.source_files import file_uris
-from zlayout.formats.kernel.commits import NewFile
+from zlayout.formats.kernel.commits import NewFiles
 from zlayout.spark.arrow import to_arrow
 from zlayout.spark.jvm import session_conf
 from zlayout.sql_text import quote_path
+from zlayout.table.state import Int64
 
 _WITHOUT_STATS = {"spark.databricks.delta.stats.collect": "false"}
 
 
 def write_with_stats(
     delta: DeltaJvm, storage: pa_fs.FileSystem, snapshot: Any, transaction: Any, frame: DataFrame, like: Any
-) -> list[NewFile]:
+) -> NewFiles:
     """Write rows to new files of the table without a commit.
 
     Args:
@@ -45,16 +49,20 @@ def write_with_stats(
     stats_schema = T.StructType.fromJson(json.loads(delta.stats_schema(snapshot)))
     all_leaves = leaves(json.loads(delta.schema(snapshot)))
     if not footers_suffice(all_leaves, stats_schema):
-        plain = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
-        footers = read_footers(storage, list(plain), {}, {})
-        return [_new_file(plain[path], path, footer.rows) for path, footer in footers.items()]
+        written = delta.write_files(transaction, frame, optimize=True)
+        written_paths = delta.files.paths(written)
+        return _new_files(delta, written, written_paths, row_counts(storage, written_paths))
     with session_conf(delta.spark, _WITHOUT_STATS):
-        written = {str(file.path()): file for file in delta.write_files(transaction, frame, optimize=True)}
+        written = delta.write_files(transaction, frame, optimize=True)
+    written_paths = delta.files.paths(written)
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
+
+    def positions(paths: pa.Array) -> Int64:
+        return np.asarray(pc.index_in(paths, value_set=written_paths), np.int64)
 
     def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
-        rows = delta.read_back(snapshot, [written[path] for path in paths], like)
+        rows = delta.read_back(snapshot, delta.files.select(written, positions(pa.array(paths, pa.string()))), like)
         value = F.col(quote_path(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
         file = metadata_column(rows).getField("file_path")
@@ -64,12 +72,12 @@ def write_with_stats(
             for uri, count, low, high in zip(*found.columns, strict=True)
         }
 
-    stats = statistics(delta.spark, storage, list(written), stats_schema, delta.string_prefix(snapshot), scan)
-    return [
-        _new_file(delta.changed(written[path], stats=text), path, json.loads(text)["numRecords"])
-        for path, text in stats.items()
-    ]
+    stats = statistics(delta.spark, storage, written_paths, stats_schema, delta.string_prefix(snapshot), scan)
+    kept = stats["path"].combine_chunks()
+    changes = stats["change"].combine_chunks()
+    changed = delta.files.changed(delta.files.select(written, positions(kept)), changes, np.arange(len(kept)))
+    return _new_files(delta, changed, kept, stats["rows"].to_numpy())
 
 
-def _new_file(add: Any, path: str, rows: int) -> NewFile:
-    return NewFile(add, path, int(add.size()), rows)
+def _new_files(delta: DeltaJvm, adds: Any, paths: pa.Array, rows: Int64) -> NewFiles:
+    return NewFiles(adds, np.arange(len(paths)), paths, delta.files.sizes(adds), rows)

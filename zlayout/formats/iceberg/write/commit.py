@@ -8,7 +8,6 @@ conflict. After a conflict, the groups are committed separately, so that only th
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import uniform
@@ -31,8 +30,8 @@ from zlayout.formats.iceberg.write.new_bounds import written_files
 from zlayout.formats.iceberg.write.record import dead_snapshots, known_state
 from zlayout.formats.iceberg.write.scan import still_live
 from zlayout.formats.iceberg.write.settings import current_fields
-from zlayout.formats.iceberg.write.staging import Staged, staged
-from zlayout.formats.kernel.commits import BusyTable, NewFile, Rewritten, commit_apart, new_files, rewrite_commit
+from zlayout.formats.iceberg.write.staging import Staged, handles_of, staged
+from zlayout.formats.kernel.commits import BusyTable, Rewritten, commit_apart, new_files, rewrite_commit
 from zlayout.formats.kernel.measured import Measurement, baseline_of
 from zlayout.formats.kernel.outcome import settled
 from zlayout.formats.kernel.requirements import partitions_of
@@ -90,16 +89,15 @@ def write_groups(pinned: Staged, work: Work) -> tuple[list[Rewritten], tuple[Dia
         placed = place(source, work.layout, targets)
         pinned.write(placed.frame)
         placed.gate.check()
-        files: dict[str, list[NewFile]] = defaultdict(list)
-        for number, file in pinned.new_files():
-            files[groups[placed.group_of[number]].id].append(file)
-        require_rows({t.id: (t.rows, sum(file.rows for file in files[t.id])) for t in targets})
+        numbers, new = pinned.new_files()
+        files = new.split(placed.group_of.astype(np.int64)[numbers], len(groups))
+        require_rows({t.id: (t.rows, int(added.rows.sum())) for t, added in zip(targets, files, strict=True)})
         if work.verify == "full":
-            with pinned.written([f for new in files.values() for f in new]) as written:
+            with pinned.written(new) as written:
                 placed.gate.verify(written)
     rewritten = [
-        Rewritten(group, tuple(files[group.id]), written=written_files(pinned, group, files[group.id]))
-        for group in groups
+        Rewritten(group, added, written=written_files(pinned, group, added))
+        for group, added in zip(groups, files, strict=True)
     ]
     return rewritten, placed.notes(work.table)
 
@@ -172,8 +170,8 @@ class Committer:
         if not changes_partition_spec(partitions_of(groups), int(pinned.table.spec().specId())):
             change.dataSequenceNumber(pinned.snapshot.sequenceNumber())
         remove_files(pinned, groups, change)
-        for file in added:
-            change.addFile(file.handle)
+        for file in handles_of(added):
+            change.addFile(file)
         for key, value in work.commit_properties.items():
             change.set(key, value)
         change.set(recorded.RUN, work.run_id)

@@ -13,13 +13,13 @@ from zlayout.errors import EngineError
 from zlayout.formats.base import Group
 from zlayout.formats.iceberg.read.bounds import column_bounds
 from zlayout.formats.iceberg.write.jvm import java_errors
-from zlayout.formats.iceberg.write.staging import Staged
-from zlayout.formats.kernel.commits import NewFile, file_table
+from zlayout.formats.iceberg.write.staging import Staged, handles_of
+from zlayout.formats.kernel.commits import NewFiles, file_table
 from zlayout.formats.kernel.requirements import partitions_of
 from zlayout.table.state import FileTable, Partition
 
 
-def written_files(pinned: Staged, group: Group, files: Sequence[NewFile]) -> FileTable | None:
+def written_files(pinned: Staged, group: Group, files: NewFiles) -> FileTable | None:
     """Return the new files of one group with the bounds of the z-order columns.
 
     If the group has files of an older partition spec, its new partitions are known by the text of their values only.
@@ -33,7 +33,7 @@ def written_files(pinned: Staged, group: Group, files: Sequence[NewFile]) -> Fil
             spec, schema = pinned.table.spec(), pinned.table.schema()
             ids = {name: int(schema.findField(name).fieldId()) for name in types}
             to_json = pinned.jvm.iceberg.ContentFileParser.toJson
-            documents = [json.loads(to_json(file.handle, spec)) for file in files]
+            documents = [json.loads(to_json(file, spec)) for file in handles_of(files)]
         bounds = {
             name: column_bounds(
                 [_bytes(document, "lower-bounds", ids[name]) for document in documents],

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,8 +27,8 @@ from zlayout.formats.base import Work
 from zlayout.formats.iceberg.write.jvm import IcebergJvm, java_errors
 from zlayout.formats.iceberg.write.lineage import require_sequence_numbers
 from zlayout.formats.iceberg.write.scan import tasks_of
-from zlayout.formats.kernel.commits import NewFile
-from zlayout.formats.kernel.new_files import FileName, require_files, spark_partition
+from zlayout.formats.kernel.commits import NewFiles
+from zlayout.formats.kernel.new_files import FileName, require_files, spark_partitions
 from zlayout.rewrite.engine import min_tasks
 from zlayout.spark.catalyst import frame_of
 from zlayout.spark.jvm import jvm_of
@@ -42,7 +43,7 @@ PLACEHOLDER_ID = 2**40  # a row id and sequence number, which the reader uses on
 _log = logging.getLogger(__name__)
 # <Spark partition>-<task>-<query>-<epoch>-<number of the file in the task>; some location providers add a prefix.
 FILE_NAME = FileName(
-    re.compile(r"(\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$"),
+    r"(?P<partition>\d{5,})-\d+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d{5,}(?:\.\w+)+$",
     expected="<number>-<task>-<uuid>-<number>-<number>.<format>",
     hint="use a write.location-provider.impl that keeps file names",
 )
@@ -106,22 +107,24 @@ class Staged:
         with java_errors(f"writing new files of {self.table.name()}"):
             frame.write.format("iceberg").options(**options).mode("append").save(self.id)
 
-    def new_files(self) -> list[tuple[int, NewFile]]:
+    def new_files(self) -> tuple[NDArray[np.int64], NewFiles]:
         """Return the new files with the number of the Spark partition that wrote each of them, in that order."""
         coordinator = self.jvm.iceberg.spark.FileRewriteCoordinator.get()
         with java_errors(f"collecting new files of {self.table.name()}"):
-            files = [
-                NewFile(f, f.location(), int(f.fileSizeInBytes()), int(f.recordCount()))
-                for f in coordinator.fetchNewFiles(self.table, self.id)
-            ]
-        return sorted(
-            ((spark_partition(f.path, FILE_NAME), f) for f in files), key=lambda item: (item[0], item[1].path)
-        )
+            handles = list(coordinator.fetchNewFiles(self.table, self.id))
+            paths = pa.array([f.location() for f in handles], pa.string())
+            sizes = np.array([f.fileSizeInBytes() for f in handles], np.int64)
+            rows = np.array([f.recordCount() for f in handles], np.int64)
+        files = NewFiles(handles, np.arange(len(handles)), paths, sizes, rows)
+        by_path = np.asarray(pc.sort_indices(paths), np.int64)
+        partitions = spark_partitions(paths, FILE_NAME)
+        order = by_path[np.argsort(partitions[by_path], kind="stable")]
+        return partitions[order], files.take(order)
 
     @contextmanager
-    def written(self, files: Sequence[NewFile]) -> Iterator[DataFrame]:
+    def written(self, files: NewFiles) -> Iterator[DataFrame]:
         """Yield the rows of new files, read by Iceberg with the schema of the table."""
-        if not files:
+        if not len(files):
             yield self.frame.limit(0)
             return
         table, iceberg = self.table, self.jvm.iceberg
@@ -131,22 +134,24 @@ class Staged:
             every_row = iceberg.expressions.ResidualEvaluator.unpartitioned(
                 iceberg.expressions.Expressions.alwaysTrue()
             )
-            tasks = [iceberg.BaseFileScanTask(self._readable(f), None, schema, spec, every_row) for f in files]
+            tasks = [
+                iceberg.BaseFileScanTask(self._readable(f), None, schema, spec, every_row) for f in handles_of(files)
+            ]
             key = str(uuid.uuid4())
             stage(stack, self.jvm, table, key, self.jvm.list(tasks))
             yield self.jvm.session.read.format("iceberg").options(**_staged_as(key)).load(key)
 
-    def _readable(self, file: NewFile) -> Any:
+    def _readable(self, file: Any) -> Any:
         """Return a Java DataFile for the reader, which ignores stored row ids if the DataFile has no first row id."""
         if self.snapshot.firstRowId() is None:
-            return file.handle
-        readable = file.handle.copy()
+            return file
+        readable = file.copy()
         readable.setFirstRowId(PLACEHOLDER_ID)
         readable.setDataSequenceNumber(PLACEHOLDER_ID)
         readable.setFileSequenceNumber(PLACEHOLDER_ID)  # Iceberg before 1.12 reads this one instead
         return readable
 
-    def require_files(self, files: Sequence[NewFile], io: Any) -> None:
+    def require_files(self, files: NewFiles, io: Any) -> None:
         """See `zlayout.formats.kernel.new_files.require_files`.
 
         Args:
@@ -158,7 +163,12 @@ class Staged:
             file = io.newInputFile(path)
             return int(file.getLength()) if file.exists() else None
 
-        require_files({file.path: file.bytes for file in files}, stored)
+        require_files(dict(zip(files.path.to_pylist(), files.bytes.tolist(), strict=True)), stored)
+
+
+def handles_of(files: NewFiles) -> list[Any]:
+    """Return the Java DataFiles of new files."""
+    return [files.handles[at] for at in files.at.tolist()]
 
 
 @contextmanager

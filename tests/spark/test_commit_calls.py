@@ -1,0 +1,55 @@
+"""A rewrite on Delta makes as many calls to the JVM for many files as for few. Each takes time and memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from spark.subjects import DeltaSubject, SparkSubject
+
+from zlayout.formats.base import Commit
+
+ROWS, FEW, MANY = 4000, 6, 46
+
+
+@pytest.fixture
+def calls(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The calls so far, by the name of the method. Objects that Python no longer needs are not counted."""
+    counted: Counter[str] = Counter()
+    client = type(spark.sparkContext._gateway._gateway_client)
+    send = client.send_command
+
+    def count(self: Any, command: str, *others: Any, **named: Any) -> Any:
+        kind, *parts = command.split("\n")
+        if kind != "m":
+            counted[parts[1] if kind == "c" else kind] += 1
+        return send(self, command, *others, **named)
+
+    monkeypatch.setattr(client, "send_command", count)
+    return counted
+
+
+def _rewritten(table: SparkSubject, files: int, calls: Counter[str], **changes: Any) -> Counter[str]:
+    """Rewrite a table of so many files into as many, and return the calls that this took."""
+    work = table.work(table.observe("a", "b"), files=files, **changes)
+    calls.clear()
+    (commit,) = list(table.execute(work))
+    assert isinstance(commit, Commit)
+    assert (commit.files_removed, commit.files_added, commit.rows) == (files, files, ROWS)
+    return Counter(calls)
+
+
+@pytest.mark.parametrize("verify", ["gate", "full"])
+def test_delta(delta: DeltaSubject, verify: str, calls: Counter[str]) -> None:
+    found = []
+    for files in (FEW, MANY):
+        table = replace(delta, name=replace(delta.name, name=f"{delta.name.name}{files}"))
+        table.sql(
+            f"create table {table} using delta tblproperties ('delta.enableRowTracking'='true') as "
+            f"select id, id * 7 % 3989 a, id b from range(0, {ROWS}, 1, {files})"
+        )
+        found.append(_rewritten(table, files, calls, verify=verify))
+    few, many = found
+    assert many - few == Counter()

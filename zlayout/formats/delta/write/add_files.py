@@ -1,0 +1,119 @@
+"""Operations on many AddFiles at once: the number of calls to the JVM does not grow with the number of files.
+
+Each file would take several calls through py4j, of up to a millisecond, whose objects stay in Python. `AddFiles.java`
+does the work in the JVM. Positions and sizes are passed as arrays of numbers, texts in large pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zlayout.formats.stored_files import MAX_CONCURRENT_REQUESTS
+from zlayout.spark.compile import java_object
+from zlayout.spark.jvm import jvm_of
+from zlayout.table.state import Int64
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CLASS = "io.zlayout.delta.AddFiles"
+_SEPARATOR = "\0"  # no path, statistics or id contains it
+# A call passes texts of this number of files: statistics of a wide table may be tens of kilobytes for each.
+_FILES_PER_CALL = 2000
+
+
+class AddFiles:
+    """Operations on java.util.Lists of AddFile (py4j), `files` in all methods."""
+
+    def __init__(self, spark: SparkSession, log: Any) -> None:
+        """Compile the Java class, once for each application. log: the DeltaLog (py4j)."""
+        source = resources(__package__).joinpath("AddFiles.java").read_text(encoding="utf-8")
+        self._java = java_object(spark, _CLASS, source)
+        self._jvm = jvm_of(spark)
+        self._log = log
+
+    def paths(self, files: Any) -> pa.Array:
+        """Return the paths as in the log."""
+        return self._texts(files, "path")
+
+    def vectors(self, files: Any) -> pa.Array:
+        """Return the unique ids of the deletion vectors in the form of `FileTable.version_key`, '' for none."""
+        return self._texts(files, "vector")
+
+    def stats(self, files: Any) -> pa.Array:
+        """Return the statistics as JSON, '' for none."""
+        return self._texts(files, "stats")
+
+    def sizes(self, files: Any) -> Int64:
+        return _numbers(self._java.sizes(files))
+
+    def select(self, files: Any, at: Int64) -> Any:
+        """Return a list of the files at these positions."""
+        return self._java.select(files, _bytes(at))
+
+    def joined(self, lists: Sequence[Any]) -> Any:
+        """Return a list of all files of several lists."""
+        whole = self._jvm.java.util.ArrayList()
+        for files in lists:
+            whole.addAll(files)
+        return whole
+
+    def partitioned_as(self, files: Any, others: Any, owner: Int64) -> bool:
+        """Return whether each file n has the partition values, as in the log, of the file owner[n] of `others`."""
+        return bool(self._java.partitionedAs(files, others, _bytes(owner)))
+
+    def changed(self, files: Any, changes: pa.Array, owner: Int64) -> Any:
+        """Return a list of copies of the files.
+
+        Args:
+            files: The files.
+            changes: Fields with their new values, as JSON objects. File tags are added to those that a file has.
+            owner: int64[files], the position in `changes` for each file.
+        """
+        result = self._jvm.java.util.ArrayList()
+        for start in range(0, len(owner), _FILES_PER_CALL):
+            part = owner[start : start + _FILES_PER_CALL]
+            used, numbers = np.unique(part, return_inverse=True)
+            lines = "\n".join(changes.take(pa.array(used)).to_pylist())
+            self._java.change(files.subList(start, start + len(part)), _bytes(numbers), lines, result)
+        return result
+
+    def replacing(self, added: Any, removed: Any, timestamp: int, *, data_change: bool) -> Any:
+        """Return the list of actions that add AddFiles and remove others. timestamp: in milliseconds since 1970."""
+        return self._java.replacing(added, removed, timestamp, data_change)
+
+    def stored(self, files: Any) -> Int64:
+        """Return the sizes of the files on storage, -1 for a file that does not exist."""
+        return self._stored(self._java.locations(files, self._log))
+
+    def missing_vectors(self, files: Any) -> list[str]:
+        """Return the files on storage that deletion vectors of AddFiles refer to and that do not exist."""
+        paths = self._java.vectorLocations(files, self._log.dataPath())
+        missing = self._java.select(paths, _bytes(np.flatnonzero(self._stored(paths) < 0)))
+        return [str(path) for path in missing]
+
+    def _stored(self, paths: Any) -> Int64:
+        return _numbers(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
+
+    def _texts(self, files: Any, field: str) -> pa.Array:
+        count = len(files)
+        parts = [
+            pc.list_flatten(pc.split_pattern(pa.array([self._java.texts(files, field, start, end)]), _SEPARATOR))
+            for start in range(0, count, _FILES_PER_CALL)
+            for end in [min(start + _FILES_PER_CALL, count)]
+        ]
+        return pa.concat_arrays([pa.array([], pa.string()), *parts])
+
+
+def _bytes(numbers: Int64) -> bytes:
+    return np.asarray(numbers, ">i8").tobytes()
+
+
+def _numbers(content: bytes) -> Int64:
+    return np.frombuffer(content, ">i8").astype(np.int64)
