@@ -5,6 +5,7 @@ per file are computed exactly from the boundaries. The floor of touched is the s
 
 `simulated` cases draw the samples from that distribution in this process: they measure the driver. `spark` cases draw
 them by Spark from a generated table, as a rewrite does; in local mode, executor_mb is the JVM of driver and executor.
+`commit` cases make the commit of a Delta table alone (benchmarks/commit.py).
 Every case runs in a process of its own. cpu_seconds is the CPU time of the Python process, and load the load average of
 the machine per core when the case began: above 1, seconds include waiting for other processes.
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from commit import commit_case
 from numpy.typing import NDArray
 from peak import peak_mb
 
@@ -42,6 +44,7 @@ COLUMNS = ("a", "b")
 WEIGHTS = dict.fromkeys(COLUMNS, 1.0)
 SIMULATED = (1000, 5000, 20_000, 50_000, 100_000, 800_000)
 SPARK = (1000, 100_000)
+COMMIT = (1000, 10_000)
 DEPTH_WITHIN = 2
 SOURCE_FILES = 2000
 ROWS_PER_FILE = 300  # of the generated table
@@ -54,15 +57,16 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--simulated", type=int, nargs="*", default=SIMULATED, help="numbers of files")
     options.add_argument("--spark", type=int, nargs="*", default=SPARK, help="numbers of files")
+    options.add_argument("--commit", type=int, nargs="*", default=COMMIT, help="numbers of files")
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.case:
         name, files = given.case[0], int(given.case[1])
-        print(json.dumps(_simulated(files) if name == "simulated" else _in_spark(files)))
+        print(json.dumps(_CASES[name](files)))
         return 0
     results = json.loads(given.out.read_text()) if given.out.exists() else []
-    for name, numbers in (("simulated", given.simulated), ("spark", given.spark)):
+    for name, numbers in (("simulated", given.simulated), ("spark", given.spark), ("commit", given.commit)):
         for files in numbers:
             command = [sys.executable, __file__, "--case", name, str(files)]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -199,6 +203,14 @@ def _levels(
         leaf = child < 0
         yield ~child[leaf], low[leaf], high[leaf]
         nodes, low, high = child[~leaf], low[~leaf], high[~leaf]
+
+
+def _commit(files: int) -> dict[str, Any]:
+    load = _load()
+    return commit_case(files) | {"load": load}
+
+
+_CASES = {"simulated": _simulated, "spark": _in_spark, "commit": _commit}
 
 
 def _load() -> float:

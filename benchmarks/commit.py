@@ -1,0 +1,131 @@
+"""The commit of a rewrite without its Spark job: a Delta table of hard links to one small file is replaced by as many.
+
+Everything between the write and the return of the commit runs as in a rewrite: footers, statistics, file tags, baseline
+of the group, the check that the files exist, the commit. The calls to the JVM through py4j are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from peak import peak_mb
+
+from zlayout.errors import Location
+from zlayout.formats.base import Group, Work
+from zlayout.formats.delta.backend import DeltaBackend
+from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.write import commit
+from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.source_files import pinned_files
+from zlayout.formats.delta.write.writing import write_with_stats
+from zlayout.formats.kernel.commits import Rewritten
+from zlayout.formats.kernel.measured import Measurement, baseline_of
+from zlayout.planner.actions import Reason
+from zlayout.planner.work import rewrite_group
+from zlayout.spark.session import SparkRuntime
+from zlayout.spec.layout import Layout, ZorderColumn
+from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
+
+LAYOUT = Layout((ZorderColumn("a"), ZorderColumn("b")), "kd", 1000, False, 1 << 27, True, "zlayout")
+
+
+def commit_case(files: int) -> dict[str, Any]:
+    """Commit a rewrite of so many files to as many, and return what it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        conf = {"spark.driver.memory": "3g", "spark.ui.showConsoleProgress": "false"}
+        catalog = CatalogConfig("lake", "delta", "path", {"warehouse": folder}, Location("zlayout.yaml"))
+        runtime = SparkRuntime(Project(root, {"lake": catalog}, SparkConfig("local[2]", conf), ()))
+        try:
+            return _measured(runtime, DeltaBackend(catalog, runtime), root / "db" / "t", files)
+        finally:
+            runtime.stop()
+
+
+def _measured(runtime: SparkRuntime, backend: DeltaBackend, path: Path, files: int) -> dict[str, Any]:
+    runtime.session.range(0, 10, 1, 1).selectExpr("id", "id a", "-id b").write.format("delta").save(str(path))
+    original = _linked_table(path, files)
+    name = TableName("lake", ("db",), "t")
+    state = backend.observe(name, ("a", "b"))
+    group = Group("g", state.files, files)
+    rewrite = rewrite_group("g", state.files, files, Reason.NOT_LAID_OUT)
+    work = Work(name, LAYOUT, "run", (rewrite,), (), {"g": state.files}, (), covers_table=True)
+    delta = DeltaJvm(runtime.session, str(path))
+    storage = table_files(str(path), {})
+    snapshot, new = delta.snapshot(), _links(path, original, "part-{:05}-new.parquet", files)
+    one = delta.files.select(delta.live_files(snapshot), np.zeros(files, np.int64))
+    paths = pa.array([json.dumps({"path": name, "stats": None}) for name in new])
+    added = delta.files.changed(one, paths, np.arange(files))
+    delta.write_files = MethodType(lambda *_, **__: added, delta)  # type: ignore[method-assign]
+    with _calls(runtime) as calls:
+        began, cpu = time.perf_counter(), time.process_time()
+        pinned = pinned_files(delta, snapshot, "t", [group], files)
+        transaction = commit.begin(delta, snapshot, pinned.adds)
+        frame = delta.data_frame(snapshot, pinned.adds)
+        found = write_with_stats(delta, storage, snapshot, transaction, frame, pinned.adds[0])
+        owner = np.zeros(len(found), np.int64)
+        (written,) = commit._written(delta, snapshot, work, [group], found, owner)
+        handles = commit.tagged(delta, found.handles, work, [group], owner, [baseline_of(written, LAYOUT)])
+        rewritten = Rewritten(group, replace(found, handles=handles), pinned.of(group), written)
+        log = Log(delta, storage, "t", "run")
+        measurement = Measurement(state.files, work)
+        done = commit.Committer(delta, log, snapshot, pinned, transaction, work, measurement).commit([rewritten])
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    assert (done.files_added, done.files_removed) == (files, files)
+    java = peak_mb(int(runtime.session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()))
+    return {
+        "rows": 10 * files,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "driver_mb": peak_mb(),
+        "executor_mb": java,
+        "calls": calls[0],
+    }
+
+
+def _linked_table(path: Path, files: int) -> Path:
+    """Replace the only file of a table by hard links to it, and return the file."""
+    log = path / "_delta_log" / "00000000000000000000.json"
+    (add,) = (a["add"] for a in map(json.loads, log.read_text().splitlines()) if "add" in a)
+    original = path / add["path"]
+    remove = {"path": add["path"], "deletionTimestamp": add["modificationTime"], "dataChange": True}
+    names = _links(path, original, "part-{:05}-old.parquet", files)
+    actions = [{"remove": remove}, *({"add": {**add, "path": name}} for name in names)]
+    log.with_name("00000000000000000001.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
+    return original
+
+
+def _links(path: Path, original: Path, pattern: str, files: int) -> list[str]:
+    names = [pattern.format(n) for n in range(files)]
+    for name in names:
+        os.link(original, path / name)
+    return names
+
+
+@contextmanager
+def _calls(runtime: SparkRuntime) -> Iterator[list[int]]:
+    """Count the calls to the JVM, without those that release objects."""
+    client: Any = type(runtime.session.sparkContext._gateway._gateway_client)
+    send, count = client.send_command, [0]
+
+    def counted(self: Any, command: str, *others: Any, **named: Any) -> Any:
+        count[0] += not command.startswith("m\n")
+        return send(self, command, *others, **named)
+
+    client.send_command = counted
+    try:
+        yield count
+    finally:
+        client.send_command = send
