@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from spark.subjects import DeltaSubject
 
 from zlayout.formats.delta.write import add_files
+from zlayout.formats.delta.write.add_files import positions_among
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.spark.scala import scala_object
 
@@ -138,3 +141,25 @@ def test_missing_deletion_vectors_are_named_once(delta: DeltaJvm) -> None:
     (missing,) = delta.files.missing_vectors(parsed(delta, [*WHOLE, WHOLE[3]]))
     assert missing.endswith(".bin")
     assert "deletion_vector_" in missing
+
+
+@pytest.mark.parametrize("position", [-1, np.iinfo(np.int64).min, len(WHOLE)])
+def test_no_position_is_taken_for_another_file(delta: DeltaJvm, position: int) -> None:
+    files = parsed(delta, WHOLE)
+    with pytest.raises((Py4JJavaError, PySparkException), match=r"integer overflow|out of bounds|Index"):
+        delta.files.select(files, np.array([0, position]))
+
+
+def test_every_file_needs_an_owner(delta: DeltaJvm) -> None:
+    files = parsed(delta, WHOLE)
+    with pytest.raises(ValueError, match="5 files have 4 owners"):
+        delta.files.changed(files, pa.array(["{}"]), np.zeros(4, np.int64))
+    with pytest.raises(PySparkException, match="5 files have 4 owners"):
+        delta.files.partitioned_as(files, files, np.arange(4))
+
+
+def test_a_path_that_is_not_known_has_no_position() -> None:
+    known = pa.array(["b", "a"])
+    assert positions_among(known, pa.array(["a", "b", "a"])).tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="1 of 2 files are unknown"):
+        positions_among(known, pa.array(["a", "c"]))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from spark.sample_tables import create_delta
@@ -15,8 +16,10 @@ from support.builders import make_layout
 
 from zlayout.errors import CommitConflict, EngineError
 from zlayout.formats.base import Commit, Notice
-from zlayout.formats.delta.write import source_files
+from zlayout.formats.delta.write import commit, source_files
 from zlayout.formats.delta.write.jvm import DeltaJvm
+from zlayout.formats.delta.write.source_files import PinnedFiles
+from zlayout.formats.kernel.commits import NewFiles, Rewritten, new_files
 
 LAYOUT = make_layout("a", "b", target_size=20_000)
 ALL = "id, a, b, m['k'], p, _metadata.row_id, _metadata.row_commit_version"
@@ -54,6 +57,27 @@ def test_a_new_file_that_vanished_before_the_commit_stops_it(
 
     monkeypatch.setattr(DeltaJvm, "write_files", vanish)
     with pytest.raises(EngineError, match=r"ZL316 .*is missing"):
+        table.run(state, files=2)
+    assert table.observe().version == state.version
+
+
+@pytest.mark.parametrize("wrong", ["added", "removed"])
+def test_other_files_than_those_of_the_groups_are_not_committed(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """The lists of a commit are made by positions. An error in these would remove or add other files."""
+    create_delta(table, 40)
+    state = table.observe()
+
+    def shifted(rewritten: Sequence[Rewritten]) -> NewFiles:
+        found = new_files(rewritten)
+        return replace(found, at=np.roll(found.at, 1))
+
+    if wrong == "added":
+        monkeypatch.setattr(commit, "new_files", shifted)
+    else:
+        monkeypatch.setattr(PinnedFiles, "of", lambda _self, group: np.zeros(len(group.files), np.int64))
+    with pytest.raises(EngineError, match=r"ZL310 .*not those of its groups"):
         table.run(state, files=2)
     assert table.observe().version == state.version
 

@@ -69,16 +69,16 @@ public class AddFiles {
         LongBuffer at = numbers(positions);
         List selected = new ArrayList(at.remaining());
         while (at.hasRemaining()) {
-            selected.add(files.get((int) at.get()));
+            selected.add(files.get(Math.toIntExact(at.get())));
         }
         return selected;
     }
 
     /** Returns whether each file n has the partition values of the file owner[n] of `others`. */
     public boolean partitionedAs(List files, List others, byte[] owner) {
-        LongBuffer at = numbers(owner);
+        LongBuffer at = ownersOf(files, owner);
         for (int n = 0; n < files.size(); n++) {
-            Object values = ((AddFile) others.get((int) at.get(n))).partitionValues();
+            Object values = ((AddFile) others.get(Math.toIntExact(at.get(n)))).partitionValues();
             if (!((AddFile) files.get(n)).partitionValues().equals(values)) {
                 return false;
             }
@@ -96,10 +96,10 @@ public class AddFiles {
         for (int at = 0; at < lines.length; at++) {
             objects[at] = mapper.readTree(lines[at]);
         }
-        LongBuffer at = numbers(owner);
+        LongBuffer at = ownersOf(files, owner);
         for (int n = 0; n < files.size(); n++) {
             ObjectNode action = (ObjectNode) mapper.readTree(((AddFile) files.get(n)).json());
-            replaceFields((ObjectNode) action.get("add"), (ObjectNode) objects[(int) at.get(n)]);
+            replaceFields((ObjectNode) action.get("add"), (ObjectNode) objects[Math.toIntExact(at.get(n))]);
             result.add(Action$.MODULE$.fromJson(mapper.writeValueAsString(action)));
         }
     }
@@ -178,6 +178,14 @@ public class AddFiles {
         } finally {
             pool.shutdownNow();
         }
+    }
+
+    private static LongBuffer ownersOf(List files, byte[] owner) {
+        LongBuffer at = numbers(owner);
+        if (at.remaining() != files.size()) {
+            throw new IllegalArgumentException(files.size() + " files have " + at.remaining() + " owners");
+        }
+        return at;
     }
 
     private static LongBuffer numbers(byte[] bytes) {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLASS = "io.zlayout.delta.AddFiles"
+_TEXT = pa.string()
 _SEPARATOR = "\0"  # no path, statistics or id contains it
 # A call passes texts of this number of files: statistics of a wide table may be tens of kilobytes for each.
 _FILES_PER_CALL = 2000
@@ -47,8 +48,8 @@ class AddFiles:
         return self._texts(files, "vector")
 
     def stats(self, files: Any) -> pa.Array:
-        """Return the statistics as JSON, '' for none."""
-        return self._texts(files, "stats")
+        """Return the statistics as JSON, '' for none: large_string[files], since those of wide tables are long."""
+        return self._texts(files, "stats", pa.large_string())
 
     def sizes(self, files: Any) -> Int64:
         return _numbers(self._java.sizes(files))
@@ -77,6 +78,8 @@ class AddFiles:
             owner: int64[files], the position in `changes` for each file.
         """
         result = self._jvm.java.util.ArrayList()
+        if len(files) != len(owner):
+            raise ValueError(f"{len(files)} files have {len(owner)} owners")
         for start in range(0, len(owner), _FILES_PER_CALL):
             part = owner[start : start + _FILES_PER_CALL]
             used, numbers = np.unique(part, return_inverse=True)
@@ -101,14 +104,22 @@ class AddFiles:
     def _stored(self, paths: Any) -> Int64:
         return _numbers(self._java.stored(paths, self._log.newDeltaHadoopConf(), MAX_CONCURRENT_REQUESTS))
 
-    def _texts(self, files: Any, field: str) -> pa.Array:
+    def _texts(self, files: Any, field: str, kind: pa.DataType = _TEXT) -> pa.Array:
         count = len(files)
         parts = [
-            pc.list_flatten(pc.split_pattern(pa.array([self._java.texts(files, field, start, end)]), _SEPARATOR))
+            pc.list_flatten(pc.split_pattern(pa.array([self._java.texts(files, field, start, end)], kind), _SEPARATOR))
             for start in range(0, count, _FILES_PER_CALL)
             for end in [min(start + _FILES_PER_CALL, count)]
         ]
-        return pa.concat_arrays([pa.array([], pa.string()), *parts])
+        return pa.concat_arrays([pa.array([], kind), *parts])
+
+
+def positions_among(known: pa.Array, paths: pa.Array) -> Int64:
+    """Return the position of each path in `known`: int64[paths]. Raises ValueError if one is not there."""
+    at = pc.index_in(paths, value_set=known)
+    if at.null_count:
+        raise ValueError(f"{at.null_count} of {len(paths)} files are unknown")
+    return np.asarray(at.cast(pa.int64()), np.int64)
 
 
 def _bytes(numbers: Int64) -> bytes:

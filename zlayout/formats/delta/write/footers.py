@@ -101,14 +101,16 @@ def statistics(
     Raises:
         EngineError: ZL316, if a footer cannot be read.
     """
-    schema = T.StructType().add("path", T.StringType()).add("rows", T.LongType()).add("stats", stats_schema)
+    schema = T.StructType().add("path", T.StringType()).add("stats", stats_schema)
     parts = [
         _rows(storage, paths[start : start + _FOOTERS_AT_ONCE].to_pylist(), stats_schema, string_prefix, scan)
         for start in range(0, max(len(paths), 1), _FOOTERS_AT_ONCE)
     ]
     table = pa.concat_tables([pa.Table.from_pylist(part, schema=to_arrow_schema(schema)) for part in parts])
-    change = F.to_json(F.struct(F.to_json("stats").alias("stats"))).alias("change")
-    found = to_arrow(from_arrow(spark, table, schema).select("path", "rows", change))
+    stats = F.to_json("stats")
+    change = F.to_json(F.struct(stats.alias("stats"))).alias("change")
+    rows = F.get_json_object(stats, "$.numRecords").cast("bigint").alias("rows")  # as the commit records them
+    found = to_arrow(from_arrow(spark, table, schema).select("path", rows, change))
     at = pc.index_in(table["path"], value_set=found["path"].combine_chunks())
     return found.take(at)
 
@@ -116,7 +118,7 @@ def statistics(
 def _rows(
     storage: pa_fs.FileSystem, paths: Sequence[str], stats_schema: T.StructType, string_prefix: int, scan: Scan
 ) -> list[dict[str, Any]]:
-    """Return the path, the number of rows and the statistics of some files."""
+    """Return the path and the statistics of some files."""
     kinds, counted = _leaf_types(_part(stats_schema, "minValues")), _leaf_types(_part(stats_schema, "nullCount"))
     read = read_footers(storage, paths, kinds, counted)
     footers = {path: footer for path, footer in read.items() if footer.rows}
@@ -126,10 +128,7 @@ def _rows(
             footers[path].nulls[column] = nulls
             if column in kinds:
                 footers[path].bounds[column] = bounds
-    return [
-        {"path": path, "rows": footer.rows, "stats": _row(footer, stats_schema, string_prefix)}
-        for path, footer in footers.items()
-    ]
+    return [{"path": path, "stats": _row(footer, stats_schema, string_prefix)} for path, footer in footers.items()]
 
 
 def row_counts(storage: pa_fs.FileSystem, paths: pa.Array) -> Int64:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zlayout.formats.base import Group
+from zlayout.formats.delta.write.add_files import positions_among
 from zlayout.formats.kernel.requirements import changed_files, split_groups
 from zlayout.spark.arrow import from_arrow
 from zlayout.table.state import FileTable, Int64, identities
@@ -41,8 +41,7 @@ class PinnedFiles:
 
     def of(self, group: Group) -> Int64:
         """Return the positions of a group's files in `adds`."""
-        at = pc.index_in(group.files.path.cast(pa.string()), value_set=self.path)
-        return np.asarray(at.cast(pa.int64()), np.int64)  # each has one: `pinned_files` has checked it
+        return positions_among(self.path, group.files.path.cast(pa.string()))
 
 
 def still_live(groups: Sequence[Group], live: FileTable) -> tuple[list[Group], list[tuple[Group, int]]]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from zlayout.formats.delta.read.schema import leaves
+from zlayout.formats.delta.write.add_files import positions_among
 from zlayout.formats.delta.write.footers import Bounds, bounds_from_scan, footers_suffice, row_counts, statistics
 from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.source_files import file_uris
@@ -57,12 +57,11 @@ def write_with_stats(
     written_paths = delta.files.paths(written)
     columns = {".".join(leaf.physical): leaf.path for leaf in all_leaves}
 
-    def positions(paths: pa.Array) -> Int64:
-        return np.asarray(pc.index_in(paths, value_set=written_paths), np.int64)
-
     def scan(column: str, paths: Sequence[str]) -> Mapping[str, tuple[int, Bounds]]:
         by_uri = dict(zip(file_uris(delta.base_uri(), paths).to_pylist(), paths, strict=True))
-        rows = delta.read_back(snapshot, delta.files.select(written, positions(pa.array(paths, pa.string()))), like)
+        rows = delta.read_back(
+            snapshot, delta.files.select(written, positions_among(written_paths, pa.array(paths, pa.string()))), like
+        )
         value = F.col(quote_path(columns[column]))
         nulls = F.count_if(value.isNull()).alias("nulls")
         file = metadata_column(rows).getField("file_path")
@@ -74,8 +73,9 @@ def write_with_stats(
 
     stats = statistics(delta.spark, storage, written_paths, stats_schema, delta.string_prefix(snapshot), scan)
     kept = stats["path"].combine_chunks()
-    changes = stats["change"].combine_chunks()
-    changed = delta.files.changed(delta.files.select(written, positions(kept)), changes, np.arange(len(kept)))
+    changes = stats["change"].cast(pa.large_string()).combine_chunks()
+    changed = delta.files.select(written, positions_among(written_paths, kept))
+    changed = delta.files.changed(changed, changes, np.arange(len(kept)))
     return _new_files(delta, changed, kept, stats["rows"].to_numpy())
 
 
