@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zlayout.advisor.model import Bools
-from zlayout.curve.cuts import Cuts, is_whole
+from zlayout.curve.cuts import Cuts, divide_files
 from zlayout.curve.order import Ranked
 from zlayout.predicate.model import Predicate
 from zlayout.predicate.prune import may_match
@@ -41,18 +41,18 @@ class CutGains:
     def best(self, ordinals: Int64, files: int, partition: int, file_rows: float) -> BestCut | None:
         """The cut that saves the most rows of a part. ordinals: int64[columns, n]."""
         count = ordinals.shape[1]
-        at, rows, boxes = [np.zeros(0, np.int64)], [np.array([count])], [_boxes(ordinals, np.zeros(1, np.int64))[1]]
+        none = np.zeros(0, np.int64)
+        at, sides, rows, boxes = [none], [none], [np.array([count])], [_boxes(ordinals, np.zeros(1, np.int64))[1]]
         for column in np.unique(self.cuts.column).tolist():
             order = np.argsort(ordinals[column], kind="stable")
             sorted_rows = ordinals[:, order]
             mine = np.flatnonzero(self.cuts.column == column)
             left = np.searchsorted(sorted_rows[column], self.cuts.threshold[mine])
-            left_files = _left_files(left, count, files)
-            valid = (left > 0) & (left < count) & is_whole(left, left_files, file_rows)
-            valid &= is_whole(count - left, files - left_files, file_rows)
+            left_files, valid = divide_files(left, count, files, file_rows)
             mine, left = mine[valid], left[valid]
             if len(mine):
                 at.append(mine)
+                sides.append(left_files[valid])
                 rows.append(np.stack((left, count - left), axis=1).ravel())
                 boxes.append(np.stack(_boxes(sorted_rows, left), axis=1).reshape(-1, 3, len(self.names)))
         number = np.concatenate(at)
@@ -62,7 +62,7 @@ class CutGains:
         read = self.weights[:, partition] @ (self._hits(np.concatenate(boxes), size) * size)
         gain = read[0] - (read[1::2] + read[2::2])
         most = int(np.argmax(np.round(gain, 6)))
-        return BestCut(int(number[most]), float(gain[most]), int(_left_files(size[1 + 2 * most], count, files)))
+        return BestCut(int(number[most]), float(gain[most]), int(np.concatenate(sides)[most]))
 
     def _hits(self, boxes: Int64, rows: Int64) -> Bools:
         """bool[predicates, boxes]: whether the bounds of each box may contain rows that match."""
@@ -73,10 +73,6 @@ class CutGains:
             lower, upper = (ranked.distinct.take(pa.array(side, mask=empty)) for side in (low, high))
             bounds[name] = ColumnBounds(lower, upper, nulls, np.zeros(len(boxes), bool))
         return np.stack([may_match(predicate, bounds, rows) for predicate in self.predicates])
-
-
-def _left_files(left: Int64, count: int, files: int) -> Int64:
-    return np.clip(np.rint(files * (left / count)), 1, files - 1).astype(np.int64)
 
 
 def _boxes(ordinals: Int64, left: Int64) -> tuple[Int64, Int64]:

@@ -21,6 +21,7 @@ from zlayout.advisor.cut_gains import CutGains
 from zlayout.advisor.model import Choice, KeySample, TableQuery, Target
 from zlayout.curve.cuts import first_on_the_right, rank_with_cuts
 from zlayout.predicate.model import Compare, In, IsNull, Leaf, Operator, Predicate, leaves, with_leaves
+from zlayout.report.words import plural
 from zlayout.spec.layout import WORKLOAD_CURVE, Layout, ZorderColumn
 
 Float64 = NDArray[np.float64]
@@ -65,11 +66,10 @@ class Checked:
 
 def note_on_cuts(checked: Checked) -> str:
     """What the check of recommended cuts showed, in one sentence."""
-    number, share = len(checked.layout.cuts), f"{checked.share:.0%}"
     held_out = f"{checked.queries:,} quer{'y' if checked.queries == 1 else 'ies'} that they were not chosen from"
     return (
-        f"{number} cut{'' if number == 1 else 's'} at constants of the workload: {held_out} read {share} of the bytes "
-        "that they read without the cuts."
+        f"{plural(len(checked.layout.cuts), 'cut')} at constants of the workload: {held_out} read {checked.share:.0%} "
+        "of the bytes that they read without the cuts."
     )
 
 

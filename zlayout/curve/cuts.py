@@ -102,14 +102,29 @@ def divide_by_cuts(
         cut[at] += 1
         size, files = rows.sizes[at], pieces[at]
         below = rows.below(at, int(cuts.column[number]), int(cuts.threshold[number]))
-        left = np.clip(np.rint(files * (below / np.maximum(size, 1))), 1, files - 1).astype(np.int64)
-        valid = is_whole(below, left, file_rows) & is_whole(size - below, files - left, file_rows)
+        left, valid = divide_files(below, size, files, file_rows)
         found[at[valid]] = number
         left_rows[at[valid]], left_pieces[at[valid]] = below[valid], left[valid]
     return found, left_rows, left_pieces
 
 
-def is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
+def divide_files(left: Int64, rows: Int64 | int, files: Int64 | int, file_rows: float) -> tuple[Int64, Bool]:
+    """Divide the files of parts as a cut divides their rows.
+
+    Args:
+        left: int64[n], the rows on the left side of a cut.
+        rows: int64[n] or one number, the rows of the part.
+        files: int64[n] or one number, the files of the part, at least two.
+        file_rows: the rows of an average file.
+
+    Returns:
+        int64[n], the files on the left side, at least one on each; and bool[n], whether both sides are whole files.
+    """
+    found = np.clip(np.rint(files * (left / np.maximum(rows, 1))), 1, files - 1).astype(np.int64)
+    return found, _is_whole(left, found, file_rows) & _is_whole(rows - left, files - found, file_rows)
+
+
+def _is_whole(rows: Int64, files: Int64, file_rows: float) -> Bool:
     """Whether rows divided into files differ from an average file by at most MAX_FACTOR: bool[n]. All are int64[n]."""
     return (rows * MAX_FACTOR >= files * file_rows) & (rows <= files * file_rows * MAX_FACTOR)
 
