@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from zlayout.advisor.model import Bools, Float64, TableQuery
-from zlayout.planner.classes import Classes, classes_of
-from zlayout.planner.decayed import Decayed, measured_partitions, touched_of_new
+from zlayout.planner.classes import Classes
+from zlayout.planner.decayed import Decayed, measured_groups
 from zlayout.planner.forecast import Measured
-from zlayout.planner.partitions import file_facts
 from zlayout.planner.selection import SelectedFiles
 from zlayout.planner.worth import Worth
 from zlayout.predicate.coercion import arrow_aligned
@@ -50,23 +49,12 @@ def worth(
         groups: The groups. One with files of several partitions counts as saving nothing.
         queries: The queries on the table.
     """
-    of_file = np.full(len(files), -1, np.int64)
-    for number, group in enumerate(groups):
-        of_file[group.files] = number
-    concerned = np.zeros(len(now.files), bool)
-    concerned[files.partition[of_file >= 0]] = True
     saves, executions = np.zeros(len(groups)), sum(query.weight for query in queries)
-    if not concerned.any():
+    if not any(len(group.files) for group in groups):
         return Worth(saves, executions)
-    index, decayed = measured_partitions(spec, files, file_facts(spec, files), concerned, now)
-    of_file = of_file[index]
-    members = np.flatnonzero(of_file >= 0)
-    classes = classes_of(of_file[members], len(groups), members)
-    first, last = classes.hull(decayed.partition, decayed.partition)
-    partition = np.maximum(last, 0)
-    live = classes.sums(decayed.live_bytes)
-    written = np.maximum(np.rint(live / spec.layout.target_size), 1).astype(np.int64)
-    slices = touched_of_new(decayed, written, partition, spec) / written[:, None]
+    of = measured_groups(spec, files, now, groups)
+    decayed, classes = of.decayed, of.files
+    slices = of.fresh / of.written[:, None]
     predicates = tuple(dict.fromkeys(p for query in queries for p in query.predicates))
     axes = [_Axis.of(decayed, column, classes, predicates) for column in spec.column_names]
 
@@ -75,15 +63,15 @@ def worth(
         part = decayed.files
         opened = classes.sums(np.where(may_match(predicate, part.bounds, part.rows), part.bytes, 0))
         shares = (axis.opened(predicate, slices[:, number]) for number, axis in enumerate(axes))
-        less = opened - np.where(opened > 0, reduce(np.multiply, shares) * live, 0.0)
+        less = opened - np.where(opened > 0, reduce(np.multiply, shares) * of.live_bytes, 0.0)
         return np.rint(less)  # so that rounding errors do not rank equal groups
 
     each = {predicate: saved(predicate) for predicate in predicates}
-    numbers = np.flatnonzero(concerned)[partition]
+    numbers = np.flatnonzero(of.concerned)[of.partition]
     for query in queries:
         for predicate, partitions in zip(query.predicates, query.partitions, strict=True):
             saves += query.weight * np.where(partitions[numbers], each[predicate], 0.0)
-    return Worth(np.where(first == last, saves, 0.0), executions)
+    return Worth(np.where(of.in_one_partition, saves, 0.0), executions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zlayout.planner.calibration import Calibration, calibrate
-from zlayout.planner.classes import classes_of
+from zlayout.planner.classes import Classes, classes_of
 from zlayout.planner.forecast import Measured, best_touched, ideal_touched, touched_ratio
 from zlayout.planner.packing import gains
 from zlayout.planner.partitions import Bools, FileFacts, Floats, Index, file_facts
@@ -144,9 +144,45 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
     """
     if not spec.layout.orders:
         return gains(spec, files, groups)
-    count = len(groups)
-    if not count:
+    if not groups:
         return np.zeros((0, len(spec.column_names)))
+    of = measured_groups(spec, files, now, groups)
+    saves = np.empty_like(of.fresh)
+    for column, measured in enumerate(of.decayed.reaches):
+        after = of.fresh[:, column] * measured.between(of.partition, *of.files.hull(measured.lo, measured.hi))
+        saves[:, column] = of.files.sums(measured.share) - after
+    return np.where(of.in_one_partition[:, None], saves, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredGroups:
+    """G groups of files, and what is predicted of the files that a rewrite of each alone writes.
+
+    Attributes:
+        concerned: bool[of the table], the partitions that contain files of the groups.
+        decayed: These partitions, numbered in their order, and all of their files.
+        files: The files of `decayed` that each group has.
+        partition: int64[G], the partition in `decayed` of each group, its last one.
+        in_one_partition: bool[G], whether all files of a group are in one partition.
+        live_bytes: float64[G], the bytes of each group without its deleted rows.
+        written: int64[G], the number of new files.
+        fresh: float64[G, d], touched among the new files.
+    """
+
+    concerned: Bools
+    decayed: Decayed
+    files: Classes
+    partition: Index
+    in_one_partition: Bools
+    live_bytes: Floats
+    written: Index
+    fresh: Floats
+
+
+def measured_groups(
+    spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[SelectedFiles]
+) -> MeasuredGroups:
+    """Measure the partitions of at least one group with files, and predict its new files."""
     of_file = np.full(len(files), -1, np.int64)
     for number, group in enumerate(groups):
         of_file[group.files] = number
@@ -155,16 +191,13 @@ def savings(spec: LayoutSpec, files: FileTable, now: Measured, groups: Sequence[
     index, decayed = measured_partitions(spec, files, file_facts(spec, files), concerned, now)
     of_file = of_file[index]
     members = np.flatnonzero(of_file >= 0)
-    classes = classes_of(of_file[members], count, members)
-    written = np.maximum(np.rint(classes.sums(decayed.live_bytes) / spec.layout.target_size), 1).astype(np.int64)
+    classes = classes_of(of_file[members], len(groups), members)
+    live = classes.sums(decayed.live_bytes)
+    written = np.maximum(np.rint(live / spec.layout.target_size), 1).astype(np.int64)
     first, last = classes.hull(decayed.partition, decayed.partition)
     partition = np.maximum(last, 0)
     fresh = touched_of_new(decayed, written, partition, spec)
-    saves = np.empty_like(fresh)
-    for column, measured in enumerate(decayed.reaches):
-        after = fresh[:, column] * measured.between(partition, *classes.hull(measured.lo, measured.hi))
-        saves[:, column] = classes.sums(measured.share) - after
-    return np.where((first == last)[:, None], saves, 0.0)
+    return MeasuredGroups(concerned, decayed, classes, partition, first == last, live, written, fresh)
 
 
 def touched_of_new(decayed: Decayed, written: Index, partition: Index, spec: LayoutSpec) -> Floats:
