@@ -80,10 +80,8 @@ def after(
     """Forecast the cost after a rewrite without a partitioning change.
 
     Args:
-        spec: The declared layout.
         state: The observed table, with the bounds of `asked_columns`.
         decision: The decision with the groups to rewrite.
-        queries: The queries on the table.
         sample: Rows of the files to rewrite, with `asked_columns`.
 
     Returns:

@@ -39,9 +39,7 @@ def better_layout(
     by more than the tolerance on each half of the row groups too.
 
     Args:
-        spec: The declared layout.
         state: The observed table, with the bounds of the columns of the queries.
-        queries: The queries on the table.
         sample: Rows of the whole table.
         capabilities: Those of the backend of the table.
 

@@ -19,8 +19,6 @@ def bound_lengths(spec: LayoutSpec, state: TableState, columns: Sequence[str]) -
 
     Args:
         spec: the spec of the table, or one with the layout to simulate.
-        state: the table.
-        columns: names of columns.
 
     Returns:
         The length by column, for string and binary columns whose bounds would be truncated.

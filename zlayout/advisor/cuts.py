@@ -85,8 +85,6 @@ def search_cuts(
 
     Args:
         start: the best layout without cuts.
-        queries: the queries on the table.
-        sample: rows of the table.
         target: the size of a rewrite.
         measure: simulates a layout, and returns its costs for queries.
         deadline: on the monotonic clock.

@@ -26,7 +26,6 @@ def is_named(written: str, table: TableName, location: str = "") -> bool:
 
     Args:
         written: `t`, `ns.t` or `catalog.ns.t` in lower case, or a storage location.
-        table: the name of the table.
         location: the storage location of the table.
     """
     if "/" in written:

@@ -66,7 +66,6 @@ def rewrite_target(state: TableState, target_size: int, files: int | None = None
     """The size of a rewrite of the whole table.
 
     Args:
-        state: the table.
         target_size: bytes per file.
         files: the total number of files, which are divided among the partitions in proportion to their bytes; None for
             the number by target size.
@@ -94,9 +93,7 @@ def study(
     """Simulate layouts, search for the best one, and compare their costs.
 
     Args:
-        state: the table.
         queries: the queries with predicates on the table.
-        sample: rows of the table.
         target: the size of a rewrite.
         bound_lengths: the length to which writers truncate string bounds, by column.
         question: the layouts to simulate and to search for.

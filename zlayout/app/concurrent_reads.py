@@ -87,7 +87,6 @@ def read_all(
         read: Reads the table with this number, in a thread. An exception ends the run.
         late: Makes the result for a table that could not be read within the time limit. If no table of its catalog was
             read since the last one that was late, the waiting tables of that catalog are late too.
-        reading: The limits.
         on_done: Called in this thread with the number of each table that is read or late, and the seconds it took.
 
     Returns:

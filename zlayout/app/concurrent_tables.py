@@ -43,8 +43,6 @@ def at_the_same_time(
 
     Args:
         work: Receives the runtime of its thread, and a function that calls `on_event` in the thread of the caller.
-        threads: The number of threads.
-        project: The project.
         runtime: The runtime whose session the runtimes of the threads clone. It is started by the first thread.
         on_event: Its exceptions are raised in the thread that the event comes from.
 

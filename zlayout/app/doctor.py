@@ -54,8 +54,6 @@ class Check:
     """One step of one catalog.
 
     Attributes:
-        catalog: The name of the catalog.
-        step: The step.
         outcome: What it found.
         detail: What was checked, or why it failed or was skipped.
         hint: What to do; empty unless the step failed.
@@ -74,7 +72,6 @@ def doctor(
     """Check catalogs, one step after the other.
 
     Args:
-        project: The project.
         catalogs: The names of the catalogs. Empty: all catalogs of the project.
         spark: Whether to start Spark with the configuration of the project, and to read the same tables in it.
         timeout: The limit for each step, in seconds.

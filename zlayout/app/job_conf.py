@@ -22,7 +22,6 @@ def spark_conf(project: Project, *, on_kubernetes: bool, with_catalogs: bool) ->
     A value with a variable is that of this machine; zlayout replaces the variable where it runs.
 
     Args:
-        project: The project.
         on_kubernetes: Whether the job runs on Kubernetes, whose settings other platforms ignore.
         with_catalogs: Whether the session of the job needs the extensions and catalogs, because zlayout does not
             start it.

@@ -34,7 +34,6 @@ def notify(
     """Send a notification if `notify` is declared and a table needs attention.
 
     Args:
-        project: The project.
         found: What drift found.
         environ: Has the URL of the webhook.
         seconds: The limit of each attempt.

@@ -25,7 +25,6 @@ class Applied:
     """What apply did to one table so far. It is filled in during the run.
 
     Attributes:
-        table: The name of the table.
         run_id: The run id, which is stored with each commit.
         branch: The branch of the table; empty for main.
         commits: The commits so far.

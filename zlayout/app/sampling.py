@@ -34,10 +34,8 @@ def sampled(
     A failure does not stop the plan: it gets a warning (ZL410), and keeps the ranges from metadata.
 
     Args:
-        spec: The declared layout.
         state: The observed table; None if it could not be read.
         decision: The decision without a sample.
-        backend: The backend of the table.
         max_bytes: The limit of the size of the column chunks that are read; 0 for no sample.
         planning: Whether the sample may also determine the length of string bounds, because the plan was not shown yet.
     """

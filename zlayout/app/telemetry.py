@@ -60,7 +60,6 @@ def telemetry_of(command: Command, warn: Callable[[Diagnostic], None] = log) -> 
     """Record the block as one command, if the application has configured OpenTelemetry or the environment asks for it.
 
     Args:
-        command: The command.
         warn: Called at the end with each note and warning (ZL452) on what was not sent.
     """
     recorder, problems = start(command, os.environ)

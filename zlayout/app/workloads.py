@@ -40,11 +40,9 @@ def with_workloads(
     A table whose files cannot be read gets a warning (ZL414).
 
     Args:
-        planned: The tables.
         project: Their project.
         backends: By the name of the catalog.
         max_bytes: The limit of the column chunks that are read for each forecast; 0 for the present cost only.
-        reading: The limits on reading.
 
     Raises:
         SpecError: ZL002, ZL003, ZL070 to ZL072, a workload file is invalid.
@@ -151,7 +149,6 @@ class Expected:
     """What the queries of a workload open of one table, each of them and their mean.
 
     Attributes:
-        queries: The queries.
         now: What each of them opens at present.
         then: What each of them opens after apply; None if it is unknown.
         forecast: The same for a plan.

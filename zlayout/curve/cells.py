@@ -127,7 +127,6 @@ def build_on_curve(
     """The kd tree of a curve that is cut into files with equal numbers of rows. Rows at one position are not separated.
 
     Args:
-        curve: the curve.
         coordinates: int64[n] for each column, the grid coordinates of the sample rows.
         thresholds: int64[2**width + 1] for each column, the lowest ordinal with at least that coordinate. The last
             entry is not used.

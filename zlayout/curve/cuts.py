@@ -89,7 +89,6 @@ def divide_by_cuts(
         cut: int64[parts], the first cut to try. It is advanced beyond those that were tried, which cannot divide the
             sides of the part either.
         file_rows: the rows of an average file.
-        cuts: the cuts.
 
     Returns:
         int64[parts] each: the cut, -1 for none, and the number of rows and of files on the left side.

@@ -16,7 +16,6 @@ def snap_cuts(starts: Int64, total: int, parts: int) -> Int64:
 
     Args:
         starts: int64[k], the row at which each distinct value begins, ascending, the first 0.
-        total: the number of rows.
         parts: the wanted number of runs.
 
     Returns:

@@ -105,8 +105,6 @@ class Progress:
     """The current stage of the work on a table.
 
     Attributes:
-        table: The name of the table.
-        stage: The stage.
         detail: What the stage does in particular, for people.
         done: The number of finished tasks.
         total: The number of all tasks, 0 if unknown.
@@ -184,10 +182,6 @@ class Backend(Protocol):
     def last_run(self, table: TableName, state: TableState) -> RunMetrics | None:
         """Return what the newest commit with metrics of a run stored, without a JVM; None if no such commit is found.
 
-        Args:
-            table: The name of the table.
-            state: The observed table.
-
         Raises:
             TableError: If the metadata of the table cannot be read.
         """
@@ -197,7 +191,6 @@ class Backend(Protocol):
         """Determine the rollback of a run without a JVM.
 
         Args:
-            table: The name of the table.
             run: The id of the run; None for the newest run in effect that rewrote files.
 
         Raises:
@@ -210,7 +203,6 @@ class Backend(Protocol):
         """Undo a run in one commit, which fails if another writer changes one of these files concurrently.
 
         Args:
-            undo: The rollback.
             run_id: The id of the rollback itself, which its commit stores.
             properties: The commit properties of the project.
             notify: Called with each stage.
@@ -233,10 +225,7 @@ class Backend(Protocol):
         Deleted rows are included, because reading deletes may take longer than reading the sample.
 
         Args:
-            table: The name of the table.
-            state: The observed table.
             chosen: int64, indices of the files to sample in `state.files`.
-            columns: The names of the columns.
             max_bytes: The limit of the size of the column chunks that are read. A single row group may exceed it.
             seed: The seed of the random choice.
 
@@ -249,7 +238,6 @@ class Backend(Protocol):
         """Read the table's metadata without a JVM and without opening a data file.
 
         Args:
-            table: The name of the table.
             columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
             version: The version to observe, None for the current one.
 

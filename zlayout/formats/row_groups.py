@@ -62,9 +62,7 @@ def sample_row_groups(
 
     Args:
         source: Access to the files.
-        files: The file table.
         chosen: int64, indices of the files to sample.
-        columns: The columns to read.
         max_bytes: The limit of the size of column chunks.
         seed: The seed of the random choice.
 

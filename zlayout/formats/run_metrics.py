@@ -28,7 +28,6 @@ class RunColumn:
     """Touched of one z-order column over all partitions.
 
     Attributes:
-        column: The column.
         predicted: The prediction of the plan; None if it had none.
         measured: The value directly after the commit.
     """
@@ -56,7 +55,6 @@ class RunMetrics:
     """What the newest commit of a run stored.
 
     Attributes:
-        run_id: The run.
         version: The version that the commit made.
         columns: Predicted and measured touched; empty if they are not stored or cannot be read.
         cost: Bytes and seconds of the rewrite; None if they are not stored or cannot be read.

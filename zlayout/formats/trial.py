@@ -42,7 +42,6 @@ class Trial:
 
     Attributes:
         table: The table, on the branch of the trial; of a clone, the name of the clone.
-        format: The name of the format.
         table_id: The id of the table; of a clone, its own id.
         location: The location of a clone; '' for a branch.
         marked: Whether zlayout made the branch or the clone.
@@ -82,7 +81,6 @@ class Trials(Protocol):
         """Return the catalog and the name by which a trial is planned and applied.
 
         Args:
-            table: The table.
             where: The name of the branch, or the location of the clone.
         """
         ...

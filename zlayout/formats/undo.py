@@ -74,13 +74,9 @@ class Undo:
     """The rollback of one run, as it was determined from the metadata of one version.
 
     Attributes:
-        table: The table.
-        format: The name of the format.
         run_id: The run that is undone.
         commits: The versions of the run's commits that changed files, the oldest first.
         version: The version that was read.
-        table_id: The id of the table.
-        location: The location of the table.
         removed: The files of the run, with the columns of FILES.
         returned: The files that return, in the same form.
         kept: The versions of later commits of other writers, which are kept, the oldest first.
@@ -197,8 +193,6 @@ def require_unchanged(table: TableName, run_id: str, missing: Sequence[Identity]
     """Check that all files of the run are live as the run wrote them.
 
     Args:
-        table: The table.
-        run_id: The run.
         missing: The files of the run that are not.
         of: The number of files of the run.
         by: The commits that changed or removed them, if they are known.

@@ -54,12 +54,10 @@ def adopt(
     """Adopt the files that are in order, of a size as declared, and have few deleted rows.
 
     Args:
-        spec: The declared layout.
         files: N files in P partitions.
         each_file: Facts of the files.
         facts: Facts of the partitions.
         eligible: bool[P], the partitions in which files may be adopted.
-        now: The present metrics.
     """
     unrecorded = files.layout < 0
     waiting = counts(files.partition[unrecorded], len(facts.files)) > 0
@@ -107,12 +105,9 @@ def _in_order(spec: LayoutSpec, files: FileTable, fit: Bools, part: Bools, perfe
     """Return the files, bool[N], that add no more to touched than the tolerance allows the mean file of a rewrite.
 
     Args:
-        spec: The declared layout.
-        files: The files.
         fit: bool[N], the files that may be adopted.
         part: bool[P], the partitions to judge.
         perfect: float64[P], the share of files that a perfect layout excludes.
-        now: The present metrics.
     """
     found = np.zeros(len(files), bool)
     index = np.flatnonzero(part[files.partition])

@@ -28,8 +28,6 @@ def arriving_files(
     """Return the laid-out files of A pairs of a group and a partition.
 
     Args:
-        spec: The declared layout.
-        files: The files of the table.
         moved: G groups of files.
         group: int64[A], the number of the group of each pair.
         partition: int64[A], the partition of each pair.

@@ -48,9 +48,7 @@ def calibrate(
     files, scaled to the stored number of files.
 
     Args:
-        files: The files.
         facts: Facts of the same files.
-        spec: The declared layout.
         partition: int64[N], the partition of each file, 0..P - 1.
         distinct: float64[P, d], the number of distinct values; infinity if unknown.
         reaches: The reaches of the files, one per z-order column.

@@ -50,10 +50,7 @@ def select_files(
     """Select the files to rewrite.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         change: The partitioning change, if there is one.
-        now: The present metrics of the table.
         budget: The limit on rewritten bytes; None for no limit.
         hot_after: See `PlanOptions`.
 
@@ -117,12 +114,6 @@ def leave_out(spec: LayoutSpec, files: FileTable, now: Measured, selection: File
 
     The rewrite is predicted not to lower touched, and the selected files have no small or oversized files, no deleted
     rows, and no other reason than that they have no layout record.
-
-    Args:
-        spec: The declared layout.
-        files: The files.
-        now: The present metrics.
-        selection: The selected files.
 
     Returns:
         The selection without these groups.

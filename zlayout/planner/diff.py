@@ -38,8 +38,6 @@ def decide(
     """Decide which changes lay out one table as declared.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         capabilities: What the backend can do.
         notes: Diagnostics of the backend on the layout.
         options: What the plan may do. A budget is spent on this table alone.

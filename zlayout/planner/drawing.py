@@ -36,8 +36,6 @@ def draw(
     """Draw the picture of one table.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         groups: The groups that the plan rewrites.
         predictable: Whether the boxes after the rewrite can be predicted: the engine orders by the declared curve, and
             the partitioning does not change.

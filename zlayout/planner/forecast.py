@@ -149,7 +149,6 @@ def ideal_touched(targets: Index, layout: Layout, distinct: Floats) -> Floats:
 
     Args:
         targets: int64[P], the number of files that the rewrite writes.
-        layout: The declared layout.
         distinct: float64[P, d], the number of distinct values of each column; infinity if unknown.
 
     Returns:

@@ -23,8 +23,6 @@ def set_aside(selection: FileSelection, state: TableState, after: int | None, *,
     those that wait (docs/adr/0004-cut-bounds.md).
 
     Args:
-        selection: The selected files.
-        state: The observed table.
         after: Partitions with a later write are hot, in milliseconds since 1970; None if none is.
         whole: Whether groups of several partitions cannot be divided.
     """

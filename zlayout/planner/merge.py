@@ -56,7 +56,6 @@ def merge(decayed: Decayed, pending: Bools, spec: LayoutSpec, max_bytes: float =
     Args:
         decayed: The files and their metrics.
         pending: bool[N], files that must be rewritten. It includes all files without a laid-out group.
-        spec: The declared layout.
         max_bytes: The limit of one rewrite, in bytes.
     """
     laid_out = _laid_out_groups(decayed, pending)

@@ -22,8 +22,6 @@ def moved_ranges(
     """Return the ranges of touched and of the number of files. Every new partition has at least one file.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         fields: The partitioning of new files.
         chosen: The groups to rewrite.
     """

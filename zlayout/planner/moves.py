@@ -34,8 +34,6 @@ def move_groups(spec: LayoutSpec, files: FileTable, index: Index, max_bytes: int
     """Group the files to move (int64 indices) by old partition and the first z-order column, in limited groups.
 
     Args:
-        spec: The declared layout.
-        files: The files.
         index: The files to move.
         max_bytes: The limit of a group in bytes; None for one group.
     """
@@ -138,8 +136,6 @@ def arrivals(
     """Plan where the rows of moved groups arrive.
 
     Args:
-        spec: The declared layout.
-        state: The table.
         fields: The partitioning to reach.
         moved: The groups of files to move.
         current: bool[P], the partitions that are partitioned as declared and have files.

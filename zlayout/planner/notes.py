@@ -165,8 +165,6 @@ def cut_notes(
     """Yield ZL406 for each column with indistinct bounds.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         cuts: Columns for which apply makes bounds longer.
         indistinct_anyway: Columns for which the table already keeps long bounds.
     """

@@ -23,9 +23,7 @@ class Output:
 
     Attributes:
         fields: The partitioning of new files.
-        files: The files of the table.
         numbers: The number of each partition, by its fields and values; new ones are added.
-        partitions: The number of partitions.
         moves: bool[G], whether the rows of each group change their partition.
     """
 

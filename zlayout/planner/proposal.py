@@ -22,15 +22,11 @@ class Proposal:
     """All changes that could be made to one table.
 
     Attributes:
-        spec: The declared layout.
-        state: The observed table.
         partitioning: The partitioning change; None if there is none.
         clustering: The change of the clustering columns; None if there is none.
         properties: The table properties to set.
         cuts: Columns whose bounds become longer in rewritten files.
         indistinct_anyway: Columns with indistinct bounds although the table already keeps long bounds.
-        now: The present metrics.
-        selection: The files to rewrite.
         candidates: The groups of the selection with pinned files.
         predictable: Whether the order that the engine writes can be simulated on a sample of the rows.
         checked: Diagnostics of the spec.

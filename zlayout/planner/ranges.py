@@ -126,9 +126,6 @@ def lowest_touched(
     unless one key is larger than a file, which stays in one file without noise.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
-        now: The present metrics.
         at: The number of the column.
         targets: float64[P], the largest number of new files.
         filled: float64[P], rows with a value.
@@ -193,10 +190,7 @@ def _beside_kept(
     """Return the range of touched in partitions that keep files or are rewritten in parts, float64[P] each.
 
     Args:
-        files: The files of the table.
         column: The z-order column, number `at`.
-        now: The present metrics.
-        rewrites: The groups.
         most: float64[G], the largest possible touched among the new files of each group alone.
         inside: bool[P], the partitions to compute; the others are arbitrary.
     """

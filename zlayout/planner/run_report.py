@@ -17,7 +17,6 @@ class RunReport:
     """A plan with its table results and pictures.
 
     Attributes:
-        plan: The plan.
         results: What apply did, by table name; empty if the plan was not applied.
         pictures: Pictures for the HTML report, by table name; only of tables that were drawn.
         trends: How touched has developed, by table name; only of tables with history records. Not in plan documents.

@@ -61,8 +61,6 @@ def with_sample(
     """Return the decision with a forecast from the sample.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         fields: The partitioning of new files.
         decision: The decision without a forecast.
         sample: Rows of the files to rewrite.

@@ -67,10 +67,7 @@ def select(
     """Select the files that must be rewritten so that the table is laid out as declared.
 
     Args:
-        spec: The declared layout.
-        state: The observed table.
         fields: The partitioning to reach.
-        now: The present metrics of the table.
         indistinct: bool[P], partitions whose bounds are indistinct and become longer in rewritten files.
         max_bytes: The limit of a group in bytes. A single file may be larger.
         adopts: Whether files without a layout record may be adopted.

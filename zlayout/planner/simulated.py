@@ -39,7 +39,6 @@ class Column:
     """A z-order column as writers store its bounds.
 
     Attributes:
-        name: The name.
         bound_length: The length to which string bounds are truncated; None if they are not.
         bounded: Whether new files have bounds.
     """
@@ -64,7 +63,6 @@ def simulate_group(
 
     Args:
         keys: Equally likely sampled rows, by column.
-        layout: The layout.
         columns: The columns whose bounds are simulated: the z-order columns in the order of the layout, then others.
         files: The number of files to write.
         rows: The estimated live rows.

@@ -56,7 +56,6 @@ def unreasonable_size(spec: LayoutSpec, targets: Index, *, rewrites: bool) -> It
     """Yield ZL442 for a target size that leads to very many small files, or to files that are too large to skip.
 
     Args:
-        spec: The declared layout.
         targets: int64[P], the number of files after a rewrite of each partition.
         rewrites: Whether the plan rewrites files, so that the number of small files is about to change.
     """

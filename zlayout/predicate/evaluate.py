@@ -33,7 +33,6 @@ def known(partitions: Iterable[Partition], dates: Collection[str] = ()) -> Known
     """The facts that follow from the partitions' values.
 
     Args:
-        partitions: the partitions.
         dates: the source columns known to be dates. Another column may be a timestamp, and a `day` partition of it
             ends just below the next midnight.
     """

@@ -71,8 +71,6 @@ class Record:
     Attributes:
         time: The end of the command, in UTC.
         run_id: The run id of `apply`; for other commands an id that all records of the command share.
-        command: The command.
-        table: The name of the table.
         layout_id: The id of the declared layout.
         state: The state of the table at the end.
         files: The number of live files at the end.

@@ -27,7 +27,6 @@ def records_of(
     Args:
         report: What the command found, and the results of `apply`.
         layout_ids: The id of the declared layout of each table, by table name.
-        command: The command.
         run_id: The id of the records of tables that `apply` did not start with.
         time: The end of the command, in UTC.
     """

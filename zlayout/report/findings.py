@@ -38,7 +38,6 @@ class Finding:
     Attributes:
         rule: A key of RULES, or an error code.
         level: The severity.
-        table: The name of the table.
         subject: The setting, measure or property; with rule and table it identifies the finding in later runs.
         message: The text.
         location: The location in the YAML file.

@@ -47,7 +47,6 @@ class Forest:
         leaf: int32[nodes], the number of a leaf within its file, along the curve.
         spread: int32[nodes], as in `KdTree`.
         shards: The number of shards.
-        files: The number of files.
         depth: The maximum depth of the trees.
         grid: int32, the leaf of each combination (shard, range id, range id, ...) in row-major order, None if there are
             more than MAX_GRID_CELLS.

@@ -38,7 +38,6 @@ def place_rows(frame: DataFrame, columns: Sequence[str], forest: Forest, constan
 
     Args:
         frame: Rows with SHARD, ORDINAL, POSITION and the key columns.
-        columns: The names of the key columns.
         forest: The forest.
         constants: Constants that include `forest_arrays(forest)`.
     """

@@ -91,8 +91,6 @@ def draw(
 
     Args:
         source: The rows to rewrite.
-        columns: The names of the key columns.
-        groups: The groups.
         index: The files of the groups.
         per_file: The wanted number of rows.
         arrays: More constants.

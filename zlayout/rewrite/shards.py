@@ -56,7 +56,6 @@ class Shard:
     """The rows of one group that go to one output partition.
 
     Attributes:
-        group: The number of the group.
         key: The value of `zlayout.rewrite.rows.shard_key`.
         map: The file map of the shard.
     """
@@ -71,7 +70,6 @@ class _Target:
     """A shard before its file map is built.
 
     Attributes:
-        group: The number of the group.
         key: The value of `zlayout.rewrite.rows.shard_key`.
         files: The wanted number of files.
         rows: The estimated number of rows.

@@ -70,7 +70,6 @@ def static_call(
     """Return a Catalyst expression that calls a static Java method inside whole-stage code generation.
 
     Args:
-        jvm: The JVM.
         owner: The name of the class.
         method: The name of the method.
         returns: The Spark type of the result, which is null only if an argument is.

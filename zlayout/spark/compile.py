@@ -22,7 +22,6 @@ def java_object(session: SparkSession, name: str, source: str) -> Any:
     """Return an object of a class, which is compiled once for each Spark application. It is not on the class path.
 
     Args:
-        session: The session.
         name: The name of the class with its package. It needs a public constructor without arguments.
         source: See `add_class`.
     """
@@ -40,7 +39,6 @@ def add_class(session: SparkSession, name: str, source: str) -> None:
     Only the driver has the class. The files stay until the process ends, because Java may load a class at any time.
 
     Args:
-        session: The session.
         name: The name of the class with its package.
         source: The source of the class alone, in the subset of Java that Janino compiles.
     """

@@ -128,11 +128,9 @@ def quick_start(
     options of the JVM, or Spark's defaults.
 
     Args:
-        conf: The configuration of the session.
         chosen: The part of it that the project sets.
         spark_home: Where Spark is installed.
         java: What `java -version` prints.
-        environ: The environment.
         brief: See `QuickStart`.
     """
     folder = cache_folder(environ)

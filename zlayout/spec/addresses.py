@@ -30,7 +30,6 @@ def check_locations(key: str, type_: str, data: Mapping[str, Any]) -> Iterator[V
 
     Args:
         key: The dotted key of the catalog.
-        type_: The type of the catalog.
         data: The keys and values of the catalog, with variables replaced.
     """
     of_type = FORMATS[data["format"]].traits.catalog_types
@@ -75,7 +74,6 @@ def check_addresses(key: str, type_: str, data: Mapping[str, Any], environ: Mapp
 
     Args:
         key: The dotted key of the catalog.
-        type_: The type of the catalog.
         data: The keys and values of the catalog, with variables replaced.
         environ: Environment variables. Their endpoint of S3 is used if the catalog has none.
     """

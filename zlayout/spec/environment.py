@@ -94,7 +94,6 @@ def configuration_values(
     Args:
         data: the project's data as written.
         values: the result of `substitute` for `data`.
-        environ: environment variables.
 
     Yields:
         (name, value) of each string in `values` and of each variable in `data`. A catalog property or an entry of

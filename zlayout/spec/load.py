@@ -48,7 +48,6 @@ def load_project(root_or_file: Path, environ: Mapping[str, str]) -> Project:
 
     Args:
         root_or_file: the folder of the project, or its zlayout.yaml.
-        environ: environment variables.
 
     Raises:
         SpecError: with all errors of all files, sorted by location.

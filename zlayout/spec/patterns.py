@@ -18,7 +18,6 @@ def matching(root: Path, pattern: str) -> Iterator[Path]:
     """Yield the matching paths below `root`.
 
     Args:
-        root: a folder.
         pattern: `*`, `?` and `[...]` match characters of one name, `**` matches any number of folders.
 
     Raises:

@@ -19,7 +19,6 @@ class Baseline:
     """What one rewrite left in one group.
 
     Attributes:
-        files: The number of files.
         touched: touched among these files, one per z-order column in the order of the layout.
     """
 

@@ -24,7 +24,6 @@ def start(command: str, environ: Mapping[str, str]) -> tuple[Recorder | None, tu
 
     Args:
         command: The name of the command.
-        environ: The environment variables.
 
     Returns:
         The recorder; None if neither the application nor the environment asks for traces or metrics. And the notes and

@@ -59,7 +59,6 @@ class Reader:
         """Record the scans of a query.
 
         Args:
-            node: the query.
             ctes: the CTEs that it can refer to.
             given: predicates on its output columns that the enclosing query requires.
         """

@@ -93,7 +93,6 @@ def read_query(query: Query, known: Mapping[str, Sequence[str]], now: datetime =
     """The scans and unused conditions of one statement. A statement that cannot be parsed is an unused condition.
 
     Args:
-        query: the statement.
         known: the column names of tables, by table name in lower case.
         now: the current time (UTC, naive) of a query without a time.
     """

@@ -61,8 +61,6 @@ class Rewritten:
     """A group whose new files have been written and have passed the gate.
 
     Attributes:
-        group: The group.
-        added: The new files.
         removed: int64, the positions of the old files in the format's own list of pinned files.
         written: The new files with the bounds of the z-order columns, for metrics; None if they are unknown.
     """

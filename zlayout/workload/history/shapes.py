@@ -52,7 +52,6 @@ def merge(history: History, catalogs: frozenset[str], values: Values, bins: int 
     """Merge the statements of a history; those that cannot be parsed become its problems.
 
     Args:
-        history: The records.
         catalogs: The names of catalogs that tables keep. Other engines name catalogs differently: without the name of
             the catalog, a table is found by schema and name.
         values: What happens to constants.

@@ -32,7 +32,6 @@ def read_bounds(
     Args:
         adds: The result of `DeltaTable.get_add_actions(flatten=False)`, one row per file. The structs min, max and
             null_count have physical names.
-        wanted: The leaf columns.
         without: Names of partition columns, which have no bounds.
         prefix: The length in UTF-16 units to which the table's writers now truncate string bounds.
     """

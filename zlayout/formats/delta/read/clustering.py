@@ -41,9 +41,7 @@ def clustering_columns(
     Args:
         storage: The file system, rooted at the table.
         log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
-        version: The version.
         features: The table features. The log is searched only if clustering is one of them.
-        all_leaves: The leaf columns of the schema.
         heads: The first HEAD_BYTES of commits that were read before, by name. Shorter ones are whole.
 
     Raises:

@@ -37,7 +37,6 @@ def table_files(location: str, options: Mapping[str, str]) -> pa_fs.FileSystem:
 
     Args:
         location: The location of the table, a URL or a path.
-        options: The storage options of deltalake.
     """
     url = urlsplit(location)
     if url.scheme.lower() not in S3_SCHEMES or not _arrow_has(options):

@@ -64,8 +64,6 @@ def observe_delta(
     """Return the table state of the Delta table at a location.
 
     Args:
-        table: The name of the table.
-        location: The location of the table.
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
         version: The version to observe, None for the current one.
         storage_options: Access options of the object store.

@@ -21,12 +21,7 @@ from zlayout.formats.delta.read.tags import LOG, log_sizes, read_log_file
 
 
 def owning_features(location: str, options: Mapping[str, str]) -> frozenset[str]:
-    """Return the table features by which a catalog owns the commits; empty if there are none or nothing can be read.
-
-    Args:
-        location: The location of the table.
-        options: The storage options of deltalake.
-    """
+    """Return the table features by which a catalog owns the commits; empty if there are none or nothing can be read."""
     try:
         storage = log_files(location, table_files(location, options))
         newest = next(_protocols(storage), {})

@@ -30,9 +30,6 @@ class RunCommit:
     Attributes:
         version: The version that the commit made.
         added: string, the paths of the added files as in the log.
-        files_removed: The number of removed files.
-        bytes_added: The size of the added files.
-        bytes_removed: The size of the removed files.
         rows: The number of rows in the added files, according to their statistics.
     """
 

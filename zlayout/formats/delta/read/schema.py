@@ -106,9 +106,6 @@ def columns_of(
     """Return the columns of a table state, with the statistics that Delta collects for them.
 
     Args:
-        all_leaves: The leaf columns of the schema.
-        partition_columns: The names of the partition columns.
-        properties: The table properties.
         wanted: The names of the columns that need statistics. `enable_stats` has the same properties for each of
             these columns that lacks statistics, so that setting them enables the statistics of all. Other columns have
             none.
@@ -187,7 +184,6 @@ def _enabling(
     Args:
         kept: The columns of which the table has statistics.
         missing: The columns of which it needs statistics.
-        properties: The table properties.
     """
     if not missing:
         return ()

@@ -90,7 +90,6 @@ def read_annotations(
     Args:
         storage: The file system, rooted at the table.
         log: The result of `log_sizes`.
-        version: The version.
         live: string[files], the paths of its live files.
         heads: Receives the first HEAD_BYTES of each commit that is read, by name, so that they are not read again.
 

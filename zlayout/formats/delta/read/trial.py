@@ -42,7 +42,6 @@ def read_clone(catalog: CatalogConfig, name: TableName, location: str, source: s
     Args:
         catalog: A catalog by path that has the clone.
         name: The name of the clone.
-        location: The location of the clone.
         source: The location of the table.
 
     Returns:

@@ -42,10 +42,8 @@ def undo_run(
     """Determine the rollback of a run.
 
     Args:
-        table: The name of the table.
         storage: The file system, rooted at the table.
         log: The result of `zlayout.formats.delta.read.tags.log_sizes`.
-        state: The observed table.
         observe: Observes the table at another version.
         run: The id of the run; None for the newest run in effect that changed files.
 

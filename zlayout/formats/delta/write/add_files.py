@@ -73,7 +73,6 @@ class AddFiles:
         """Return a list of copies of the files.
 
         Args:
-            files: The files.
             changes: Fields with their new values, as JSON objects. File tags are added to those that a file has.
             owner: int64[files], the position in `changes` for each file.
         """

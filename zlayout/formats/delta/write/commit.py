@@ -54,11 +54,9 @@ def run_zlayout(
     """Rewrite the groups of the work and commit them.
 
     Args:
-        delta: The table.
         log: Makes the commits of the run.
         snapshot: The snapshot that is read, and from which conflicts are checked (py4j).
         state: The table state of the snapshot. Groups whose files have changed since the plan are dropped.
-        work: The groups and their layout.
         notify: Called with each stage.
 
     Raises:
@@ -260,10 +258,7 @@ def tagged(
     """Return new AddFiles with the file tags of their layout records and with `dataChange` false, as in OPTIMIZE.
 
     Args:
-        delta: The table.
         adds: The new AddFiles, a java.util.List.
-        work: The work.
-        groups: The groups.
         owner: int64[files], the position of the group of each new file.
         baselines: The baseline of each group, if it is known.
     """

@@ -50,7 +50,6 @@ class Footer:
     """The statistics in the footer of one file, by physical dotted name of a column.
 
     Attributes:
-        rows: The number of rows.
         nulls: Null counts. A column whose values are too long for Parquet's statistics is missing.
         bounds: Minimum and maximum. Strings are UTF-8 bytes, dates are days and timestamps are microseconds since 1970.
     """
@@ -87,7 +86,6 @@ def statistics(
     """Compute Delta's statistics of new files.
 
     Args:
-        spark: The session.
         storage: The file system, rooted at the table.
         paths: string[files], the paths as in the log, URL-encoded and relative.
         stats_schema: Delta's `statsSchema`.

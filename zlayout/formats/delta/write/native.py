@@ -84,10 +84,8 @@ def run_native(
     """Run OPTIMIZE on the partitions of the groups, then commit the layout records of the new files.
 
     Args:
-        delta: The table.
         log: Makes the commits of the run.
         state: The table directly before.
-        work: The groups and their layout.
         notify: Called with each stage.
         observe: Observes the table again after OPTIMIZE.
 

@@ -26,10 +26,7 @@ def written_files(
     """Return the new files of one group with the bounds of the z-order columns.
 
     Args:
-        files: The new files.
         stats: string[files], the statistics as in the log.
-        wanted: The z-order columns.
-        partition: The partition of the group.
         prefix: The length to which writers truncate string bounds.
 
     Returns:

@@ -43,10 +43,8 @@ class Log:
         """Store the table and the run.
 
         Args:
-            delta: The table.
             storage: The file system, rooted at the table.
             table: The name of the table, for messages.
-            run_id: The id of the run.
             properties: The commit properties of the project, which each commit stores in its userMetadata.
         """
         self.storage = storage
@@ -77,7 +75,6 @@ class Log:
         """Run a statement that commits to the table with the run id.
 
         Args:
-            statement: The statement of Spark SQL.
             settings: The session configuration for the statement, which contains the run id.
             base: The version directly before the statement.
             doing: The operation, for messages.

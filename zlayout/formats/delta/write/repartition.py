@@ -29,7 +29,6 @@ def repartition(delta: DeltaJvm, log: Log, snapshot: Any, state: TableState, wor
     """Replace all files by files with the new partitioning, in one commit.
 
     Args:
-        delta: The table.
         log: Makes the commits of the run.
         snapshot: The snapshot that is read (py4j).
         state: The table state of the snapshot.

@@ -30,7 +30,6 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
     """Commit a rollback.
 
     Args:
-        delta: The table.
         log: Makes the commit.
         undo: The rollback, as it was determined from the version that the commit is checked against.
         notify: Called with each stage.

@@ -43,11 +43,6 @@ def stamp(
     The AddFiles come from the newest snapshot and keep their deletion vectors and statistics.
 
     Args:
-        delta: The table.
-        storage: The file system, rooted at the table.
-        table: The name of the table, for messages.
-        layout: The layout of the files.
-        run_id: The id of the run.
         files: A table with the columns path and group (strings), one row per file.
         groups: The ids of the groups that the commit completes.
 

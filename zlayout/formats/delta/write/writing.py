@@ -33,11 +33,9 @@ def write_with_stats(
     """Write rows to new files of the table without a commit.
 
     Args:
-        delta: The table.
         storage: The file system, rooted at the table.
         snapshot: The snapshot that the transaction is pinned to (py4j).
         transaction: The transaction that writes (py4j).
-        frame: The rows.
         like: Any AddFile of the snapshot (py4j).
 
     Returns:

@@ -26,7 +26,6 @@ def open_avro(location: str, io: FileIO, reader_of: Callable[[str], Reader]) -> 
     """Fetch a whole Avro file. Return it as an iterator of its records.
 
     Args:
-        location: The location of the file.
         io: The file system.
         reader_of: Returns the reader of the records for an Avro schema, as JSON.
     """
@@ -61,7 +60,6 @@ def struct_reader(
     """Return a reader of some fields of a struct.
 
     Args:
-        struct: The struct.
         wanted: The field ids, in the order of the records.
         absent: Readers by position for fields that the struct does not have; other missing fields are null.
         nested: Readers of nested structs by field id.

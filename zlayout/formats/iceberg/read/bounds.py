@@ -31,7 +31,6 @@ def column_bounds(
         lower: The serialized lower bounds, None if missing.
         upper: The serialized upper bounds, None if missing.
         null_count: int64[files], -1 if unknown.
-        type_: The type of the column.
         truncated_lengths: The lengths of bounds that count as truncated, in characters, or in bytes for binary.
     """
     low, high = decode(lower, type_), decode(upper, type_)

@@ -32,7 +32,6 @@ class RunCommit:
         """Return the event for this commit. It completed each group whose last file it removed.
 
         Args:
-            groups: The groups of the run.
             earlier: Paths of files that earlier commits of the run removed.
         """
         removed = earlier | self.change.removed

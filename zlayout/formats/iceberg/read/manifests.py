@@ -52,7 +52,6 @@ class DeleteFile(NamedTuple):
         vector: Whether this is a deletion vector.
         partition: The partition of the delete file.
         sequence: The sequence number.
-        rows: The number of rows.
         referenced: The only data file to which the deletes apply, None if there may be several.
         lowest: The lower bound of the data file paths in a position delete file, None if missing.
         highest: The upper bound of the data file paths in a position delete file, None if missing.

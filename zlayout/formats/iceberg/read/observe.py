@@ -57,8 +57,6 @@ def observe(catalog: CatalogConfig, name: TableName, columns: Sequence[str], ver
     """Return the table state of an Iceberg table.
 
     Args:
-        catalog: The catalog.
-        name: The name of the table.
         columns: The columns whose bounds are read. Names of columns that do not exist are ignored.
         version: The id of a snapshot, whose schema is used too; None for the newest snapshot of the branch and the
             current schema.

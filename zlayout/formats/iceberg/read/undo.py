@@ -46,8 +46,6 @@ def undo_run(
     """Determine the rollback of a run.
 
     Args:
-        catalog: The catalog.
-        name: The name of the table.
         observe: Observes the table at a snapshot, None for the current one.
         run: The id of the run; None for the newest run in effect that changed files.
 

@@ -36,9 +36,7 @@ def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks
     in files of an earlier rewrite. It stored the numbers of rows in the files if the table had row ids then.
 
     Args:
-        jvm: The JVM.
         name: The name for messages.
-        table: The Java table.
         tasks: The Java scan tasks of the files by path.
 
     Raises:

@@ -25,8 +25,6 @@ def write_state(jvm: IcebergJvm, name: TableName, change: Callable[[recorded.Sta
     of its snapshots have the layout records too.
 
     Args:
-        jvm: The JVM.
-        name: The table.
         change: A function that returns the new layout records, given the current ones.
 
     Returns:

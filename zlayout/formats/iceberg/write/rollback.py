@@ -26,7 +26,6 @@ def roll_back(jvm: IcebergJvm, undo: Undo, run_id: str) -> Commit:
     """Commit a rollback.
 
     Args:
-        jvm: The JVM.
         undo: The rollback, as it was determined from the snapshot that must still be the current one.
         run_id: The id of the rollback.
 

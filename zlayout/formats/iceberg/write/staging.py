@@ -55,8 +55,6 @@ class Staged:
     """The staged files of one rewrite.
 
     Attributes:
-        jvm: The JVM.
-        table: The Java table.
         snapshot: The pinned Java snapshot.
         tasks: The Java scan tasks of the files by path.
         id: The table name under which Spark reads the staged files and writes new ones.
@@ -155,7 +153,6 @@ class Staged:
         """See `zlayout.formats.kernel.new_files.require_files`.
 
         Args:
-            files: The new files.
             io: A new Java FileIO. The credentials of the staged table's FileIO may have expired during the write.
         """
 

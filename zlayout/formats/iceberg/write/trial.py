@@ -84,9 +84,7 @@ def _swap(
     """Commit a change to the metadata that it was prepared from, and prepare it again if other metadata came first.
 
     Args:
-        jvm: The JVM.
         doing: The operation, for messages.
-        name: The table.
         change: Checks the metadata, and changes them in a transaction.
         done: Returns whether the metadata have the change, after an error.
     """

@@ -48,7 +48,6 @@ def metastore_entry(
     """Make the entry of a table in a Hive metastore or in Glue, which have the same fields.
 
     Args:
-        name: The name of the table.
         type_: The type, for example EXTERNAL_TABLE.
         parameters: The parameters of the table. Spark states the format in one of them; Athena and crawlers of Glue,
             in another one.
