@@ -52,6 +52,21 @@ def test_the_application_layer_knows_no_command_line_and_prints_nothing() -> Non
         assert not names & {"print", "input", "sys"}, path.name
 
 
+def test_every_command_can_be_imported_without_pyspark() -> None:
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for layer in ("cli", "app")
+        for path in PACKAGE.glob(f"{layer}/*.py")
+    ]
+    code = (
+        "import importlib, sys\n"
+        "sys.modules |= dict.fromkeys(('pyspark', 'py4j', 'delta'))  # importing them raises ImportError\n"
+        f"for name in {modules!r}: importlib.import_module(name)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "layout"], ["validate", "--help"]])
 def test_quick_commands_load_no_engine(arguments: list[str]) -> None:
     assert _loaded_by(arguments) & {"pyspark", "pyiceberg", "deltalake", "pandas", "pyarrow", "numpy"} == set()

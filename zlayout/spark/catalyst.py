@@ -6,12 +6,13 @@ The argument `jvm` of all functions is the result of `zlayout.spark.jvm.jvm_of`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-from pyspark.sql import Column, DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any
 
 from zlayout.spark.jvm import has_class, jvm_of
 from zlayout.spark.scala import scala_object, scala_seq
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _UTF8_BINARY = 0  # Spark's id of the collation that compares bytes
 
@@ -24,6 +25,8 @@ def expression_of(jvm: Any, column: Column) -> Any:
 
 def column_of(jvm: Any, expression: Any) -> Column:
     """Return the column of a Catalyst expression."""
+    from pyspark.sql import Column
+
     spark_4 = _is_spark_4(jvm)
     sql = jvm.org.apache.spark.sql
     return Column(sql.classic.ExpressionUtils.column(expression) if spark_4 else sql.Column(expression))
@@ -103,6 +106,8 @@ def string_order(jvm: Any) -> Any:
 
 def frame_of(session: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a logical plan."""
+    from pyspark.sql import DataFrame
+
     jvm = jvm_of(session)
     java_session: Any = session._jsparkSession
     if _is_spark_4(jvm):
