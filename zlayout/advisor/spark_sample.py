@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from zlayout.advisor.model import KeySample
 from zlayout.formats.registry import backend_for
 from zlayout.spark.arrow import to_arrow
-from zlayout.spark.session import SparkRuntime
+from zlayout.spark.session import SparkRuntime, check_pyspark
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.reserved import PREFIX
 from zlayout.table.state import TableState
@@ -39,6 +39,7 @@ def draw_sample(
     Raises:
         EngineError: ZL301 to ZL306, ZL314.
     """
+    check_pyspark()
     from pyspark.sql import functions as F
 
     from zlayout.formats.kernel.failures import Failures, java_errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from shutil import copytree
 
@@ -86,6 +87,12 @@ def test_advise_says_what_to_do_and_what_it_means_for_each_query(drawn: Drawn, c
     assert "searching, one column" in err
     assert all(len(line) <= 100 for line in out.splitlines())
     assert max(map(len, out.splitlines())) > 60
+
+
+def test_a_missing_pyspark_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    (root / "q.sql").write_text("select * from orders where a = 7;")
+    assert "ZL303 pyspark is not installed" in cli("advise", "lake.db.orders", "--workload", "q.sql", code=1).err
 
 
 @pytest.mark.usefixtures("drawn")
