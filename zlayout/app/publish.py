@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.app.history import follow_publish
 from zlayout.app.interrupts import Interrupts
+from zlayout.app.project import known_table
 from zlayout.app.trial_place import Place, place_of
-from zlayout.errors import Refused
+from zlayout.errors import Refused, SpecError
 from zlayout.formats.registry import FORMATS
 from zlayout.formats.trial import Trial, Trials, require_droppable, require_publishable, require_rows
 from zlayout.message_text import quote_value
@@ -38,6 +39,14 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
             ZL255.
         TableError: The table cannot be read.
     """
+    name = known_table(project, table)
+    traits = FORMATS[project.catalogs[name.catalog].format].traits
+    if not traits.branches:
+        raise SpecError.of(
+            "ZL059",
+            f"{name}: tables of {traits.title} have no branch to publish",
+            hint="lay out the table itself with `zlayout apply`, and remove the clone with `zlayout drop-trial`",
+        )
     place = place_of(project, table, branch, None, SparkRuntime(project))
     trial = _found(place, timeout)
     if not trial.published:

@@ -49,10 +49,8 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
     traits = FORMATS[catalog.format].traits
     where = branch if traits.branches else clone
     if not where or (branch and clone):
-        option = "--branch NAME" if traits.branches else "--clone LOCATION"
-        raise SpecError.of(
-            "ZL059", f"{name}: a trial of a table of {traits.title} needs {option}", hint=f"use {option}"
-        )
+        place, option = ("a branch", "--branch NAME") if traits.branches else ("a shallow clone", "--clone LOCATION")
+        raise SpecError.of("ZL059", f"{name}: a trial of a table of {traits.title} is {place}", hint=f"use {option}")
     if traits.branches and not table_on(name, None, where).branch:
         raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
     if not where.isprintable():

@@ -66,7 +66,9 @@ def test_publish_refuses_what_would_change_rows(table: Table, cli: Cli) -> None:
     assert "ZL238" in cli("publish", "ice.db.t", "--branch", "gone", "--dry-run", code=3).err
     assert "ZL238" in cli("publish", "ice.db.t", "--branch", "v1", "--dry-run", code=3).err
     assert "ZL059" in cli("publish", "ice.db.t", "--branch", "main", "--dry-run", code=1).err
-    assert "ZL059" in cli("publish", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
+    delta = cli("publish", "lake.db.d", "--branch", "x", "--dry-run", code=1).err
+    assert "ZL059 lake.db.d: tables of Delta have no branch to publish" in delta
+    assert "--clone" not in delta  # an option that publish does not have
     assert (
         "commits that are not rewrites by zlayout"
         in cli("publish", "ice.db.t", "--branch", "audit", "--dry-run", code=3).err
