@@ -146,6 +146,6 @@ def _found(place: Place, timeout: float) -> Trial:
         raise Refused.of(
             "ZL238",
             f"expected a trial of {place.table}, found no branch or clone {quote_value(place.where)}",
-            hint="check the name; a trial that was dropped is gone",
+            hint="check the name",
         )
     return trial

@@ -262,7 +262,7 @@ def _readable(planned: Planned) -> TableState:
 
 
 def _incomplete(place: Place) -> Diagnostic:
-    message = f"{place.name} is not laid out completely, so that a comparison would mean nothing"
+    message = f"{place.name} is not laid out completely, so that nothing was measured"
     return Diagnostic("ZL308", message, hint="run trial again, outside of maintenance windows with --ignore-window")
 
 
@@ -274,8 +274,8 @@ def _predicted(asked: Expected, number: int) -> QueryCost | None:
 
 def _warnings(place: Place, trial: Trial, different: Sequence[ReplayedQuery]) -> Iterator[Diagnostic]:
     if different:
-        message = f"{len(different)} of the queries return other numbers of rows from the trial than from the table"
-        hint = "one of them has been changed since the trial was made; make the trial again to compare the same rows"
+        message = f"{len(different)} of the queries return different numbers of rows from the trial and from the table"
+        hint = "one of the two has changed since the trial was made; make the trial again to compare the same rows"
         yield Diagnostic("ZL460", f"{place.table}: {message}", "warning", hint)
     if trial.moved:
         message = f"{place.table}: main has {len(trial.moved)} snapshots that branch {place.where} does not have"

@@ -103,7 +103,7 @@ def doctor(
     project: ProjectOption = HERE,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Check step by step whether catalogs and their stores can be reached. Writes nothing."""
+    """Check step by step whether catalogs and their storage can be reached. Writes nothing."""
     from zlayout.cli.doctor import doctor_command
 
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
@@ -136,7 +136,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
-            "--detailed-exitcode", help="Exit with 2 if there are changes, 5 if queries read more after them."
+            "--detailed-exitcode", help="Exit with 2 if there are changes, with 5 if queries then read more bytes."
         ),
     ] = False,
     allow_worse: Annotated[

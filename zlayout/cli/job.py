@@ -19,7 +19,7 @@ def job(
         str, typer.Option("--command", help="What the job runs. Default: apply --auto-approve; on Databricks drift.")
     ] = "",
     schedule: Annotated[
-        str, typer.Option("--schedule", help="Five fields as in crontab, in UTC. cron: in local time.")
+        str, typer.Option("--schedule", help="Five fields as in crontab, in UTC; for cron in local time.")
     ] = "",
     name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "zlayout",
     image: Annotated[str, typer.Option("--image", help="The container image of Spark with zlayout.")] = "",

@@ -18,7 +18,7 @@ VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show unchanged tables and decay within the tolerance.")
 ]
 SummaryOption = Annotated[
-    bool, typer.Option("--summary", help="Show one line for each table, those last that need attention.")
+    bool, typer.Option("--summary", help="Show one line for each table; those that need attention are last.")
 ]
 SelectArgument = Annotated[
     list[str] | None,
@@ -64,7 +64,7 @@ BudgetOption = Annotated[
     typer.Option(
         "--max-rewrite-bytes",
         metavar="SIZE",
-        help="The budget, as 100GiB. Groups that lower touched, or save the workload, most per byte come first.",
+        help="The limit on rewritten bytes, such as 100GiB. The groups with the largest gain per byte come first.",
     ),
 ]
 IgnoreWindowOption = Annotated[
@@ -115,7 +115,7 @@ ReportOption = Annotated[
     ),
 ]
 ShowValuesOption = Annotated[
-    bool, typer.Option("--show-values", help="Show names of partitions in reports. They are values of rows.")
+    bool, typer.Option("--show-values", help="Show the names of partitions in reports, which contain values of rows.")
 ]
 TableArgument = Annotated[
     str,

@@ -68,7 +68,7 @@ def drop_trial_command(
         commit_drop(loaded, trial, runtime)
     finally:
         name_log(runtime, console)
-    console.result(f"\nRemoved {printable(what)}. The table itself is as it was.\n")
+    console.result(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
     return 0
 
 

@@ -63,13 +63,13 @@ def advise(
     output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
     out: AdviceOutOption = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write the recommended columns, curve and engine into the layout file.")
+        bool, typer.Option("--write", help="Write the recommended keys into the layout file of the table.")
     ] = False,
     project: ProjectOption = HERE,
     verbose: AllQueriesOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Find the columns, weights and curve with the lowest cost. Draws one sample on Spark; changes no table."""
+    """Find the columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 

@@ -55,7 +55,7 @@ def inspect(
         str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
     ] = None,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="List orphans: files of the table's folder that no version refers to.")
+        bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
     ] = False,
     branch: BranchOption = None,
     project: ProjectOption = HERE,
@@ -108,7 +108,7 @@ def trial(
     workload: WorkloadOption = None,
     dry_run: DryRunOption = False,
     auto_approve: AutoApproveOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the queries opened as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
     ignore_window: IgnoreWindowOption = False,
     timeout: TimeoutOption = TIMEOUT,
     project: ProjectOption = HERE,
@@ -135,7 +135,7 @@ def trial(
 
 def publish(
     table: TableArgument,
-    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch that main becomes.")],
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
     dry_run: DryRunOption = False,
     auto_approve: AutoApproveOption = False,
     timeout: TimeoutOption = TIMEOUT,

@@ -105,7 +105,7 @@ def lines(report: TrialReport, *, verbose: bool) -> Iterator[str]:
     if report.left_out:
         yield f"  {_queries(report.left_out)} that open fewer bytes: not replayed"
     if any(query.inverted for query in shown):
-        yield "  * a condition on a function was replayed as a condition on its column, by which Spark skips more files"
+        yield "  * a condition on a function was replayed as one on its column, by which Spark may skip more files"
     yield ""
     yield "Files and bytes of table and trial are those that Spark reports of its scans."
     yield from _next(report)

@@ -11,7 +11,7 @@ from zlayout.cli.console import Color, Console
 from zlayout.cli.options import HERE, ColorOption, ProjectOption
 
 MAX_PROBLEMS = 20
-workload = typer.Typer(name="workload", help="Import what is asked of tables.", no_args_is_help=True)
+workload = typer.Typer(name="workload", help="Write workloads.", no_args_is_help=True)
 
 
 @workload.command(name="import")
