@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
@@ -267,14 +267,27 @@ def check_java() -> str:
 
 @contextmanager
 def _jvm_log() -> Iterator[Path]:
-    """Redirect stderr to a file while the JVM starts. The JVM inherits the file and continues to write to it."""
+    """Redirect the file descriptor of stderr to a file while the JVM starts, which inherits it.
+
+    Meanwhile, `sys.stderr` writes to where it wrote before, so that progress stays visible.
+    """
     handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
-    sys.stderr.flush()
-    kept = os.dup(2)
+    given, kept = sys.stderr, os.dup(2)  # which is not closed, because another thread may still write to it
+    given.flush()
     try:
         os.dup2(handle, 2)
+        if _writes_to_stderr(given):
+            sys.stderr = open(kept, "w", buffering=1, encoding=given.encoding, errors=given.errors, closefd=False)  # noqa: SIM115
         yield Path(name)
     finally:
+        sys.stderr = given
         os.dup2(kept, 2)
-        os.close(kept)
         os.close(handle)
+
+
+def _writes_to_stderr(stream: TextIO) -> bool:
+    """Return whether a stream has the file descriptor of stderr. One that is captured, as in a notebook, has none."""
+    try:
+        return stream.fileno() == 2
+    except (OSError, ValueError):
+        return False
