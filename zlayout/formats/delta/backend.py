@@ -174,7 +174,8 @@ class DeltaBackend:
         from zlayout.formats.delta.write.repartition import refuse_empty_strings, regrouped, repartition
         from zlayout.formats.delta.write.settings import set_clustering, set_properties
 
-        notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
+        changes = work.properties or work.partition_by is not None or work.cluster_by is not None
+        notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
         delta, log = self._opened(work.table, state.location, work.run_id, work.commit_properties)
         if state.partition_fields and (work.groups or work.partition_by is not None):
             refuse_changing_values(delta, work)
@@ -189,7 +190,7 @@ class DeltaBackend:
         if work.partition_by is not None:
             snapshot, state = self._pinned(delta, state, work)
             yield repartition(delta, log, snapshot, state, work, notify)
-        if work.properties or work.partition_by is not None or work.cluster_by is not None:
+        if changes:
             state = self._observe_at(state.location, work.table, _columns(work))
             require_table(work, state.table_id, work.table_id)
             work.require_clustering(state.clustering, altered=True)

@@ -164,7 +164,8 @@ class IcebergBackend:
             if native:  # engine zlayout drops groups with changed files
                 require_native(jvm, work.table)
                 by_iceberg.require_appends_only(jvm.load(work.table), work)
-            notify(Progress(str(work.table), Stage.CHANGING_SETTINGS))
+            changes = work.properties or work.partition_by is not None
+            notify(Progress(str(work.table), Stage.CHANGING_SETTINGS if changes else Stage.STARTING))
             changed = change_settings(jvm, work)
             if changed is not None:
                 yield changed
