@@ -77,10 +77,15 @@ def init(folder: Path, answers: Mapping[str, str], *, workflows: bool = True) ->
         templates = files("zlayout.app").joinpath("templates")
         contents |= {Path(".github", "workflows", n): templates.joinpath(n).read_text("utf-8") for n in WORKFLOWS}
     for path in contents:
-        if (folder / path).exists():
-            raise SpecError.of("ZL047", f"{folder / path} already exists", hint="use another folder")
+        require_new(folder / path)
     _write(folder, contents)
     return tuple(folder / path for path in contents)
+
+
+def require_new(path: Path) -> None:
+    """Raise SpecError ZL047 if a file exists."""
+    if path.exists():
+        raise SpecError.of("ZL047", f"{path} already exists", hint="use another folder")
 
 
 def check_format(format: str) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from zlayout.app.init import DEFAULTS, check_format, check_type, init, type_of_uri
+from zlayout.app.init import DEFAULTS, check_format, check_type, init, require_new, type_of_uri
 from zlayout.cli.console import Console
+from zlayout.errors import Location, SpecError
 from zlayout.formats.registry import FORMATS
+from zlayout.spec.load import PROJECT_FILE
+from zlayout.spec.names import parse_table
 
 FORMAT = f"Format of the tables, {' or '.join(FORMATS)} [{DEFAULTS['format']}]"
 TABLE = f"First table, as catalog.namespace.table [{DEFAULTS['table']}]"
@@ -20,6 +25,7 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
 
     given: the values of options, '' for missing ones. ask: whether to ask for missing options.
     """
+    require_new(folder / PROJECT_FILE)  # before the questions
     for path in init(folder, _asked(given, console) if ask else given, workflows=workflows):
         console.result(f"wrote {path}\n")
     console.say("Next: run `zlayout validate`, then `zlayout plan`. To add an existing table: `zlayout import TABLE`.")
@@ -27,31 +33,49 @@ def init_command(folder: Path, given: Mapping[str, str], workflows: bool, ask: b
 
 
 def _asked(given: Mapping[str, str], console: Console) -> dict[str, str]:
-    """Ask for the missing answers that the format and the type of the catalog need. Raises SpecError ZL048."""
+    """Ask for the missing answers that the format and the type of the catalog need.
+
+    An invalid answer is reported, and the question is asked again.
+
+    Raises:
+        SpecError: ZL020, ZL048, for an invalid option, or if there is no answer where one is needed.
+    """
     answers = dict(given)
 
-    def need(name: str, question: str) -> str:
-        answers[name] = answers[name] or console.ask(f"{question}: ")
-        return answers[name] or DEFAULTS[name]
+    def need(name: str, question: str, check: Callable[[str], object] = str, default: str | None = None) -> str:
+        default = DEFAULTS[name] if default is None else default
+        if answers[name]:
+            check(answers[name])
+        while not answers[name]:
+            answer = console.ask(f"{question}: ")
+            try:
+                check(answer or default)
+            except SpecError as error:
+                if not answer:
+                    raise
+                for diagnostic in error.diagnostics:
+                    console.diagnose(replace(diagnostic, location=None))
+                continue
+            answers[name] = answer or default
+            break
+        return answers[name]
 
-    format = need("format", FORMAT)
-    check_format(format)
+    format = need("format", FORMAT, check_format)
     types = FORMATS[format].traits.catalog_types
-    need("table", TABLE)
+    need("table", TABLE, lambda table: parse_table(table, Location("--table")))
     need("columns", COLUMNS)
     of_uri = type_of_uri(format, answers["uri"]) if answers["uri"] else None
     if of_uri is None:
         # An address of no known type has no default type either.
         default = "" if answers["uri"] else next(iter(types))
-        answers["type"] = need("type", _type_question(format, default)) or default
-        check_type(format, answers["type"])
+        need("type", _type_question(format, default), partial(check_type, format), default)
     keys = types[answers["type"] or of_uri or next(iter(types))]
     if "warehouse" in (*keys.required, *keys.any_of):
         need("warehouse", WAREHOUSE)
     if "uri" in keys.required:
         schemes = _either([f"{scheme}://" for scheme in keys.uri_schemes])
         default = DEFAULTS["uri"] if DEFAULTS["uri"].startswith(keys.uri_schemes) else ""
-        need("uri", f"Address of the catalog, with {schemes}{default and f' [{default}]'}")
+        need("uri", f"Address of the catalog, with {schemes}{default and f' [{default}]'}", default=default)
     return answers
 
 

@@ -89,6 +89,27 @@ def test_every_catalog_type_is_offered(
     assert load_project(Path(), {}).catalogs["lake"].type == type_ or not type_
 
 
+def test_an_invalid_answer_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = on_a_terminal(monkeypatch, "parquet", "delta", "orders", "lake.db.t", "x", "hms", "path", "w")
+    assert run(["init"]) == 0
+    assert [len([q for q in asked if q.startswith(start)]) for start in ("Format", "First", "Type")] == [2, 2, 2]
+    reported = capsys.readouterr().err
+    assert "error: ZL048 expected a format out of delta, iceberg, found 'parquet'\n" in reported
+    assert "error: ZL020 " in reported
+    assert "error: ZL048 expected a catalog type out of path, hive, glue, unity, found 'hms'\n" in reported
+    (spec,) = load_project(Path(), {}).layouts
+    assert str(spec.table) == "lake.db.t"
+
+
+def test_nothing_is_asked_where_a_project_is(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    assert run(["init", "--no-input"]) == 0
+    asked = on_a_terminal(monkeypatch)
+    assert "ZL047 zlayout.yaml already exists" in cli("init", code=1).err
+    assert asked == []
+
+
 def test_no_input_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = on_a_terminal(monkeypatch)
     assert run(["init", "--no-input"]) == 0
