@@ -10,10 +10,9 @@ from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_st
 from zlayout.app.files import write_atomically
 from zlayout.app.project import load_project
 from zlayout.app.write_advice import own_layout, write_advice
-from zlayout.cli.console import Console, name_log
+from zlayout.cli.console import Console, spark_of
 from zlayout.errors import SpecError
 from zlayout.report.words import number, plural, printable
-from zlayout.spark.session import SparkRuntime
 
 
 def advise_command(
@@ -36,11 +35,8 @@ def advise_command(
     loaded = load_project(project)
     if write:
         own_layout(loaded, table)  # before the search, which takes a minute
-    runtime = SparkRuntime(loaded)
-    try:
+    with spark_of(loaded, console) as runtime:
         found = make_study(loaded, table, workload, options, runtime, lambda event: _report(event, console))
-    finally:
-        name_log(runtime, console)
     _show(render(found), output, out, console)
     if write:
         changed = write_advice(loaded, found)

@@ -12,36 +12,9 @@ import typer
 
 import zlayout
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
+from zlayout.cli import options
 from zlayout.cli.console import Color, Console
 from zlayout.cli.job import job
-from zlayout.cli.options import (
-    HERE,
-    AllOrNothingOption,
-    AvoidHotOption,
-    BranchOption,
-    BudgetOption,
-    CatalogTypeOption,
-    ColorOption,
-    ConcurrentTablesOption,
-    ExcludeOption,
-    FullRewriteOption,
-    IgnoreWindowOption,
-    MaxMinutesOption,
-    ParallelismOption,
-    PlanFormat,
-    ProjectOption,
-    ReportOption,
-    SampleOption,
-    SchemaName,
-    SelectArgument,
-    ShowValuesOption,
-    StaleOption,
-    SummaryOption,
-    TimeoutOption,
-    UriOption,
-    VerboseOption,
-    VerifyOption,
-)
 from zlayout.cli.study_commands import advise, simulate
 from zlayout.cli.table_commands import drop_trial, history, import_, inspect, publish, rollback, trial
 from zlayout.cli.workload import workload
@@ -75,16 +48,16 @@ def _root(
 def init(
     folder: Annotated[
         Path, typer.Argument(help="The folder of the project; created if missing.", metavar="FOLDER")
-    ] = HERE,
+    ] = options.HERE,
     format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
     table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
     columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
     warehouse: Annotated[str, typer.Option("--warehouse", help="The root folder or URL of the tables.")] = "",
-    uri: UriOption = "",
-    catalog_type: CatalogTypeOption = "",
+    uri: options.Uri = "",
+    catalog_type: options.CatalogType = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
-    color: ColorOption = Color.AUTO,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write a new project: zlayout.yaml, a layout, schemas for editors, CI workflows. Asks for missing options."""
     from zlayout.cli.init import init_command
@@ -100,8 +73,8 @@ def doctor(
     catalogs: Annotated[list[str] | None, typer.Argument(help="Names of catalogs. Default: all.")] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the same tables in it.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="The limit for each step, in seconds.")] = 20.0,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check step by step whether catalogs and their storage can be reached. Writes nothing."""
     from zlayout.cli.doctor import doctor_command
@@ -115,8 +88,8 @@ app.command(name="import")(import_)
 @app.command(name="validate")
 def validate_(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders. Default: all.", metavar="PATH")] = None,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check the syntax, schema and semantics of zlayout.yaml and the layouts. Reads no table."""
     from zlayout.app.validate import validate
@@ -128,11 +101,11 @@ def validate_(
 
 @app.command()
 def plan(
-    select: SelectArgument = None,
-    exclude: ExcludeOption = None,
-    branch: BranchOption = None,
+    select: options.Select = None,
+    exclude: options.Exclude = None,
+    branch: options.Branch = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
-    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
@@ -142,18 +115,18 @@ def plan(
     allow_worse: Annotated[
         bool, typer.Option("--allow-worse", help="With --detailed-exitcode: exit with 2 instead of 5.")
     ] = False,
-    allow_full_rewrite: FullRewriteOption = False,
-    max_rewrite_bytes: BudgetOption = None,
-    avoid_hot: AvoidHotOption = None,
-    sample: SampleOption = None,
-    report: ReportOption = None,
-    show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = PARALLELISM,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
-    summary: SummaryOption = False,
-    verbose: VerboseOption = False,
-    color: ColorOption = Color.AUTO,
+    allow_full_rewrite: options.FullRewrite = False,
+    max_rewrite_bytes: options.Budget = None,
+    avoid_hot: options.AvoidHot = None,
+    sample: options.Sample = None,
+    report: options.Report = None,
+    show_values: options.ShowValues = False,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    summary: options.Summary = False,
+    verbose: options.Verbose = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show how tables differ from their layouts, and what apply would do. Starts no JVM."""
     with Console().starting():
@@ -174,29 +147,29 @@ def plan(
 
 @app.command()
 def apply(
-    select: SelectArgument = None,
-    exclude: ExcludeOption = None,
-    branch: BranchOption = None,
+    select: options.Select = None,
+    exclude: options.Exclude = None,
+    branch: options.Branch = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
-    stale: StaleOption = "compatible",
-    verify: VerifyOption = "gate",
-    all_or_nothing: AllOrNothingOption = False,
-    concurrent_tables: ConcurrentTablesOption = 1,
+    stale: options.Stale = "compatible",
+    verify: options.Verify = "gate",
+    all_or_nothing: options.AllOrNothing = False,
+    concurrent_tables: options.ConcurrentTables = 1,
     output: Annotated[
-        PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
+        options.PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
-    allow_full_rewrite: FullRewriteOption = False,
-    max_rewrite_bytes: BudgetOption = None,
-    avoid_hot: AvoidHotOption = None,
-    max_minutes: MaxMinutesOption = None,
-    ignore_window: IgnoreWindowOption = False,
-    report: ReportOption = None,
-    show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = PARALLELISM,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
-    verbose: VerboseOption = False,
-    color: ColorOption = Color.AUTO,
+    allow_full_rewrite: options.FullRewrite = False,
+    max_rewrite_bytes: options.Budget = None,
+    avoid_hot: options.AvoidHot = None,
+    max_minutes: options.MaxMinutes = None,
+    ignore_window: options.IgnoreWindow = False,
+    report: options.Report = None,
+    show_values: options.ShowValues = False,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    verbose: options.Verbose = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Plan, ask for approval, and rewrite on Spark. SELECT can be one plan file that `plan --out` wrote."""
     with Console().starting():
@@ -228,18 +201,18 @@ def apply(
 
 @app.command()
 def drift(
-    select: SelectArgument = None,
-    exclude: ExcludeOption = None,
-    branch: BranchOption = None,
-    sample: SampleOption = None,
-    report: ReportOption = None,
-    show_values: ShowValuesOption = False,
-    parallelism: ParallelismOption = PARALLELISM,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
-    summary: SummaryOption = False,
-    verbose: VerboseOption = False,
-    color: ColorOption = Color.AUTO,
+    select: options.Select = None,
+    exclude: options.Exclude = None,
+    branch: options.Branch = None,
+    sample: options.Sample = None,
+    report: options.Report = None,
+    show_values: options.ShowValues = False,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    summary: options.Summary = False,
+    verbose: options.Verbose = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Check tables in CI: exit with 2 if a table is not as declared or its layout no longer fits, with 1 on errors."""
     with Console().starting():
@@ -255,12 +228,12 @@ def drift(
 @app.command()
 def show(
     planfile: Annotated[Path, typer.Argument(help="A plan file.", metavar="PLANFILE")],
-    output: Annotated[PlanFormat, typer.Option("--output", help="What to print.")] = "text",
-    report: ReportOption = None,
-    show_values: ShowValuesOption = False,
-    summary: SummaryOption = False,
-    verbose: VerboseOption = False,
-    color: ColorOption = Color.AUTO,
+    output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    report: options.Report = None,
+    show_values: options.ShowValues = False,
+    summary: options.Summary = False,
+    verbose: options.Verbose = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show a saved plan again. Reads no table."""
     from zlayout.cli.plan import show_command
@@ -284,7 +257,7 @@ app.add_typer(workload)
 
 @app.command()
 def schema(
-    name: Annotated[SchemaName, typer.Argument(help="The document that the schema describes.")] = "layout",
+    name: Annotated[options.SchemaName, typer.Argument(help="The document that the schema describes.")] = "layout",
 ) -> int:
     """Print a JSON Schema for editors and other tools."""
     from zlayout.spec.schema import schema_text

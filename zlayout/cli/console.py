@@ -17,6 +17,7 @@ from zlayout.report.words import printable
 
 if TYPE_CHECKING:
     from zlayout.spark.session import SparkRuntime
+    from zlayout.spec.model import Project
 
 _ANSI = {
     "title": "1",
@@ -101,6 +102,18 @@ class Console:
         sys.stderr.write(question)
         sys.stderr.flush()
         return sys.stdin.readline().strip()
+
+
+@contextmanager
+def spark_of(project: Project, console: Console, *, brief: bool = False) -> Iterator[SparkRuntime]:
+    """Give the block a runtime that is not started yet. After the block, name the log of Spark if it is kept."""
+    from zlayout.spark.session import SparkRuntime
+
+    runtime = SparkRuntime(project, brief=brief)
+    try:
+        yield runtime
+    finally:
+        name_log(runtime, console)
 
 
 def name_log(runtime: SparkRuntime, console: Console) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from zlayout.cli import options
 from zlayout.cli.console import Color, Console
-from zlayout.cli.options import HERE, ColorOption, ProjectOption
 
 TargetName = Literal["k8s-spark-operator", "emr-serverless", "glue", "databricks", "cron"]
 
@@ -29,8 +29,8 @@ def job(
     folder: Annotated[str, typer.Option("--folder", help="The folder of the project where the job runs.")] = "",
     spark: Annotated[str, typer.Option("--spark", help="The version of Spark on Kubernetes, for example 4.1.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to a file.", show_default=False)] = None,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write the job with which a scheduler or a platform runs zlayout. Sends nothing, and writes no secret."""
     from zlayout.app.files import write_atomically
@@ -40,8 +40,8 @@ def job(
     from zlayout.errors import SpecError
 
     console = Console(color)
-    options = JobOptions(name, command, schedule, folder, image, entry_point, role, application, spark)
-    made = write_job(load_project(project), target, options)
+    chosen = JobOptions(name, command, schedule, folder, image, entry_point, role, application, spark)
+    made = write_job(load_project(project), target, chosen)
     if out is None:
         console.result(made.text)
     else:

@@ -10,17 +10,17 @@ import typer
 from zlayout.cli.completion import complete_tables
 from zlayout.cli.console import Color
 
-ProjectOption = Annotated[
+Project = Annotated[
     Path, typer.Option("--project", "-p", help="The folder of zlayout.yaml, or a folder below it.", show_default=False)
 ]
-ColorOption = Annotated[Color, typer.Option("--color", help="Colour the output.")]
-VerboseOption = Annotated[
+ColorMode = Annotated[Color, typer.Option("--color", help="Colour the output.")]
+Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show unchanged tables and decay within the tolerance.")
 ]
-SummaryOption = Annotated[
+Summary = Annotated[
     bool, typer.Option("--summary", help="Show one line for each table; those that need attention are last.")
 ]
-SelectArgument = Annotated[
+Select = Annotated[
     list[str] | None,
     typer.Argument(
         help="Tables: a name or glob, path:GLOB, or tag:NAME. Default: all.",
@@ -28,11 +28,11 @@ SelectArgument = Annotated[
         autocompletion=complete_tables,
     ),
 ]
-ExcludeOption = Annotated[
+Exclude = Annotated[
     list[str] | None,
     typer.Option("--exclude", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables),
 ]
-BranchOption = Annotated[
+Branch = Annotated[
     str | None,
     typer.Option(
         "--branch",
@@ -41,25 +41,25 @@ BranchOption = Annotated[
         show_default=False,
     ),
 ]
-TrialBranchOption = Annotated[
+TrialBranch = Annotated[
     str | None,
     typer.Option("--branch", metavar="NAME", help="The branch of the trial of an Iceberg table.", show_default=False),
 ]
-CloneOption = Annotated[
+Clone = Annotated[
     str | None,
     typer.Option(
         "--clone", metavar="LOCATION", help="The folder of the shallow clone of a Delta table.", show_default=False
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
-AutoApproveOption = Annotated[bool, typer.Option("--auto-approve", help="Do it without asking for approval.")]
-FullRewriteOption = Annotated[
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
+AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do it without asking for approval.")]
+FullRewrite = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")
 ]
-AllOrNothingOption = Annotated[
+AllOrNothing = Annotated[
     bool, typer.Option("--all-or-nothing", help="Write nothing if a table is refused or cannot be planned.")
 ]
-BudgetOption = Annotated[
+Budget = Annotated[
     str | None,
     typer.Option(
         "--max-rewrite-bytes",
@@ -67,10 +67,10 @@ BudgetOption = Annotated[
         help="The limit on rewritten bytes, such as 100GiB. The groups with the largest gain per byte come first.",
     ),
 ]
-IgnoreWindowOption = Annotated[
+IgnoreWindow = Annotated[
     bool, typer.Option("--ignore-window", help="Rewrite tables outside of the maintenance windows too.")
 ]
-AvoidHotOption = Annotated[
+AvoidHot = Annotated[
     str | None,
     typer.Option(
         "--avoid-hot",
@@ -80,7 +80,7 @@ AvoidHotOption = Annotated[
         show_default=False,
     ),
 ]
-MaxMinutesOption = Annotated[
+MaxMinutes = Annotated[
     float | None,
     typer.Option(
         "--max-minutes",
@@ -89,7 +89,7 @@ MaxMinutesOption = Annotated[
         help="Start no rewrite that is expected to end later. The rest is left for a later run.",
     ),
 ]
-SampleOption = Annotated[
+Sample = Annotated[
     bool | None,
     typer.Option(
         "--sample/--no-sample",
@@ -97,15 +97,15 @@ SampleOption = Annotated[
         show_default=False,
     ),
 ]
-ParallelismOption = Annotated[
+Parallelism = Annotated[
     int,
     typer.Option("--parallelism", min=1, max=64, help="The number of tables of one catalog to read at the same time."),
 ]
-ConcurrentTablesOption = Annotated[
+ConcurrentTables = Annotated[
     int, typer.Option("--concurrent-tables", min=1, max=64, help="The number of tables to rewrite at the same time.")
 ]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="The limit on reading one table, in seconds.")]
-ReportOption = Annotated[
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="The limit on reading one table, in seconds.")]
+Report = Annotated[
     list[str] | None,
     typer.Option(
         "--report",
@@ -114,10 +114,10 @@ ReportOption = Annotated[
         "PATH - is stdout.",
     ),
 ]
-ShowValuesOption = Annotated[
+ShowValues = Annotated[
     bool, typer.Option("--show-values", help="Show the names of partitions in reports, which contain values of rows.")
 ]
-TableArgument = Annotated[
+Table = Annotated[
     str,
     typer.Argument(
         help="A table with or without a layout, as catalog.namespace.table.",
@@ -125,7 +125,7 @@ TableArgument = Annotated[
         autocompletion=complete_tables,
     ),
 ]
-WorkloadOption = Annotated[
+Workload = Annotated[
     list[Path] | None,
     typer.Option(
         "--workload",
@@ -135,41 +135,37 @@ WorkloadOption = Annotated[
         show_default=False,
     ),
 ]
-LayoutsOption = Annotated[
+Layouts = Annotated[
     list[str] | None,
     typer.Option("--columns", metavar="a,b=2", help="Columns and weights of a layout to simulate; can be repeated."),
 ]
-FilesOption = Annotated[
+Files = Annotated[
     int | None,
     typer.Option("--files", min=1, help="The number of files after the rewrite. Default: from the target size."),
 ]
-SampleRowsOption = Annotated[
+SampleRows = Annotated[
     int | None,
     typer.Option(
         "--sample-rows", min=1, help="The number of rows to draw. Default: 2,000 per file, at most 1,000,000."
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the sample.")]
-AllQueriesOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
-AllOrphansOption = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
-AdviceOutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)
-]
-StaleOption = Annotated[
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the sample.")]
+AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
+AllOrphans = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
+AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
+Stale = Annotated[
     Literal["compatible", "strict"],
     typer.Option("--stale", help="With a plan file: compatible accepts appends since the plan, strict does not."),
 ]
-VerifyOption = Annotated[
+Verify = Annotated[
     Literal["gate", "full"],
     typer.Option("--verify", help="full: also read the written files back before the commit."),
 ]
-TimeLimitOption = Annotated[
+TimeLimit = Annotated[
     float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
 ]
-UriOption = Annotated[
-    str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")
-]
-CatalogTypeOption = Annotated[
+Uri = Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")]
+CatalogType = Annotated[
     str,
     typer.Option(
         "--catalog-type",
@@ -178,7 +174,6 @@ CatalogTypeOption = Annotated[
 ]
 HERE = Path()
 
-Verify = Literal["gate", "full"]
 PlanFormat = Literal["text", "json"]
 AdviceFormat = Literal["text", "json", "html"]
 Curve = Literal["kd", "zorder", "hilbert", "linear"]

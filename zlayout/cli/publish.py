@@ -7,18 +7,17 @@ from pathlib import Path
 
 from zlayout.app.project import load_project
 from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
-from zlayout.cli.approval import approved, require_approvable
-from zlayout.cli.console import Console, name_log
+from zlayout.cli.approval import Approval
+from zlayout.cli.console import Console, spark_of
 from zlayout.formats.trial import Trial
 from zlayout.report.words import plural, printable, version_word
-from zlayout.spark.session import SparkRuntime
 
 
 def publish_command(
-    project: Path, table: str, branch: str, console: Console, *, auto_approve: bool, dry_run: bool, timeout: float
+    project: Path, table: str, branch: str, console: Console, approval: Approval, timeout: float
 ) -> int:
     """Return the exit code: 0 done, shown, or nothing to do; 1 not approved. Raises the errors of `zlayout.publish`."""
-    require_approvable("publish", console, auto_approve=auto_approve, dry_run=dry_run)
+    approval.require_possible("publish")
     loaded = load_project(project)
     trial = plan_publish(loaded, table, branch, timeout=timeout)
     main = printable(str(trial.table.on("")))
@@ -27,14 +26,11 @@ def publish_command(
         return 0
     moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
     console.result("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
-    if not approved("Publish this branch?", console, auto_approve=auto_approve, dry_run=dry_run):
-        return 0 if dry_run else 1
-    runtime = SparkRuntime(loaded, brief=True)
-    console.say(f"starting Spark: {main}")
-    try:
+    if (code := approval.refusal("Publish this branch?")) is not None:
+        return code
+    with spark_of(loaded, console, brief=True) as runtime:
+        console.say(f"starting Spark: {main}")
         commit_publish(loaded, trial, runtime)
-    finally:
-        name_log(runtime, console)
     console.result(
         f"\nPublished: main is at snapshot {trial.version}. To undo: zlayout rollback {main}. "
         f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {trial.table.branch}\n"
@@ -48,26 +44,21 @@ def drop_trial_command(
     branch: str | None,
     clone: str | None,
     console: Console,
-    *,
-    auto_approve: bool,
-    dry_run: bool,
+    approval: Approval,
     timeout: float,
 ) -> int:
     """Return the exit code: 0 done, or shown; 1 not approved. Raises the errors of `zlayout.drop_trial`."""
-    require_approvable("drop-trial", console, auto_approve=auto_approve, dry_run=dry_run)
+    approval.require_possible("drop-trial")
     loaded = load_project(project)
     trial = plan_drop_trial(loaded, table, branch=branch, clone=clone, timeout=timeout)
     what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
     name = printable(str(trial.table.on("")))
     console.result("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
-    if not approved("Remove this trial?", console, auto_approve=auto_approve, dry_run=dry_run):
-        return 0 if dry_run else 1
-    runtime = SparkRuntime(loaded, brief=True)
-    console.say(f"starting Spark: {name}")
-    try:
+    if (code := approval.refusal("Remove this trial?")) is not None:
+        return code
+    with spark_of(loaded, console, brief=True) as runtime:
+        console.say(f"starting Spark: {name}")
         commit_drop(loaded, trial, runtime)
-    finally:
-        name_log(runtime, console)
     console.result(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
     return 0
 

@@ -9,30 +9,26 @@ import pyarrow as pa
 
 from zlayout.app.project import load_project
 from zlayout.app.rollback import plan_rollback, roll_back
-from zlayout.cli.approval import approved, require_approvable
-from zlayout.cli.console import Console, name_log
+from zlayout.cli.approval import Approval
+from zlayout.cli.console import Console, spark_of
 from zlayout.formats.undo import Undo, total
 from zlayout.report.words import number, plural, printable, size, version_word
-from zlayout.spark.session import SparkRuntime
 
 MAX_LISTED_FILES = 10
 
 
 def rollback_command(
-    project: Path, table: str, run: str | None, console: Console, *, auto_approve: bool, dry_run: bool, timeout: float
+    project: Path, table: str, run: str | None, console: Console, approval: Approval, timeout: float
 ) -> int:
     """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.rollback`."""
-    require_approvable("rollback", console, auto_approve=auto_approve, dry_run=dry_run)
+    approval.require_possible("rollback")
     loaded = load_project(project)
     undo = plan_rollback(loaded, table, run, timeout=timeout)
     console.result("\n".join(shown(undo, verbose=console.verbose)) + "\n")
-    if not approved("Roll back this run?", console, auto_approve=auto_approve, dry_run=dry_run):
-        return 0 if dry_run else 1
-    runtime = SparkRuntime(loaded, brief=True)
-    try:
+    if (code := approval.refusal("Roll back this run?")) is not None:
+        return code
+    with spark_of(loaded, console, brief=True) as runtime:
         done = roll_back(loaded, undo, runtime, lambda progress: console.say(f"{progress.stage}: {progress.table}"))
-    finally:
-        name_log(runtime, console)
     word = version_word(undo.format)
     console.result(
         f"\nRolled back in {word} {done.commit.version}: {plural(done.commit.files_removed, 'file')} removed, "

@@ -6,38 +6,23 @@ from typing import Annotated
 
 import typer
 
+from zlayout.cli import options
 from zlayout.cli.console import Color, Console
-from zlayout.cli.options import (
-    HERE,
-    AdviceFormat,
-    AdviceOutOption,
-    AllQueriesOption,
-    ColorOption,
-    Curve,
-    FilesOption,
-    LayoutsOption,
-    ProjectOption,
-    SampleRowsOption,
-    SeedOption,
-    TableArgument,
-    TimeLimitOption,
-    WorkloadOption,
-)
 
 
 def simulate(
-    table: TableArgument,
-    workload: WorkloadOption = None,
-    columns: LayoutsOption = None,
-    curve: Annotated[Curve | None, typer.Option("--curve", help="Default: the declared curve, or kd.")] = None,
-    files: FilesOption = None,
-    sample_rows: SampleRowsOption = None,
-    seed: SeedOption = 0,
-    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
-    out: AdviceOutOption = None,
-    project: ProjectOption = HERE,
-    verbose: AllQueriesOption = False,
-    color: ColorOption = Color.AUTO,
+    table: options.Table,
+    workload: options.Workload = None,
+    columns: options.Layouts = None,
+    curve: Annotated[options.Curve | None, typer.Option("--curve", help="Default: the declared curve, or kd.")] = None,
+    files: options.Files = None,
+    sample_rows: options.SampleRows = None,
+    seed: options.Seed = 0,
+    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    out: options.AdviceOut = None,
+    project: options.Project = options.HERE,
+    verbose: options.AllQueries = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Simulate the given layouts and show their cost per query. Draws one sample on Spark; writes nothing."""
     from zlayout.app.advise import StudyOptions
@@ -45,35 +30,35 @@ def simulate(
 
     if not columns:
         raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
-    options = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
-    return advise_command(project, table, workload or (), options, Console(color, verbose=verbose), output, out)
+    chosen = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
+    return advise_command(project, table, workload or (), chosen, Console(color, verbose=verbose), output, out)
 
 
 def advise(
-    table: TableArgument,
-    workload: WorkloadOption = None,
-    columns: LayoutsOption = None,
+    table: options.Table,
+    workload: options.Workload = None,
+    columns: options.Layouts = None,
     curve: Annotated[
-        Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
+        options.Curve | None, typer.Option("--curve", help="The only curve to search. Default: all curves.")
     ] = None,
-    files: FilesOption = None,
-    sample_rows: SampleRowsOption = None,
-    seed: SeedOption = 0,
-    time_limit: TimeLimitOption = 60.0,
-    output: Annotated[AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
-    out: AdviceOutOption = None,
+    files: options.Files = None,
+    sample_rows: options.SampleRows = None,
+    seed: options.Seed = 0,
+    time_limit: options.TimeLimit = 60.0,
+    output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    out: options.AdviceOut = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the recommended keys into the layout file of the table.")
     ] = False,
-    project: ProjectOption = HERE,
-    verbose: AllQueriesOption = False,
-    color: ColorOption = Color.AUTO,
+    project: options.Project = options.HERE,
+    verbose: options.AllQueries = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Find the columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 
-    options = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
+    chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
     return advise_command(
-        project, table, workload or (), options, Console(color, verbose=verbose), output, out, write=write
+        project, table, workload or (), chosen, Console(color, verbose=verbose), output, out, write=write
     )

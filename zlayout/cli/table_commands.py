@@ -8,22 +8,9 @@ from typing import Annotated
 import typer
 
 from zlayout.app.concurrent_reads import TIMEOUT
+from zlayout.cli import options
+from zlayout.cli.approval import Approval
 from zlayout.cli.console import Color, Console
-from zlayout.cli.options import (
-    HERE,
-    AllOrphansOption,
-    AutoApproveOption,
-    BranchOption,
-    CloneOption,
-    ColorOption,
-    DryRunOption,
-    IgnoreWindowOption,
-    ProjectOption,
-    TableArgument,
-    TimeoutOption,
-    TrialBranchOption,
-    WorkloadOption,
-)
 
 
 def import_(
@@ -40,8 +27,8 @@ def import_(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
     ] = None,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
     from zlayout.cli.import_ import import_command
@@ -50,17 +37,17 @@ def import_(
 
 
 def inspect(
-    table: TableArgument,
+    table: options.Table,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
     ] = None,
     orphans: Annotated[
         bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
     ] = False,
-    branch: BranchOption = None,
-    project: ProjectOption = HERE,
-    verbose: AllOrphansOption = False,
-    color: ColorOption = Color.AUTO,
+    branch: options.Branch = None,
+    project: options.Project = options.HERE,
+    verbose: options.AllOrphans = False,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
@@ -69,12 +56,12 @@ def inspect(
 
 
 def history(
-    table: TableArgument,
+    table: options.Table,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The number of records to show.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    branch: BranchOption = None,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    branch: options.Branch = None,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Show what plan, drift and apply found and did before (`history` of zlayout.yaml). Reads no table."""
     from zlayout.cli.history import history_command
@@ -83,50 +70,50 @@ def history(
 
 
 def rollback(
-    table: TableArgument,
+    table: options.Table,
     run: Annotated[
         str | None, typer.Option("--run", metavar="ID", help="The run to undo. Default: the last one in effect.")
     ] = None,
-    dry_run: DryRunOption = False,
-    auto_approve: AutoApproveOption = False,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
-    color: ColorOption = Color.AUTO,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Undo what the last apply rewrote in a table, unless other writers have changed these files."""
     from zlayout.cli.rollback import rollback_command
 
     console = Console(color, verbose=verbose)
-    return rollback_command(project, table, run, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout)
+    return rollback_command(project, table, run, console, Approval(console, auto_approve, dry_run), timeout)
 
 
 def trial(
-    table: TableArgument,
-    branch: TrialBranchOption = None,
-    clone: CloneOption = None,
-    workload: WorkloadOption = None,
-    dry_run: DryRunOption = False,
-    auto_approve: AutoApproveOption = False,
+    table: options.Table,
+    branch: options.TrialBranch = None,
+    clone: options.Clone = None,
+    workload: options.Workload = None,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
-    ignore_window: IgnoreWindowOption = False,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
+    ignore_window: options.IgnoreWindow = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
-    color: ColorOption = Color.AUTO,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Apply the layout to a branch or a clone, and replay the queries of the workload on it and on the table."""
     from zlayout.cli.trial import trial_command
 
+    console = Console(color, verbose=verbose)
     return trial_command(
         project,
         table,
         branch,
         clone,
         workload or (),
-        Console(color, verbose=verbose),
-        auto_approve=auto_approve,
-        dry_run=dry_run,
+        console,
+        Approval(console, auto_approve, dry_run),
         as_json=as_json,
         ignore_window=ignore_window,
         timeout=timeout,
@@ -134,35 +121,33 @@ def trial(
 
 
 def publish(
-    table: TableArgument,
+    table: options.Table,
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
-    dry_run: DryRunOption = False,
-    auto_approve: AutoApproveOption = False,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Fast-forward main of an Iceberg table to the branch of a trial, unless main has changed since."""
     from zlayout.cli.publish import publish_command
 
     console = Console(color)
-    return publish_command(project, table, branch, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout)
+    return publish_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
 
 
 def drop_trial(
-    table: TableArgument,
-    branch: TrialBranchOption = None,
-    clone: CloneOption = None,
-    dry_run: DryRunOption = False,
-    auto_approve: AutoApproveOption = False,
-    timeout: TimeoutOption = TIMEOUT,
-    project: ProjectOption = HERE,
-    color: ColorOption = Color.AUTO,
+    table: options.Table,
+    branch: options.TrialBranch = None,
+    clone: options.Clone = None,
+    dry_run: options.DryRun = False,
+    auto_approve: options.AutoApprove = False,
+    timeout: options.Timeout = TIMEOUT,
+    project: options.Project = options.HERE,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Remove the branch or the clone that a trial made. The table itself is not changed."""
     from zlayout.cli.publish import drop_trial_command
 
     console = Console(color)
-    return drop_trial_command(
-        project, table, branch, clone, console, auto_approve=auto_approve, dry_run=dry_run, timeout=timeout
-    )
+    return drop_trial_command(project, table, branch, clone, console, Approval(console, auto_approve, dry_run), timeout)

@@ -12,15 +12,14 @@ from zlayout.app.events import ApplyEvent, TableEvent
 from zlayout.app.project import load_project
 from zlayout.app.trial import MAX_QUERIES, PlannedTrial, carry_out_trial, plan_trial
 from zlayout.app.trial_report import TrialReport
-from zlayout.cli.approval import approved, require_approvable
-from zlayout.cli.console import Console, name_log
+from zlayout.cli.approval import Approval
+from zlayout.cli.console import Console, spark_of
 from zlayout.cli.plan import heading
 from zlayout.cli.views import describe, stage_text
 from zlayout.formats.base import Progress
 from zlayout.planner.forecasts import QueryCost
 from zlayout.report import text
 from zlayout.report.words import number, printable, size, version_word
-from zlayout.spark.session import SparkRuntime
 
 MAX_LISTED_QUERIES = 10
 MAX_NAME_WIDTH = 40
@@ -33,23 +32,21 @@ def trial_command(
     clone: str | None,
     workload: Sequence[Path],
     console: Console,
+    approval: Approval,
     *,
-    auto_approve: bool,
-    dry_run: bool,
     as_json: bool,
     ignore_window: bool,
     timeout: float,
 ) -> int:
     """Return the exit code: 0 done, or shown in a dry run; 1 not approved. Raises the errors of `zlayout.trial`."""
-    require_approvable("trial", console, auto_approve=auto_approve, dry_run=dry_run)
+    approval.require_possible("trial")
     loaded = load_project(project)
     planned = plan_trial(loaded, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
     shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
     shown += "".join(f"{line}\n" for line in _intention(planned))
     console.say(shown.rstrip("\n")) if as_json else console.result(shown)
-    if not approved("Try this?", console, auto_approve=auto_approve, dry_run=dry_run):
-        return 0 if dry_run else 1
-    runtime = SparkRuntime(loaded)
+    if (code := approval.refusal("Try this?")) is not None:
+        return code
 
     def follow(event: ApplyEvent) -> None:
         if isinstance(event, Progress):
@@ -57,10 +54,8 @@ def trial_command(
         elif isinstance(event, TableEvent):
             console.say(describe(event.event))
 
-    try:
+    with spark_of(loaded, console) as runtime:
         report = carry_out_trial(planned, runtime, follow, ignore_window=ignore_window)
-    finally:
-        name_log(runtime, console)
     console.result(
         json.dumps(as_document(report), indent=2) + "\n"
         if as_json

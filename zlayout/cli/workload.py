@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from zlayout.cli import options
 from zlayout.cli.console import Color, Console
-from zlayout.cli.options import HERE, ColorOption, ProjectOption
 
 MAX_PROBLEMS = 20
 workload = typer.Typer(name="workload", help="Write workloads.", no_args_is_help=True)
@@ -27,9 +27,9 @@ def import_(
         float | None, typer.Option("--days", min=0.001, help="The days that the histories cover, for the pay-back.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
-    project: ProjectOption = HERE,
+    project: options.Project = options.HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
-    color: ColorOption = Color.AUTO,
+    color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write a workload from the query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery."""
     from zlayout.app.import_workload import import_workload
