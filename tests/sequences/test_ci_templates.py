@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from sequences.test_workflows import checkout, shell
+from support.servers import serving
 
 import zlayout
 
@@ -125,13 +125,8 @@ class Requests(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def gitlab() -> Iterator[GitLab]:
-    server = GitLab()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(GitLab()) as server:
+        yield server
 
 
 def note(folder: Path, server: GitLab, token: str = "of-the-project") -> subprocess.CompletedProcess[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+
+from support.servers import serving
 
 
 @contextmanager
@@ -73,11 +74,5 @@ def tls_server(folder: Path) -> Iterator[str]:
 @contextmanager
 def _served(server: ThreadingHTTPServer) -> Iterator[int]:
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

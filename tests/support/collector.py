@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from support.servers import serving
 
 Values = dict[str, str | int | float | bool]
 
@@ -82,14 +83,9 @@ class _Answer(BaseHTTPRequestHandler):
 
 @contextmanager
 def running() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server
-    server.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Collector()) as server:
+        yield server
+        server.released.set()
 
 
 def values(attributes: Iterator[KeyValue]) -> Values:

@@ -53,13 +53,12 @@ class Cli(Protocol):
 
 
 # typer builds all commands again for each call, which takes longer than most of them.
-_get_command = cache(typer.main.get_command)
+typer.main.get_command = cache(typer.main.get_command)
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Run one command, which must exit with `code`, and return what was printed since the last time."""
-    monkeypatch.setattr(typer.main, "get_command", _get_command)
 
     def call(*arguments: str, code: int = 0) -> Printed:
         assert run(list(arguments)) == code

@@ -10,7 +10,6 @@ import http.client
 import json
 import re
 import secrets
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from support.servers import serving
 
 CLIENT, SECRET = "zlayout", "client-secret-of-the-tests"
 PREFIX = "zones/eu"
@@ -167,10 +168,5 @@ class _Handler(BaseHTTPRequestHandler):
 def rest_proxy(catalog: int, vending: Vending) -> Iterator[str]:
     """The URL of a proxy for the REST catalog on port `catalog`."""
     handler = type("Handler", (_Handler,), {"catalog": catalog, "vending": vending})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()

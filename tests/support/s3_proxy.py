@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from support.servers import serving
+
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
@@ -234,12 +236,8 @@ def s3_proxy(store: int, port: int = 0) -> Iterator[tuple[Proxy, str]]:
     """A proxy on `port` for the store on port `store`, and its URL."""
     proxy = Proxy(store)
     handler = type("Handler", (_Handler,), {"proxy": proxy})
-    with _Server(("127.0.0.1", port), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
+    with serving(_Server(("127.0.0.1", port), handler)) as server:
         yield proxy, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
 
 
 def kinds(requests: Sequence[Request]) -> Counter[str]:

@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from socketserver import BaseServer
+from typing import TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
 
+Server = TypeVar("Server", bound=BaseServer)
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1"}
 
 
@@ -78,6 +81,19 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path, second
                 return
         time.sleep(0.1)
     raise RuntimeError(f"the server does not answer: {log.read_text(errors='replace')[-2000:]}")
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Serve in a thread, which ends with the block without waiting for the next request."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from support.servers import serving
 
 API = "/api/2.1/unity-catalog"
 PAGE = 2  # tables
@@ -78,13 +79,6 @@ def unity_server(token: str = "") -> Iterator[UnityServer]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        state.url = f"http://127.0.0.1:{server.server_port}"
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.projects import PROJECT, Cli
+from support.servers import serving
 
 from zlayout.app import notify
 
@@ -46,17 +47,12 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
-    server = Hook()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("HOOK", f"http://127.0.0.1:{server.server_port}{PATH}")
     monkeypatch.setattr(notify, "FIRST_PAUSE", 0.01)
     (root / "zlayout.yaml").write_text(PROJECT + "notify: {webhook: '${HOOK}'}\n")
-    yield server
-    server.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Hook()) as server:
+        monkeypatch.setenv("HOOK", f"http://127.0.0.1:{server.server_port}{PATH}")
+        yield server
+        server.released.set()
 
 
 def test_what_drift_found_is_sent_once(hook: Hook, cli: Cli) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from hive_metastore import ThriftHiveMetastore
 from hive_metastore.ttypes import NoSuchObjectException
 from support.metastore_tables import PLACEHOLDER, hive_table, spark_parameters
 from support.names import catalog, code, code_of, found, table
+from support.servers import serving
 from support.unity import API, UnityServer, unity_server
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
@@ -127,12 +127,8 @@ def hive() -> Iterator[tuple[str, Metastore]]:
                 while True:
                     processor.process(protocol, protocol)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection)) as server:
         yield f"thrift://127.0.0.1:{server.server_address[1]}", metastore
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
