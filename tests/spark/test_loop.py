@@ -82,7 +82,7 @@ def fitted(table: SparkSubject, cli: Cli, folder: Path) -> Any:
     imported = zlayout.import_workload(zlayout.load_project(), [log])
     assert imported.executions == 8
     imported.write(folder / "workloads/queries.sql")
-    assert "the layout no longer fits what is asked" in " ".join(cli("drift", name, "--sample", code=2).out.split())
+    assert "the layout no longer fits the workload" in " ".join(cli("drift", name, "--sample", code=2).out.split())
     study = zlayout.advise(zlayout.load_project(), name, (), spark=table.spark)
     assert write_advice(zlayout.load_project(), study) == Path("layouts/t.yaml")
     assert zlayout.load_project().layouts[0].column_names[0] == "b"

@@ -1,4 +1,4 @@
-"""Decide whether the declared layout no longer fits what is asked: whether another layout reads much less."""
+"""Decide whether the declared layout no longer fits the workload: whether another layout reads much less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check tables for drift: compare them with their layouts, and these with what is asked, without changing anything."""
+"""Check tables for drift: compare them with their layouts, and layouts with workloads. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zlayout.spec.model import Project
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """The tables that are not as declared, and those whose layout no longer fits what is asked.
+    """The tables that are not as declared, and those whose layout no longer fits the workload.
 
     Attributes:
         plan: The plan of all selected tables as plain data, for reports. `apply` does not accept it.
@@ -52,7 +52,7 @@ def drift(
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
 ) -> DriftReport:
-    """Find tables that are not laid out as declared, or whose layout no longer fits what is asked.
+    """Find tables that are not laid out as declared, or whose layout no longer fits the workload.
 
     Reads metadata, and with `sample` key columns.
 
@@ -61,7 +61,7 @@ def drift(
         select: Tables to check, as in `plan`. Empty: all.
         exclude: Tables to leave out.
         sample: Whether to read key columns of some row groups, as in `plan`. Without, it is not known whether another
-            layout fits what is asked better. Default: `defaults.sample` of the project.
+            layout fits the workload better. Default: `defaults.sample` of the project.
         branch: The branch of all tables, as in `plan`.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds, as in `plan`.

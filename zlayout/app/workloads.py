@@ -250,9 +250,9 @@ def _no_longer_fits(spec: LayoutSpec, better: BetterLayout) -> Diagnostic:
     """Return the warning (ZL446) that the queries would read less by another layout, with the change of the YAML."""
     other, declared = better.cost.bytes, better.declared.bytes
     message = (
-        f"the layout no longer fits what is asked: with {', '.join(better.columns)} ({better.curve}), a query of the "
-        f"workload would read {share(1 - other / declared)} less, {size(other)} instead of {size(declared)}; "
-        f"tolerance.workload is {share(spec.tolerance.workload)}"
+        f"the layout no longer fits the workload: with {', '.join(better.columns)} ({better.curve}), a query would "
+        f"read {share(1 - other / declared)} less, {size(other)} instead of {size(declared)}; tolerance.workload is "
+        f"{share(spec.tolerance.workload)}"
     )
     by = "" if spec.rule else f", or run `zlayout advise {spec.table.on('')} --write`"
     return Diagnostic(UNFIT, message, "warning", f"declare `{better.yaml}`{by}", spec.location_of("zorder"))

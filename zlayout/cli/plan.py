@@ -141,7 +141,7 @@ def show_command(planfile: Path, output: str, console: Console, reports: Reports
 
 
 def drift_command(request: PlanRequest, console: Console, reports: Reports) -> int:
-    """Print the tables that are not as declared, or whose layout no longer fits what is asked.
+    """Print the tables that are not as declared, or whose layout no longer fits the workload.
 
     Return 2 if there are some, 1 if a table cannot be planned, else 0.
     """

@@ -173,7 +173,7 @@ class WorkloadForecast:
     floor: QueryCost | None = None
     """The cost if the table were laid out for each query alone, from a sample; null without a sample."""
     better: BetterLayout | None = None
-    """The layout because of which the declared one no longer fits what is asked; null if none is known."""
+    """The layout because of which the declared one no longer fits the workload; null if none is known."""
     payback: Payback | None = None
     """When a rewrite has paid back; null if nothing is rewritten or the cost after it is unknown."""
     groups: tuple[QueryGroup, ...] = ()

@@ -20,7 +20,7 @@ from zlayout.planner.requirements import BranchIs, LocationIs, Requirement, Vers
 
 # The code of the warning that queries read more bytes after the rewrite than now.
 READS_MORE = "ZL440"
-# The code of the warning that the declared layout no longer fits what is asked.
+# The code of the warning that the declared layout no longer fits the workload.
 UNFIT = "ZL446"
 FORMAT_VERSION: Literal[2] = 2
 
@@ -221,7 +221,7 @@ class Plan:
 
     @property
     def unfit(self) -> tuple[TablePlan, ...]:
-        """The tables whose declared layout no longer fits what is asked."""
+        """The tables whose declared layout no longer fits the workload."""
         return tuple(t for t in self.tables if not t.fits)
 
     @property

@@ -50,7 +50,7 @@ def drift_line(plan: Plan) -> str:
     broken = f" {plural(counts.failed, 'table')} could not be planned." if counts.failed else ""
     other, unfit = len(plan.not_as_declared), len(plan.unfit)
     if unfit:
-        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} what is asked."
+        broken += f" {unfit:,} no longer {'fits' if unfit == 1 else 'fit'} the workload."
     if not other:
         return f"No drift. {plural(counts.unchanged, 'table')} laid out as declared.{broken}"
     rewrites = f" `zlayout apply` would rewrite {size(counts.rewrite_bytes)}." if counts.rewrite_bytes else ""

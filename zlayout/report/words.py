@@ -37,7 +37,7 @@ RESULT_STATUSES = {
     ResultStatus.AS_DECLARED: "as declared",
     ResultStatus.WITHIN_BUDGET: "as far as --max-rewrite-bytes allows",
     ResultStatus.OUT_OF_TIME: "as far as the time limit allows",
-    ResultStatus.HOT: "as declared but for hot partitions",
+    ResultStatus.HOT: "as declared except for hot partitions",
     ResultStatus.NOT_YET: "not yet as declared",
     ResultStatus.FAILED: "failed: not as declared",
     ResultStatus.UNKNOWN: "in an unknown state",

@@ -26,8 +26,8 @@ def workload_lines(table: TablePlan) -> Iterator[str]:
         sources += f" and {left:,} more"
     queries = "1 query" if asked.queries == 1 else f"{asked.queries:,} queries"
     of = "" if asked.share > 0.995 else f", {share(asked.share)} of the weight"
-    more_known = "what they open afterwards" if table.groups else "the floor"
-    tells = f"; --sample would tell {more_known}" if floor is None else ""
+    more_known = "what they open after apply" if table.groups else "the floor"
+    tells = f"; --sample predicts {more_known}" if floor is None else ""
     yield f"{queries} of {sources}{of}{tells}"
     if asked.payback is not None:
         yield _payback(asked.payback)

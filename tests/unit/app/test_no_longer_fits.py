@@ -1,4 +1,4 @@
-"""Plans and drift reports state that a layout no longer fits what is asked, if another one reads much less."""
+"""Plans and drift reports state that a layout no longer fits the workload, if another one reads much less."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_drift_exits_as_for_other_drift_and_names_the_code(capsys: pytest.Captur
     capsys.readouterr()
     assert run(["drift", "--sample"]) == 2
     shown = " ".join(capsys.readouterr().out.split())
-    assert "ZL446 the layout no longer fits what is asked" in shown
-    assert "No drift. 1 table laid out as declared. 1 no longer fits what is asked." in shown
+    assert "ZL446 the layout no longer fits the workload" in shown
+    assert "No drift. 1 table laid out as declared. 1 no longer fits the workload." in shown
 
 
 @pytest.mark.usefixtures("table")

@@ -115,8 +115,8 @@ def test_text_shows_the_cost_and_what_a_sample_would_add() -> None:
     text = zlayout.plan(zlayout.load_project(), sample=False).document
     lines = render(text, TextOptions(width=120))
     assert "workload        15.2 files, " in lines
-    assert "2 queries of workloads/orders.sql; --sample would tell what they open afterwards" in lines
-    assert "--sample would tell" not in render(zlayout.plan(zlayout.load_project(), sample=True).document)
+    assert "2 queries of workloads/orders.sql; --sample predicts what they open after apply" in lines
+    assert "--sample predicts" not in render(zlayout.plan(zlayout.load_project(), sample=True).document)
 
 
 def test_the_plan_states_when_the_rewrite_has_paid_back(table: MemoryBackend) -> None:

@@ -61,7 +61,7 @@ def test_files_that_arrive_while_the_run_rewrites_wait(memory: Scripted, cli: Cl
             assert version.files[path].written == 1
     memory.meanwhile = lambda: table.append(make_rows(200, start=1000), files=4)
     done = cli("apply", "--auto-approve", "--avoid-hot", "1h")
-    assert "as declared but for hot partitions; 1 commit" in done.out
+    assert "as declared except for hot partitions; 1 commit" in done.out
 
 
 @pytest.mark.usefixtures("memory")
