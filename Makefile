@@ -21,7 +21,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: setup  ## two TPC-H tables, planned, applied and queried
 	$(BIN)/python examples/demo.py
 
-check: setup  ## a minute: style, types, unit tests without a JVM
+check: setup  ## a minute: style, types, unit tests without a JVM and without services
 	rm -f build/reliability.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .

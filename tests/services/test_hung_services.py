@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.projects import LAYOUT, root  # noqa: F401 - fixtures
+from support.collector import running
+from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
 from support.servers import CREDENTIALS, hung  # noqa: F401
 
 STORAGE = 'storage: {{endpoint: "http://127.0.0.1:{port}", region: us-east-1}}'
@@ -27,6 +28,11 @@ CATALOGS = {
     "delta_glue": '{{format: delta, type: glue, uri: "http://127.0.0.1:{port}", storage: {{region: us-east-1}}}}',
     "delta_unity": '{{format: delta, type: unity, uri: "http://127.0.0.1:{port}", warehouse: main}}',
 }
+HUNG = """
+  rest: {{format: iceberg, type: rest, uri: "http://127.0.0.1:{port}"}}
+  glue: {{format: iceberg, type: glue, uri: "http://127.0.0.1:{port}", storage: {{region: us-east-1}}}}
+  s3: {{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "http://127.0.0.1:{port}", region: us-east-1}}}}
+"""
 NEEDS = {"hive": "hive_metastore", "delta_hive": "thrift", "postgres": "psycopg2", "mysql": "pymysql"}
 LIMIT = 4.0  # seconds
 SLACK = 25.0  # seconds, to start Python and its libraries on a slow machine
@@ -125,3 +131,46 @@ def test_threads_of_a_library_do_not_delay_the_end(root: Path) -> None:  # noqa:
     assert time.monotonic() - begun < 1 + SLACK
     assert done.returncode == 1
     assert "ZL105 lake.db.orders could not be read within 1 s" in " ".join(done.stdout.split())
+
+
+def test_good_tables_are_planned_beside_services_that_hang(
+    root: Path,  # noqa: F811
+    cli: Cli,  # noqa: F811
+    hung: int,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    settings = root / "zlayout.yaml"
+    settings.write_text(settings.read_text().rstrip() + HUNG.format(port=hung))
+    layout = (root / "layouts" / "orders.yaml").read_text()
+    for name in ("rest", "glue", "s3"):
+        for table in ("t1", "t2"):
+            text = layout.replace("lake.db.orders", f"{name}.db.{table}")
+            (root / "layouts" / f"{name}-{table}.yaml").write_text(text)
+    start = time.monotonic()
+    printed = cli("plan", "--timeout", "5", "--parallelism", "1", code=1)
+    # The two tables of each catalog together cost one limit, because nothing in it has answered.
+    assert time.monotonic() - start < 60
+    assert "lake.db.orders" in printed.out
+    for name in ("rest", "glue", "s3"):
+        for table in ("t1", "t2"):
+            assert f"ZL105 {name}.db.{table} could not be read within 5 s" in " ".join(printed.out.split())
+
+
+@pytest.mark.usefixtures("root")
+def test_a_collector_that_hangs_costs_seconds_and_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the process must not wait for the exporter either."""
+    with running() as collector:
+        collector.hangs = True
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        command = [sys.executable, "-m", "zlayout", "plan", "--detailed-exitcode"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = time.monotonic()
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        "warning: ZL452 traces and metrics were not sent to OpenTelemetry: the collector did not accept them within "
+        "3 s (check the collector and the OTEL_ variables)"
+    ]
+    assert collector.paths() == {"/v1/traces", "/v1/metrics"}
+    assert ended - collector.first < 8  # the exporter would wait 10 seconds for an answer

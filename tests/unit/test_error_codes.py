@@ -6,11 +6,11 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
+from support.sources import SOURCES, nodes
+
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "zlayout").rglob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CODE = re.compile(r"\bZL[0-9]{3}\b")
 FAMILIES = {
@@ -34,20 +34,12 @@ def documented() -> list[tuple[str, list[str]]]:
     return rows
 
 
-@cache
-def nodes() -> list[tuple[Path, ast.Constant | ast.Call]]:
-    """Every constant and every call in the code, with its file."""
-    trees = ((path, ast.parse(path.read_text())) for path in SOURCES)
-    return [
-        (path, node) for path, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant | ast.Call)
-    ]
-
-
 def raised() -> set[str]:
     """Codes that are a string of their own in the code, or a schema's code for a violation."""
     found = {
         node.value
-        for _, node in nodes()
+        for path in SOURCES
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value)
     }
     for schema in sorted((ROOT / "schemas").rglob("*.json")):
@@ -94,11 +86,11 @@ def test_no_text_names_a_code_that_is_not_there() -> None:
 
 def test_each_error_class_has_codes_of_its_own_hundred() -> None:
     seen = set()
-    for path, node in nodes():
+    for source, node in ((path, node) for path in SOURCES for node in nodes(path)):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=name), attr="of"), args=[ast.Constant(value=str(code)), *_]
             ) if name in FAMILIES:
-                assert re.match(FAMILIES[name], code), f"{path.name}:{node.lineno} {name} {code}"
+                assert re.match(FAMILIES[name], code), f"{source.name}:{node.lineno} {name} {code}"
                 seen.add(name)
     assert seen == set(FAMILIES)

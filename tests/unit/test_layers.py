@@ -10,8 +10,8 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from support.sources import PACKAGE, SOURCES, nodes, tree
 
-PACKAGE = Path(__file__).parents[2] / "zlayout"
 MAX_LINES = 300
 # The folders in `zlayout/formats` that hold a format.
 FORMATS = sorted(path.parent.name for path in PACKAGE.glob("formats/*/format.py"))
@@ -85,6 +85,17 @@ def test_only_the_command_line_imports_the_shell(package: str) -> None:
     assert {(m, name) for m in modules for name in third_party(m) if name in SHELL} == set()
 
 
+def test_nothing_private_of_other_packages_is_imported() -> None:
+    imported = {(module, name) for module, path in sources().items() for name in _imports(path, late=True)}
+    assert {(module, name) for module, name in imported if "._" in name and not name.startswith("zlayout.")} == set()
+
+
+def test_the_application_layer_prints_nothing() -> None:
+    for module, path in sources().items():
+        if module.startswith("app."):
+            assert not {node.id for node in nodes(path) if isinstance(node, ast.Name)} & {"print", "input", "sys"}
+
+
 def test_no_file_is_longer_than_its_limit() -> None:
     lengths = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
     assert {name for name, lines in lengths.items() if lines > MAX_LINES} == set()
@@ -94,7 +105,7 @@ def test_no_file_is_longer_than_its_limit() -> None:
 def sources() -> dict[str, Path]:
     """Each module's file, by its name below the package; the package itself is `zlayout`."""
     found = {}
-    for path in PACKAGE.rglob("*.py"):
+    for path in SOURCES:
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "zlayout"] = path
     return found
@@ -141,8 +152,7 @@ def _module(name: str) -> str:
 
 def _imports(path: Path, *, late: bool) -> Iterator[str]:
     """Dotted names that a file imports. late: also inside functions and under `if TYPE_CHECKING`."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if late else tree.body:
+    for node in nodes(path) if late else tree(path).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from support.projects import Cli, cli, root  # noqa: F401 - fixtures
@@ -13,37 +12,6 @@ from support.servers import hung  # noqa: F401
 from zlayout.app.concurrent_reads import Reading, read_all, read_one
 from zlayout.errors import TableError
 from zlayout.spec.model import TableName
-
-HUNG = """
-  rest: {{format: iceberg, type: rest, uri: "http://127.0.0.1:{port}"}}
-  glue: {{format: iceberg, type: glue, uri: "http://127.0.0.1:{port}", storage: {{region: us-east-1}}}}
-  s3: {{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "http://127.0.0.1:{port}", region: us-east-1}}}}
-"""
-
-
-def test_good_tables_are_planned_beside_services_that_hang(
-    root: Path,  # noqa: F811
-    cli: Cli,  # noqa: F811
-    hung: int,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    settings = root / "zlayout.yaml"
-    settings.write_text(settings.read_text().rstrip() + HUNG.format(port=hung))
-    layout = (root / "layouts" / "orders.yaml").read_text()
-    for name in ("rest", "glue", "s3"):
-        for table in ("t1", "t2"):
-            text = layout.replace("lake.db.orders", f"{name}.db.{table}")
-            (root / "layouts" / f"{name}-{table}.yaml").write_text(text)
-    start = time.monotonic()
-    printed = cli("plan", "--timeout", "5", "--parallelism", "1", code=1)
-    # The two tables of each catalog together cost one limit, because nothing in it has answered.
-    assert time.monotonic() - start < 60
-    assert "lake.db.orders" in printed.out
-    for name in ("rest", "glue", "s3"):
-        for table in ("t1", "t2"):
-            assert f"ZL105 {name}.db.{table} could not be read within 5 s" in " ".join(printed.out.split())
 
 
 def test_a_slow_table_does_not_condemn_a_catalog_that_answers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -27,22 +26,6 @@ from zlayout.telemetry.sending import Traces
 from zlayout.telemetry.spans import Spans
 
 EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
-
-
-@pytest.mark.usefixtures("root")
-def test_a_collector_that_hangs_costs_seconds_and_no_exit_code(collector: Collector) -> None:
-    """In a process of its own, whose end must not wait for the exporter either."""
-    collector.hangs = True
-    command = [sys.executable, "-m", "zlayout", "plan", "--detailed-exitcode"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    ended = time.monotonic()
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[1:] == [
-        "warning: ZL452 traces and metrics were not sent to OpenTelemetry: the collector did not accept them within "
-        "3 s (check the collector and the OTEL_ variables)"
-    ]
-    assert collector.paths() == {"/v1/traces", "/v1/metrics"}
-    assert ended - collector.first < 8  # the exporter would wait 10 seconds for an answer
 
 
 @pytest.mark.usefixtures("root")
