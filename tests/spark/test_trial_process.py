@@ -69,7 +69,8 @@ def test_a_trial_from_the_command_line(table: str) -> None:
     assert "mean, by weight" in shown
     assert "* a condition on a function was replayed" in shown
     if table.startswith("ice"):
-        assert "Published: main is at snapshot" in zlayout("publish", table, *where, "--auto-approve").stdout
+        published = json.loads(zlayout("publish", table, *where, "--auto-approve", "--json").stdout)
+        assert (published["outcome"], published["branch_version"]) == ("published", found["trial_version"])
         assert "1 table laid out as declared" in zlayout("plan", table).stdout
         records = json.loads(zlayout("history", table, "--json").stdout)["records"]
         assert found["run_id"] in [record["run_id"] for record in records]

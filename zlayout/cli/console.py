@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from zlayout.errors import Diagnostic
 from zlayout.report.lines import wrapped
@@ -40,9 +41,12 @@ class Color(StrEnum):
 class Console:
     """The streams of one command, and how it writes to them."""
 
-    def __init__(self, color: Color = Color.AUTO, *, verbose: bool = False, summary: bool = False) -> None:
+    def __init__(
+        self, color: Color = Color.AUTO, *, verbose: bool = False, summary: bool = False, as_json: bool = False
+    ) -> None:
         self.verbose = verbose
         self.summary = summary
+        self.as_json = as_json  # whether stdout gets one JSON document, and stderr the text
         self._out_color = wants_color(color, sys.stdout, os.environ)
         self._err_color = wants_color(color, sys.stderr, os.environ)
 
@@ -66,6 +70,15 @@ class Console:
         """Write a part of the result to stdout."""
         sys.stdout.write(text)
         sys.stdout.flush()
+
+    def text(self, text: str) -> None:
+        """Write a part of the result as text: to stdout, or to stderr if stdout gets the result as JSON."""
+        self.say(text.rstrip("\n")) if self.as_json else self.result(text)
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Write the result as JSON to stdout, if it is to be JSON."""
+        if self.as_json:
+            self.result(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
     def say(self, line: str, kind: str = "") -> None:
         """Write a line to stderr, without the control characters that a path may contain."""

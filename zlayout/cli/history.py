@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,15 +12,13 @@ from zlayout.records.trend import touched_trend
 from zlayout.report import history_text
 
 
-def history_command(
-    project: Path, table: str, limit: int, console: Console, *, as_json: bool, branch: str | None = None
-) -> int:
+def history_command(project: Path, table: str, limit: int, console: Console, *, branch: str | None = None) -> int:
     """Print the records of a table, as text or as JSON, and return 0."""
     found = history(load_project(project), table, limit=limit, branch=branch)
-    if as_json:
+    if console.as_json:
         records = [record.row() | {"time": record.time.isoformat(timespec="milliseconds")} for record in found.records]
         document = {"table": found.table, "records": records, "growing": [asdict(growth) for growth in found.growing]}
-        console.result(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        console.document(document)
     else:
         trend = touched_trend(found.records)
         console.result(history_text.render(found.table, found.records, trend, found.growing))

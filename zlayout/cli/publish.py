@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from zlayout.app.project import load_project
 from zlayout.app.publish import commit_drop, commit_publish, plan_drop_trial, plan_publish
@@ -22,20 +23,37 @@ def publish_command(
     trial = plan_publish(loaded, table, branch, timeout=timeout)
     main = printable(str(trial.table.on("")))
     if trial.published:
-        console.result(f"{main}: main has every snapshot of branch {trial.table.branch}; nothing to publish\n")
+        console.text(f"{main}: main has every snapshot of branch {trial.table.branch}; nothing to publish\n")
+        console.document(publish_document(trial, "nothing_to_do"))
         return 0
     moves = f"main from snapshot {trial.main} to {trial.version}, that of branch {trial.table.branch}"
-    console.result("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
+    console.text("".join(f"{line}\n" for line in _shown(main, f"moves    {moves}", trial)))
     if (code := approval.refusal("Publish this branch?")) is not None:
+        if approval.dry_run:
+            console.document(publish_document(trial, "dry_run"))
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {main}")
         commit_publish(loaded, trial, runtime)
-    console.result(
+    console.text(
         f"\nPublished: main is at snapshot {trial.version}. To undo: zlayout rollback {main}. "
         f"The branch is kept; to remove it: zlayout drop-trial {main} --branch {trial.table.branch}\n"
     )
+    console.document(publish_document(trial, "published"))
     return 0
+
+
+def publish_document(trial: Trial, outcome: str) -> dict[str, Any]:
+    """Return a publication as plain data. `outcome` is `published`, `dry_run` or `nothing_to_do`."""
+    return {
+        "table": str(trial.table.on("")),
+        "format": trial.format,
+        "outcome": outcome,
+        "branch": trial.table.branch,
+        "main_version": trial.main,
+        "branch_version": trial.version,
+        "commits": _commits(trial),
+    }
 
 
 def drop_trial_command(
@@ -53,14 +71,33 @@ def drop_trial_command(
     trial = plan_drop_trial(loaded, table, branch=branch, clone=clone, timeout=timeout)
     what = f"clone {trial.location} with its files" if trial.location else f"branch {trial.table.branch}"
     name = printable(str(trial.table.on("")))
-    console.result("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
+    console.text("".join(f"{line}\n" for line in _shown(name, f"removes  {printable(what)}", trial)))
     if (code := approval.refusal("Remove this trial?")) is not None:
+        if approval.dry_run:
+            console.document(drop_document(trial, "dry_run"))
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         console.say(f"starting Spark: {name}")
         commit_drop(loaded, trial, runtime)
-    console.result(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
+    console.text(f"\nRemoved {printable(what)}. The table itself is unchanged.\n")
+    console.document(drop_document(trial, "dropped"))
     return 0
+
+
+def drop_document(trial: Trial, outcome: str) -> dict[str, Any]:
+    """Return the removal of a trial as plain data. `outcome` is `dropped` or `dry_run`."""
+    return {
+        "table": str(trial.table.on("")),
+        "format": trial.format,
+        "outcome": outcome,
+        "branch": trial.table.branch or None,
+        "clone": trial.location or None,
+        "commits": _commits(trial),
+    }
+
+
+def _commits(trial: Trial) -> list[dict[str, Any]]:
+    return [{"version": made.version, "run_id": made.run_id} for made in trial.commits]
 
 
 def _shown(name: str, what: str, trial: Trial) -> Iterator[str]:

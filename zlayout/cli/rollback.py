@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from zlayout.app.project import load_project
-from zlayout.app.rollback import plan_rollback, roll_back
+from zlayout.app.rollback import RolledBack, plan_rollback, roll_back
 from zlayout.cli.approval import Approval
 from zlayout.cli.console import Console, spark_of
 from zlayout.formats.undo import Undo, total
@@ -24,17 +25,42 @@ def rollback_command(
     approval.require_possible("rollback")
     loaded = load_project(project)
     undo = plan_rollback(loaded, table, run, timeout=timeout)
-    console.result("\n".join(shown(undo, verbose=console.verbose)) + "\n")
+    console.text("\n".join(shown(undo, verbose=console.verbose)) + "\n")
     if (code := approval.refusal("Roll back this run?")) is not None:
+        if approval.dry_run:
+            console.document(as_document(undo, None))
         return code
     with spark_of(loaded, console, brief=True) as runtime:
         done = roll_back(loaded, undo, runtime, lambda progress: console.say(f"{progress.stage}: {progress.table}"))
     word = version_word(undo.format)
-    console.result(
+    console.text(
         f"\nRolled back in {word} {done.commit.version}: {plural(done.commit.files_removed, 'file')} removed, "
         f"{plural(done.commit.files_added, 'file')} returned. zlayout plan shows what the layout needs now.\n"
     )
+    console.document(as_document(undo, done))
     return 0
+
+
+def as_document(undo: Undo, done: RolledBack | None) -> dict[str, Any]:
+    """Return a rollback as plain data. done: None in a dry run."""
+    return {
+        "table": str(undo.table),
+        "format": undo.format,
+        "outcome": "rolled_back" if done else "dry_run",
+        "undoes": undo.run_id,
+        "commits": list(undo.commits),
+        "version": undo.version,
+        "rows": undo.rows,
+        "removed": _document(undo.removed),
+        "returned": _document(undo.returned),
+        "kept": list(undo.kept),
+        "run_id": done.run_id if done else None,
+        "committed_version": done.commit.version if done else None,
+    }
+
+
+def _document(files: pa.Table) -> dict[str, Any]:
+    return {"files": len(files), "bytes": total(files, "bytes"), "paths": files["path"].to_pylist()}
 
 
 def shown(undo: Undo, *, verbose: bool) -> Iterator[str]:

@@ -58,7 +58,7 @@ def inspect(
 def history(
     table: options.Table,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The number of records to show.")] = 30,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
     branch: options.Branch = None,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
@@ -66,7 +66,7 @@ def history(
     """Show what plan, drift and apply found and did before (`history` of zlayout.yaml). Reads no table."""
     from zlayout.cli.history import history_command
 
-    return history_command(project, table, limit, Console(color), as_json=as_json, branch=branch)
+    return history_command(project, table, limit, Console(color, as_json=as_json), branch=branch)
 
 
 def rollback(
@@ -76,6 +76,7 @@ def rollback(
     ] = None,
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
@@ -84,7 +85,7 @@ def rollback(
     """Undo what the last apply rewrote in a table, unless other writers have changed these files."""
     from zlayout.cli.rollback import rollback_command
 
-    console = Console(color, verbose=verbose)
+    console = Console(color, verbose=verbose, as_json=as_json)
     return rollback_command(project, table, run, console, Approval(console, auto_approve, dry_run), timeout)
 
 
@@ -105,7 +106,7 @@ def trial(
     """Apply the layout to a branch or a clone, and replay the queries of the workload on it and on the table."""
     from zlayout.cli.trial import trial_command
 
-    console = Console(color, verbose=verbose)
+    console = Console(color, verbose=verbose, as_json=as_json)
     return trial_command(
         project,
         table,
@@ -114,7 +115,6 @@ def trial(
         workload or (),
         console,
         Approval(console, auto_approve, dry_run),
-        as_json=as_json,
         ignore_window=ignore_window,
         timeout=timeout,
     )
@@ -125,6 +125,7 @@ def publish(
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to publish.")],
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
@@ -132,7 +133,7 @@ def publish(
     """Fast-forward main of an Iceberg table to the branch of a trial, unless main has changed since."""
     from zlayout.cli.publish import publish_command
 
-    console = Console(color)
+    console = Console(color, as_json=as_json)
     return publish_command(project, table, branch, console, Approval(console, auto_approve, dry_run), timeout)
 
 
@@ -142,6 +143,7 @@ def drop_trial(
     clone: options.Clone = None,
     dry_run: options.DryRun = False,
     auto_approve: options.AutoApprove = False,
+    as_json: options.Json = False,
     timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
@@ -149,5 +151,5 @@ def drop_trial(
     """Remove the branch or the clone that a trial made. The table itself is not changed."""
     from zlayout.cli.publish import drop_trial_command
 
-    console = Console(color)
+    console = Console(color, as_json=as_json)
     return drop_trial_command(project, table, branch, clone, console, Approval(console, auto_approve, dry_run), timeout)

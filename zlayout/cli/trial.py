@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +33,6 @@ def trial_command(
     console: Console,
     approval: Approval,
     *,
-    as_json: bool,
     ignore_window: bool,
     timeout: float,
 ) -> int:
@@ -44,7 +42,7 @@ def trial_command(
     planned = plan_trial(loaded, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
     shown = text.render(planned.plan.document, console.text_options(), heading=heading(planned.plan, "trial"))
     shown += "".join(f"{line}\n" for line in _intention(planned))
-    console.say(shown.rstrip("\n")) if as_json else console.result(shown)
+    console.text(shown)
     if (code := approval.refusal("Try this?")) is not None:
         return code
 
@@ -56,11 +54,8 @@ def trial_command(
 
     with spark_of(loaded, console) as runtime:
         report = carry_out_trial(planned, runtime, follow, ignore_window=ignore_window)
-    console.result(
-        json.dumps(as_document(report), indent=2) + "\n"
-        if as_json
-        else "\n" + "".join(f"{line}\n" for line in lines(report, verbose=console.verbose))
-    )
+    console.text("\n" + "".join(f"{line}\n" for line in lines(report, verbose=console.verbose)))
+    console.document(as_document(report))
     for diagnostic in report.diagnostics:
         console.diagnose(diagnostic)
     return 0

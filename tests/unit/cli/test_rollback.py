@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.memory_format.store import MemoryTable
 from support.projects import Cli, Scripted
@@ -48,6 +50,30 @@ def test_only_yes_rolls_back(table: MemoryTable, cli: Cli, monkeypatch: pytest.M
     assert set(table.current.files) == set(before.files)
     assert cli("drift", code=2).out
     assert "ZL231" in cli("rollback", TABLE, "--auto-approve", code=3).err
+
+
+def test_json_states_what_was_done_and_the_text_goes_to_stderr(table: MemoryTable, cli: Cli) -> None:
+    version, before = table.current, table.log[-2]
+    planned = cli("rollback", TABLE, "--dry-run", "--json")
+    assert "undoes   run" in planned.err
+    shown = json.loads(planned.out)
+    assert (shown["table"], shown["format"], shown["outcome"]) == (TABLE, "memory", "dry_run")
+    assert (shown["commits"], shown["version"], shown["rows"], shown["kept"]) == (
+        [version.number],
+        version.number,
+        200,
+        [],
+    )
+    assert shown["removed"]["files"] == len(shown["removed"]["paths"]) == len(version.files)
+    assert set(shown["returned"]["paths"]) == set(before.files)
+    assert (shown["run_id"], shown["committed_version"]) == (None, None)
+    done = json.loads(cli("rollback", TABLE, "--auto-approve", "--json").out)
+    assert done["outcome"] == "rolled_back"
+    assert done["committed_version"] == table.current.number
+    assert done["run_id"] not in (None, done["undoes"])
+    assert {key: done[key] for key in ("undoes", "removed", "returned")} == {
+        key: shown[key] for key in ("undoes", "removed", "returned")
+    }
 
 
 def test_without_a_terminal_the_approval_is_an_option(table: MemoryTable, cli: Cli) -> None:

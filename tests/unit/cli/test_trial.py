@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from pyiceberg.table import Table
 from support.projects import Cli
 from unit.cli.test_branches import declare, head, rows, table
+
+from zlayout.formats.trial import Made, Trial
+from zlayout.spec.model import TableName
 
 __all__ = ["table"]
 
@@ -102,6 +106,45 @@ def test_drop_trial_refuses_what_zlayout_did_not_make(table: Table, cli: Cli) ->
     assert "new" in table.refresh().metadata.refs
     for name in ("main", "v1", "gone"):
         assert any(code in _refused(cli, name) for code in ("ZL059", "ZL238"))
+
+
+def test_json_states_what_publish_and_drop_trial_do(table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = head(table, "main")
+    table.manage_snapshots().create_branch(first, "new").commit()
+    mark(table, "new", first)
+    expected = {"table": "ice.db.t", "format": "iceberg", "branch": "new"}
+    nothing = cli("publish", "ice.db.t", "--branch", "new", "--auto-approve", "--json")
+    assert "nothing to publish" in nothing.err
+    assert json.loads(nothing.out) == {
+        **expected, "outcome": "nothing_to_do", "main_version": first, "branch_version": first, "commits": [],
+    }  # fmt: skip
+    removed = {**expected, "clone": None, "commits": []}
+    shown = cli("drop-trial", "ice.db.t", "--branch", "new", "--dry-run", "--json")
+    assert json.loads(shown.out) == {**removed, "outcome": "dry_run"}
+    assert "removes  branch new" in shown.err
+    monkeypatch.setattr("zlayout.cli.publish.commit_drop", lambda *_: None)  # which starts Spark
+    dropped = cli("drop-trial", "ice.db.t", "--branch", "new", "--auto-approve", "--json")
+    assert json.loads(dropped.out) == {**removed, "outcome": "dropped"}
+    assert "Removed branch new" in dropped.err
+
+
+def test_json_names_the_commits_that_publish_moves_main_to(
+    table: Table, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, made = head(table, "main"), Made(7, "replace", "r1", rewrite=True)
+    trial = Trial(TableName("ice", ("db",), "t", "new"), "iceberg", "id", "", True, main, 7, (made,))
+    monkeypatch.setattr("zlayout.cli.publish.plan_publish", lambda *_, **__: trial)
+    monkeypatch.setattr("zlayout.cli.publish.commit_publish", lambda *_: None)  # which starts Spark
+    for option, outcome in (("--dry-run", "dry_run"), ("--auto-approve", "published")):
+        assert json.loads(cli("publish", "ice.db.t", "--branch", "new", option, "--json").out) == {
+            "table": "ice.db.t",
+            "format": "iceberg",
+            "outcome": outcome,
+            "branch": "new",
+            "main_version": main,
+            "branch_version": 7,
+            "commits": [{"version": 7, "run_id": "r1"}],
+        }
 
 
 def _refused(cli: Cli, branch: str) -> str:
