@@ -123,7 +123,7 @@ def _kubernetes(project: Project, options: JobOptions, arguments: list[str], con
         "type": "Python",
         "pythonVersion": "3",
         "mode": "cluster",
-        "sparkVersion": next(v for v in sorted(versions.TESTED_SPARK) if versions.minor(v) == release.spark),
+        "sparkVersion": versions.newest_tested(release),
         "image": options.image or "<IMAGE>",
         "mainApplicationFile": options.entry_point or "local:///opt/zlayout/run.py",
         "arguments": [*arguments, "--project", options.folder or "/opt/project"],

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 
 JAVA_MINIMUM = 17
 AWS_SDK_1 = "1.12.797"  # for S3A before Hadoop 3.4
 AWS_SDK = "2.57.8"  # Iceberg needs its client apache5; S3A, which was built with 2.29, works with it
 
-# The versions of Spark with which the tests were run. With others, a self-test decides (`rewrite.self_test`).
+# The versions of pyspark with which the tests were run, with its own jars (docs/support.md). With others, a self-test
+# decides (`rewrite.self_test`).
 TESTED_SPARK = frozenset({"3.5.9", "4.0.5", "4.1.4"})
 
 
@@ -23,7 +27,7 @@ class Release:
         delta: The version of Delta.
         iceberg: The version of Iceberg, None if no Iceberg has a runtime for this Spark.
         hadoop: The version of Hadoop in Spark's distribution.
-        scala: The minor version of Scala.
+        scala: The minor version of Scala in the jars of pyspark.
     """
 
     spark: str
@@ -88,14 +92,29 @@ GCS_PACKAGES = ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.25",)
 def installed() -> Release:
     """Return the release for the pyspark that is installed: `NEWEST` if there is none, or if it is unknown."""
     try:
-        return release_of(metadata.version("pyspark")) or NEWEST
+        release = release_of(metadata.version("pyspark")) or NEWEST
     except metadata.PackageNotFoundError:
         return NEWEST
+    spec = find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (Path(spec.origin).parent if spec and spec.origin else "")
+    return replace(release, scala=scala_of(Path(home)) or release.scala)
+
+
+def scala_of(home: Path) -> str | None:
+    """Return the minor version of Scala of a Spark distribution, of which Spark 3.5 has two; None if it has no jars."""
+    jar = next(home.glob("jars/scala-library-*.jar"), None)
+    return minor(jar.stem.rpartition("-")[2]) if jar else None
 
 
 def release_of(spark: str) -> Release | None:
     """Return the release for a version of Spark, None if it is unknown."""
     return next((release for release in RELEASES if release.spark == minor(spark)), None)
+
+
+def newest_tested(release: Release) -> str:
+    """Return the newest version of Spark that was tested, of the minor version of a release."""
+    patches = [int(version.split(".")[2]) for version in TESTED_SPARK if minor(version) == release.spark]
+    return f"{release.spark}.{max(patches)}"
 
 
 def numbers(version: str) -> tuple[int, int]:
