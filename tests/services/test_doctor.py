@@ -10,9 +10,10 @@ import pytest
 from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
 from support.servers import hung, plain_http  # noqa: F401
 
-from zlayout.app.doctor import Check, Outcome, Step, doctor
+from zlayout.app.doctor import Check, Outcome, Step, doctor, spark_detail
 from zlayout.app.project import load_project
 from zlayout.errors import SpecError
+from zlayout.spark import versions
 
 S3 = '{{format: delta, warehouse: "s3://b/t", storage: {{endpoint: "{url}", region: us-east-1}}}}'
 REST = '{{format: iceberg, type: rest, uri: "{url}"}}'
@@ -122,3 +123,8 @@ def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root
 def test_an_unknown_catalog_is_an_error(root: Path) -> None:  # noqa: F811
     with pytest.raises(SpecError, match="ZL021 unknown catalog 'nope'"):
         list(doctor(load_project(root), ["nope"]))
+
+
+def test_the_version_of_spark_is_compared_with_those_that_were_tested() -> None:
+    assert {spark_detail(version).endswith("was tested") for version in versions.TESTED_SPARK} == {True}
+    assert "4.1.3-amzn-0, with which zlayout was not tested" in spark_detail("4.1.3-amzn-0")
