@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
-from support.servers import hung, plain_http  # noqa: F401
+from support.projects import LAYOUT, Cli
 
 from zlayout.app.doctor import Check, Outcome, Step, doctor, spark_detail
 from zlayout.app.project import load_project
@@ -26,7 +25,7 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
 
 
-def checks(root: Path, catalog: str, timeout: float = 30.0) -> list[Check]:  # noqa: F811
+def checks(root: Path, catalog: str, timeout: float = 30.0) -> list[Check]:
     """The checks of one more catalog with one layout."""
     settings = root / "zlayout.yaml"
     settings.write_text(settings.read_text().rstrip() + f"\n  other: {catalog}\n")
@@ -34,7 +33,7 @@ def checks(root: Path, catalog: str, timeout: float = 30.0) -> list[Check]:  # n
     return list(doctor(load_project(root), ["other"], timeout=timeout))
 
 
-def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:  # noqa: F811
+def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:
     found = list(doctor(load_project(root)))
     assert [(c.step, c.outcome) for c in found] == [
         (Step.RESOLVE, Outcome.SKIPPED),
@@ -60,7 +59,7 @@ def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:  # noqa: 
     ],
     ids=["dns", "refused"],
 )
-def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str, step: Step, detail: str) -> None:  # noqa: F811
+def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str, step: Step, detail: str) -> None:
     last = checks(root, catalog.format(url=url))[-1]
     assert (last.step, last.outcome) == (step, Outcome.FAILED)
     assert detail in last.detail
@@ -69,11 +68,7 @@ def test_the_step_that_fails_is_the_last_one(root: Path, catalog: str, url: str,
 
 @pytest.mark.parametrize(("catalog", "step"), [(S3, Step.LIST_STORAGE), (REST, Step.ASK_CATALOG)], ids=["s3", "rest"])
 def test_a_service_that_hangs_fails_within_the_limit(
-    root: Path,  # noqa: F811
-    hung: int,  # noqa: F811
-    catalog: str,
-    step: Step,
-    monkeypatch: pytest.MonkeyPatch,
+    root: Path, hung: int, catalog: str, step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
@@ -86,7 +81,7 @@ def test_a_service_that_hangs_fails_within_the_limit(
     assert "ZL105" in found[-1].detail
 
 
-def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     last = checks(root, S3.format(url=f"https://127.0.0.1:{plain_http}"), timeout=30)[-1]
@@ -94,7 +89,7 @@ def test_tls_is_named(root: Path, plain_http: int, monkeypatch: pytest.MonkeyPat
     assert "the TLS connection failed" in last.detail
 
 
-def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None:  # noqa: F811
+def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None:
     last = checks(root, "{format: delta, warehouse: elsewhere}")[-1]
     assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.FAILED)
     assert "ZL110" in last.detail
@@ -103,7 +98,7 @@ def test_a_missing_table_and_a_missing_layout_are_told_apart(root: Path) -> None
     assert (last.step, last.outcome) == (Step.READ_METADATA, Outcome.SKIPPED)
 
 
-def test_a_missing_python_package_is_named(root: Path) -> None:  # noqa: F811
+def test_a_missing_python_package_is_named(root: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         uri = f"mysql+mysqldb://127.0.0.1:{server.getsockname()[1]}/iceberg"  # no extra and no test needs mysqlclient
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
@@ -112,7 +107,7 @@ def test_a_missing_python_package_is_named(root: Path) -> None:  # noqa: F811
     assert "zlayout[hive]" in last.hint
 
 
-def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root: Path, cli: Cli) -> None:  # noqa: F811
+def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root: Path, cli: Cli) -> None:
     checks(root, REST.format(url="http://127.0.0.1:1"))
     printed = cli("doctor", code=1)
     assert "lake\n" in printed.out
@@ -120,7 +115,7 @@ def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root
     assert "  failed   connect" in printed.out
 
 
-def test_an_unknown_catalog_is_an_error(root: Path) -> None:  # noqa: F811
+def test_an_unknown_catalog_is_an_error(root: Path) -> None:
     with pytest.raises(SpecError, match="ZL021 unknown catalog 'nope'"):
         list(doctor(load_project(root), ["nope"]))
 

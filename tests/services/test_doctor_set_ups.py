@@ -19,7 +19,7 @@ from pyiceberg.catalog import load_catalog
 from support.broken_servers import s3_error, tls_server
 from support.projects import LAYOUT
 from support.s3_proxy import Failure, Fault, s3_proxy
-from support.servers import CREDENTIALS, free_port, hung, s3_server  # noqa: F401 - fixture
+from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.app.doctor import Check, Outcome, Step, doctor
 from zlayout.app.project import load_project
@@ -241,7 +241,7 @@ def test_a_wrong_warehouse(asking: Asking, format_: str) -> None:
 
 
 @FORMATS
-def test_a_service_that_hangs(asking: Asking, format_: str, hung: int) -> None:  # noqa: F811
+def test_a_service_that_hangs(asking: Asking, format_: str, hung: int) -> None:
     found = asking.ask(format_, endpoint=f"http://127.0.0.1:{hung}", timeout=2)
     assert_fails(found, Step.LIST_STORAGE, "ZL105 lake.db.t could not be read within 2 s")
 

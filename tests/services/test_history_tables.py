@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
-from support.projects import Cli, cli
+from support.projects import Cli
 from support.records import make_record, run_at_once
 
 import zlayout
@@ -19,7 +19,6 @@ from zlayout.app.history import _store
 from zlayout.records.arrow import SCHEMA
 from zlayout.records.model import ColumnRecord, Command, HistoryStore, Record
 
-__all__ = ["cli"]  # the fixture
 PROJECT = """\
 version: 1
 catalogs:

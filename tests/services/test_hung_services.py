@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.collector import running
-from support.projects import LAYOUT, Cli, cli, root  # noqa: F401 - fixtures
-from support.servers import CREDENTIALS, hung  # noqa: F401
+from support.projects import LAYOUT, Cli
+from support.servers import CREDENTIALS
 
 STORAGE = 'storage: {{endpoint: "http://127.0.0.1:{port}", region: us-east-1}}'
 CATALOGS = {
@@ -51,7 +51,7 @@ every_type = pytest.mark.parametrize(
 )
 
 
-def start(root: Path, name: str, port: int, *options: str) -> subprocess.Popen[str]:  # noqa: F811
+def start(root: Path, name: str, port: int, *options: str) -> subprocess.Popen[str]:
     """`zlayout plan` of a good table and of one whose catalog or store hangs."""
     if name == "s3_iceberg":
         _register(root, port)
@@ -70,7 +70,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _register(root: Path, port: int) -> None:  # noqa: F811
+def _register(root: Path, port: int) -> None:
     """A catalog that knows the table, whose metadata file is on the store that hangs."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy.orm import Session
@@ -84,7 +84,7 @@ def _register(root: Path, port: int) -> None:  # noqa: F811
 
 
 @every_type
-def test_the_good_table_is_planned_and_the_process_ends_within_the_limit(root: Path, hung: int, name: str) -> None:  # noqa: F811
+def test_the_good_table_is_planned_and_the_process_ends_within_the_limit(root: Path, hung: int, name: str) -> None:
     begun = time.monotonic()
     process = start(root, name, hung, "--timeout", f"{LIMIT:g}")
     out, err = process.communicate(timeout=150)
@@ -99,7 +99,7 @@ def test_the_good_table_is_planned_and_the_process_ends_within_the_limit(root: P
 
 
 @every_type
-def test_ctrl_c_ends_the_process_at_once(root: Path, hung: int, name: str) -> None:  # noqa: F811
+def test_ctrl_c_ends_the_process_at_once(root: Path, hung: int, name: str) -> None:
     process = start(root, name, hung, "--timeout", "60")
     time.sleep(SLACK / 3)  # until it waits for the service
     assert process.poll() is None
@@ -125,7 +125,7 @@ main(["plan", "--timeout", "1"])
 """
 
 
-def test_threads_of_a_library_do_not_delay_the_end(root: Path) -> None:  # noqa: F811
+def test_threads_of_a_library_do_not_delay_the_end(root: Path) -> None:
     begun = time.monotonic()
     done = subprocess.run([sys.executable, "-c", READS_IN_AN_EXECUTOR], cwd=root, text=True, capture_output=True)
     assert time.monotonic() - begun < 1 + SLACK
@@ -134,10 +134,7 @@ def test_threads_of_a_library_do_not_delay_the_end(root: Path) -> None:  # noqa:
 
 
 def test_good_tables_are_planned_beside_services_that_hang(
-    root: Path,  # noqa: F811
-    cli: Cli,  # noqa: F811
-    hung: int,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    root: Path, cli: Cli, hung: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")

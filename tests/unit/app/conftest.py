@@ -1,5 +1,5 @@
 """Projects for the tests of the application layer."""
 
-from support.projects import memory, root
+from support.projects import cli, memory, root
 
-__all__ = ["memory", "root"]
+__all__ = ["cli", "memory", "root"]

@@ -6,8 +6,6 @@ import threading
 import time
 
 import pytest
-from support.projects import Cli, cli, root  # noqa: F401 - fixtures
-from support.servers import hung  # noqa: F401
 
 from zlayout.app.concurrent_reads import Reading, read_all, read_one
 from zlayout.errors import TableError

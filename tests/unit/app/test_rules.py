@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
-from support.projects import Cli, cli  # noqa: F401 - a fixture
+from support.projects import Cli
 
 from zlayout.app.drift import drift
 from zlayout.app.inspect import inspect
@@ -111,7 +111,7 @@ def test_a_tie_fails_the_tables_that_both_rules_match_alone() -> None:
 
 
 @pytest.mark.usefixtures("catalog")
-def test_a_rule_that_matches_nothing_is_a_warning(cli: Cli) -> None:  # noqa: F811
+def test_a_rule_that_matches_nothing_is_a_warning(cli: Cli) -> None:
     layout("none", "match: lake.sale.*")
     shown = cli("plan").out
     assert "ZL444 the rule 'lake.sale.*' matches no table" in " ".join(shown.split())
@@ -122,7 +122,7 @@ def test_a_rule_that_matches_nothing_is_a_warning(cli: Cli) -> None:  # noqa: F8
 
 
 @pytest.mark.usefixtures("catalog")
-def test_a_catalog_that_cannot_list_costs_its_own_tables(cli: Cli) -> None:  # noqa: F811
+def test_a_catalog_that_cannot_list_costs_its_own_tables(cli: Cli) -> None:
     layout("web", "match: ice.web.*")
     project = layout("sales", "match: lake.sales.*")
     Path("ice.db").unlink()
@@ -181,7 +181,7 @@ def test_inspect_measures_the_columns_of_the_rule() -> None:
 
 
 @pytest.mark.usefixtures("catalog")
-def test_the_plan_shows_the_rule_of_each_table(cli: Cli) -> None:  # noqa: F811
+def test_the_plan_shows_the_rule_of_each_table(cli: Cli) -> None:
     layout("sales", "match: lake.sales.*")
     assert "      rule            lake.sales.*\n" in cli("plan").out
     assert cli("validate").out == "1 layout valid\n"

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from support.projects import Cli
-from support.servers import hung  # noqa: F401 - fixture
 from support.unity import UnityServer, unity_server
 
 from zlayout.formats.time_limits import READ_SECONDS
@@ -128,11 +127,7 @@ def test_a_pattern_that_matches_nothing_and_one_with_a_file(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("unity")
-def test_services_that_hang_cost_their_own_tables_alone(
-    cli: Cli,
-    hung: int,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_services_that_hang_cost_their_own_tables_alone(cli: Cli, hung: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from support.servers import plain_http
 
 from zlayout.errors import Location
 from zlayout.spec.model import CatalogConfig
+
+__all__ = ["catalog", "config", "plain_http"]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.servers import plain_http  # noqa: F401
 
 from zlayout.errors import Location, TableError
 from zlayout.formats.access import cause_of
@@ -68,7 +67,7 @@ def test_the_message_names_the_service_and_the_cause(
     assert "damaged" not in message
 
 
-def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str], plain_http: int) -> None:  # noqa: F811
+def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogConfig], str], plain_http: int) -> None:
     message = read(delta(f"https://127.0.0.1:{plain_http}"))
     assert "the TLS connection failed" in message
 
