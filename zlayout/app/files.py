@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from zlayout.errors import SpecError
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Write UTF-8 text to `path`; if that fails, `path` keeps its previous content. Raises OSError.
@@ -21,3 +23,25 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def write_result(
+    path: Path,
+    text: str,
+    code: str,
+    what: str,
+    hint: str = "check the folder and its permissions",
+    *,
+    make_folder: bool = False,
+) -> None:
+    """Write a file as `write_atomically`, and its folder on request.
+
+    Raises:
+        SpecError: With this code, the file cannot be written. what: how the message names it.
+    """
+    try:
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    except OSError as error:
+        raise SpecError.of(code, f"cannot write {what}: {error.strerror or error}", hint=hint) from error

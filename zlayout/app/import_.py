@@ -13,7 +13,7 @@ import numpy as np
 
 from zlayout.app.columns import require_usable
 from zlayout.app.concurrent_reads import read_one
-from zlayout.app.files import write_atomically
+from zlayout.app.files import write_result
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
 from zlayout.errors import SpecError
@@ -73,13 +73,7 @@ class ImportedLayout:
         if schema.is_file():
             relative = Path(os.path.relpath(schema, path.absolute().parent)).as_posix()
             modeline = f"# yaml-language-server: $schema={relative}\n"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, modeline + self.text)
-        except OSError as error:
-            raise SpecError.of(
-                "ZL066", f"cannot write {shown(path)}: {error.strerror}", hint="check the folder and its permissions"
-            ) from error
+        write_result(path, modeline + self.text, "ZL066", shown(path), make_folder=True)
         return path
 
 

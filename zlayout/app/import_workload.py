@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zlayout.app.files import write_atomically
+from zlayout.app.files import write_result
 from zlayout.errors import SpecError
 from zlayout.spec.model import Project
 from zlayout.workload.history.model import Problem
@@ -36,11 +36,7 @@ class ImportedWorkload:
         """Write the file atomically. Raises SpecError ZL079 if it exists, unless `replace`, or cannot be written."""
         if path.exists() and not replace:
             raise SpecError.of("ZL079", f"{path} exists", hint="use --replace, or another --out")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, self.text)
-        except OSError as error:
-            raise SpecError.of("ZL079", f"cannot write {path}: {error.strerror}", hint="use another --out") from error
+        write_result(path, self.text, "ZL079", str(path), "use another --out", make_folder=True)
         return path
 
 

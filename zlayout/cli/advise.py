@@ -7,11 +7,10 @@ from pathlib import Path
 
 from zlayout.advisor.model import Study
 from zlayout.app.advise import AdviceEvent, SampleStarted, StudyOptions, make_study
-from zlayout.app.files import write_atomically
+from zlayout.app.files import write_result
 from zlayout.app.project import load_project
 from zlayout.app.write_advice import own_layout, write_advice
 from zlayout.cli.console import Console, spark_of
-from zlayout.errors import SpecError
 from zlayout.report.words import number, plural, printable
 
 
@@ -48,12 +47,7 @@ def _show(text: str, output: str, out: Path | None, console: Console) -> None:
     if out is None:
         console.result(text)
         return
-    try:
-        write_atomically(out, text)
-    except OSError as error:
-        raise SpecError.of(
-            "ZL061", f"cannot write the report {out}: {error.strerror}", hint="check the folder and its permissions"
-        ) from error
+    write_result(out, text, "ZL061", f"the report {out}")
     console.say(f"{output} report written to {out}")
 
 

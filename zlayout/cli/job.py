@@ -33,11 +33,10 @@ def job(
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write the job with which a scheduler or a platform runs zlayout. Sends nothing, and writes no secret."""
-    from zlayout.app.files import write_atomically
+    from zlayout.app.files import write_result
     from zlayout.app.job import JobOptions
     from zlayout.app.job import job as write_job
     from zlayout.app.project import load_project
-    from zlayout.errors import SpecError
 
     console = Console(color)
     chosen = JobOptions(name, command, schedule, folder, image, entry_point, role, application, spark)
@@ -45,12 +44,7 @@ def job(
     if out is None:
         console.result(made.text)
     else:
-        try:
-            write_atomically(out, made.text)
-        except OSError as error:
-            raise SpecError.of(
-                "ZL082", f"cannot write {out}: {error.strerror}", hint="check the folder and its permissions"
-            ) from error
+        write_result(out, made.text, "ZL082", str(out))
         console.say(f"job written to {out}")
     if made.placeholders:
         console.say(f"Replace {', '.join(made.placeholders)} before you use it.")

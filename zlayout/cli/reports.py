@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from zlayout.app.files import write_atomically
+from zlayout.app.files import write_result
 from zlayout.app.telemetry import Telemetry, telemetry_of
 from zlayout.cli.console import Console
-from zlayout.errors import SpecError, ZlayoutError
+from zlayout.errors import SpecError
 from zlayout.planner.model import Plan, Status
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
@@ -64,10 +64,7 @@ class Reports:
             if path == STDOUT:
                 console.result(text)
                 continue
-            try:
-                write_atomically(Path(path), text)
-            except OSError as error:
-                raise _unwritable(path, error) from error
+            write_result(Path(path), text, "ZL061", f"the report {path}")
             console.say(f"{name} report written to {path}")
 
     def _shown(self, report: Plan | RunReport) -> RunReport:
@@ -126,11 +123,5 @@ def _append(path: str, text: str) -> None:
         with Path(path).open("a", encoding="utf-8") as stream:
             stream.write(text)
     except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: str, error: OSError) -> ZlayoutError:
-    reason = error.strerror or str(error)
-    return SpecError.of(
-        "ZL061", f"cannot write the report {path}: {reason}", hint="check the folder and its permissions"
-    )
+        reason, hint = error.strerror or str(error), "check the folder and its permissions"
+        raise SpecError.of("ZL061", f"cannot write the report {path}: {reason}", hint=hint) from error

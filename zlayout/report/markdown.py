@@ -9,7 +9,7 @@ from zlayout.planner.result import TableResult
 from zlayout.planner.run_report import RunReport
 from zlayout.report.closing import last_line, title
 from zlayout.report.forecast_text import bytes_text, written_text
-from zlayout.report.one_line import states_text
+from zlayout.report.one_line import states_text, worst_first
 from zlayout.report.text import TextOptions, render_table
 from zlayout.report.words import RESULT_STATUSES, known, number, plural, printable, size, state
 
@@ -27,7 +27,7 @@ def render(shown: Plan | RunReport, max_bytes: int = MAX_BYTES, max_tables: int 
     Tables above `max_tables` (None for no limit), and those that do not fit into `max_bytes`, are left out and counted.
     """
     report = RunReport.of(shown)
-    tables = sorted((t for t in report.plan.tables if not t.as_declared), key=_worst_first)
+    tables = worst_first([t for t in report.plan.tables if not t.as_declared])
     head = [MARKER, f"### {_headline(report)}", "", last_line(report), ""]
     rows, details, used = [], [], len("\n".join(head).encode()) + 600
     for table in tables[:max_tables]:
@@ -57,14 +57,6 @@ def _headline(report: RunReport) -> str:
     parts = [f"{plural(changing, 'table')} not as declared"] if changing else []
     parts += [f"{plural(broken, 'table')} with errors"] if broken else []
     return f"zlayout {title(report)}: {', '.join(parts)}"
-
-
-def _worst_first(table: TablePlan) -> tuple[int, int, str]:
-    return (
-        (Status.ERROR, Status.REFUSED, Status.CHANGES, Status.UNCHANGED).index(table.status),
-        -table.rewrite_bytes,
-        table.table,
-    )
 
 
 def _row(table: TablePlan, result: TableResult | None) -> str:
