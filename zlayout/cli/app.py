@@ -25,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -49,17 +50,26 @@ def init(
     folder: Annotated[
         Path, typer.Argument(help="The folder of the project; created if missing.", metavar="FOLDER")
     ] = options.HERE,
-    format: Annotated[str, typer.Option("--format", help="delta or iceberg.")] = "",
-    table: Annotated[str, typer.Option("--table", help="The first table, as catalog.namespace.table.")] = "",
-    columns: Annotated[str, typer.Option("--columns", help="The comma-separated z-order columns of the table.")] = "",
-    warehouse: Annotated[str, typer.Option("--warehouse", help="The root folder or URL of the tables.")] = "",
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="delta or iceberg.")] = "",
+    table: Annotated[
+        str, typer.Option("--table", metavar="TABLE", help="The first table, as catalog.namespace.table.")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option("--columns", metavar="COLUMNS", help="The comma-separated z-order columns of the table.")
+    ] = "",
+    warehouse: Annotated[
+        str, typer.Option("--warehouse", metavar="LOCATION", help="The root folder or URL of the tables.")
+    ] = "",
     uri: options.Uri = "",
     catalog_type: options.CatalogType = "",
     workflows: Annotated[bool, typer.Option(help="Write the workflows for GitHub Actions.")] = True,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions, even on a terminal.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Write a new project: zlayout.yaml, a layout, schemas for editors, CI workflows. Asks for missing options."""
+    """Write a new project with a first layout.
+
+    It also has schemas for editors and CI workflows. On a terminal, init asks for missing options.
+    """
     from zlayout.cli.init import init_command
 
     console = Console(color)
@@ -70,13 +80,17 @@ def init(
 
 @app.command()
 def doctor(
-    catalogs: Annotated[list[str] | None, typer.Argument(help="Names of catalogs. Default: all.")] = None,
+    catalogs: Annotated[
+        list[str] | None, typer.Argument(help="Names of catalogs. Default: all.", metavar="CATALOG")
+    ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and read the same tables in it.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="The limit for each step, in seconds.")] = 20.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit for each step, in seconds.")
+    ] = 20.0,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Check step by step whether catalogs and their storage can be reached. Writes nothing."""
+    """Check whether catalogs and their storage can be reached. Reports each step, and writes nothing."""
     from zlayout.cli.doctor import doctor_command
 
     return doctor_command(project, catalogs or (), Console(color), spark=spark, timeout=timeout)
@@ -91,7 +105,7 @@ def validate_(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Check the syntax, schema and semantics of zlayout.yaml and the layouts. Reads no table."""
+    """Check zlayout.yaml and the layouts. Checks syntax, schema and semantics, and reads no table."""
     from zlayout.app.validate import validate
     from zlayout.report.words import plural
 
@@ -128,7 +142,7 @@ def plan(
     verbose: options.Verbose = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Show how tables differ from their layouts, and what apply would do. Starts no JVM."""
+    """Show how tables differ from their layouts. States what apply would do, and starts no JVM."""
     with Console().starting():
         from zlayout.cli.plan import PlanRequest, parse_avoid_hot, parse_budget, plan_command
         from zlayout.cli.reports import parse_reports
@@ -214,7 +228,10 @@ def drift(
     verbose: options.Verbose = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Check tables in CI: exit with 2 if a table is not as declared or its layout no longer fits, with 1 on errors."""
+    """Check in CI whether tables are as declared.
+
+    Exits with 2 if a table is not as declared or its layout no longer fits, with 1 on errors.
+    """
     with Console().starting():
         from zlayout.cli.plan import PlanRequest, drift_command
         from zlayout.cli.reports import parse_reports

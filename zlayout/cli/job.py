@@ -16,23 +16,41 @@ TargetName = Literal["k8s-spark-operator", "emr-serverless", "glue", "databricks
 def job(
     target: Annotated[TargetName, typer.Option("--target", help="The scheduler or platform.")],
     command: Annotated[
-        str, typer.Option("--command", help="What the job runs. Default: apply --auto-approve; on Databricks drift.")
+        str,
+        typer.Option(
+            "--command",
+            metavar="COMMAND",
+            help="What the job runs. Default: apply --auto-approve; on Databricks drift.",
+        ),
     ] = "",
     schedule: Annotated[
-        str, typer.Option("--schedule", help="Five fields as in crontab, in UTC; for cron in local time.")
+        str,
+        typer.Option("--schedule", metavar="FIELDS", help="Five fields as in crontab, in UTC; for cron in local time."),
     ] = "",
-    name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "zlayout",
-    image: Annotated[str, typer.Option("--image", help="The container image of Spark with zlayout.")] = "",
-    role: Annotated[str, typer.Option("--role", help="The role, or on Kubernetes the service account.")] = "",
-    application: Annotated[str, typer.Option("--application", help="The id of the EMR Serverless application.")] = "",
-    entry_point: Annotated[str, typer.Option("--entry-point", help="The script that Spark starts.")] = "",
-    folder: Annotated[str, typer.Option("--folder", help="The folder of the project where the job runs.")] = "",
-    spark: Annotated[str, typer.Option("--spark", help="The version of Spark on Kubernetes, for example 4.1.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the job.")] = "zlayout",
+    image: Annotated[
+        str, typer.Option("--image", metavar="IMAGE", help="The container image of Spark with zlayout.")
+    ] = "",
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="The role, or on Kubernetes the service account.")
+    ] = "",
+    application: Annotated[
+        str, typer.Option("--application", metavar="ID", help="The id of the EMR Serverless application.")
+    ] = "",
+    entry_point: Annotated[
+        str, typer.Option("--entry-point", metavar="FILE", help="The script that Spark starts.")
+    ] = "",
+    folder: Annotated[
+        str, typer.Option("--folder", metavar="FOLDER", help="The folder of the project where the job runs.")
+    ] = "",
+    spark: Annotated[
+        str, typer.Option("--spark", metavar="VERSION", help="The version of Spark on Kubernetes, for example 4.1.")
+    ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to a file.", show_default=False)] = None,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Write the job with which a scheduler or a platform runs zlayout. Sends nothing, and writes no secret."""
+    """Write the job by which a scheduler or platform runs zlayout. Sends nothing, and writes no secret."""
     from zlayout.app.files import write_result
     from zlayout.app.job import JobOptions
     from zlayout.app.job import job as write_job

@@ -30,7 +30,9 @@ Select = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables),
+    typer.Option(
+        "--exclude", metavar="SELECT", help="Tables to leave out, as in SELECT.", autocompletion=complete_tables
+    ),
 ]
 Branch = Annotated[
     str | None,
@@ -100,12 +102,23 @@ Sample = Annotated[
 ]
 Parallelism = Annotated[
     int,
-    typer.Option("--parallelism", min=1, max=64, help="The number of tables of one catalog to read at the same time."),
+    typer.Option(
+        "--parallelism",
+        metavar="N",
+        min=1,
+        max=64,
+        help="The number of tables of one catalog to read at the same time.",
+    ),
 ]
 ConcurrentTables = Annotated[
-    int, typer.Option("--concurrent-tables", min=1, max=64, help="The number of tables to rewrite at the same time.")
+    int,
+    typer.Option(
+        "--concurrent-tables", metavar="N", min=1, max=64, help="The number of tables to rewrite at the same time."
+    ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="The limit on reading one table, in seconds.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="The limit on reading one table, in seconds.")
+]
 Report = Annotated[
     list[str] | None,
     typer.Option(
@@ -142,15 +155,20 @@ Layouts = Annotated[
 ]
 Files = Annotated[
     int | None,
-    typer.Option("--files", min=1, help="The number of files after the rewrite. Default: from the target size."),
+    typer.Option(
+        "--files", metavar="N", min=1, help="The number of files after the rewrite. Default: from the target size."
+    ),
 ]
 SampleRows = Annotated[
     int | None,
     typer.Option(
-        "--sample-rows", min=1, help="The number of rows to draw. Default: 2,000 per file, at most 1,000,000."
+        "--sample-rows",
+        metavar="N",
+        min=1,
+        help="The number of rows to draw. Default: 2,000 per file, at most 1,000,000.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the sample.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="The seed of the sample.")]
 AllQueries = Annotated[bool, typer.Option("--verbose", "-v", help="List all queries, and all unused conditions.")]
 AllOrphans = Annotated[bool, typer.Option("--verbose", "-v", help="List all orphans.")]
 AdviceOut = Annotated[Path | None, typer.Option("--out", "-o", help="Write the result to a file.", show_default=False)]
@@ -163,13 +181,17 @@ Verify = Annotated[
     typer.Option("--verify", help="full: also read the written files back before the commit."),
 ]
 TimeLimit = Annotated[
-    float, typer.Option("--time-limit", min=0, help="The limit on search and measurement, in seconds.")
+    float,
+    typer.Option("--time-limit", metavar="SECONDS", min=0, help="The limit on search and measurement, in seconds."),
 ]
-Uri = Annotated[str, typer.Option("--uri", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")]
+Uri = Annotated[
+    str, typer.Option("--uri", metavar="URI", help="The Iceberg catalog: sqlite:///FILE, https://... or thrift://...")
+]
 CatalogType = Annotated[
     str,
     typer.Option(
         "--catalog-type",
+        metavar="TYPE",
         help="Delta: path, hive, glue or unity. Iceberg: sql, rest, hive or glue. Default: that of --uri.",
     ),
 ]

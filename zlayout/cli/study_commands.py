@@ -54,7 +54,7 @@ def advise(
     verbose: options.AllQueries = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Find the columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
+    """Find columns, weights, curve and cuts with the lowest cost. Draws one sample on Spark; changes no table."""
     from zlayout.app.advise import StudyOptions
     from zlayout.cli.advise import advise_command
 

@@ -22,7 +22,11 @@ def import_(
     ],
     columns: Annotated[
         str | None,
-        typer.Option("--columns", help="Comma-separated z-order columns. Default: the present ordering of the table."),
+        typer.Option(
+            "--columns",
+            metavar="COLUMNS",
+            help="Comma-separated z-order columns. Default: the present ordering of the table.",
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
@@ -39,7 +43,10 @@ def import_(
 def inspect(
     table: options.Table,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Comma-separated columns to measure. Default: those of the layout.")
+        str | None,
+        typer.Option(
+            "--columns", metavar="COLUMNS", help="Comma-separated columns to measure. Default: those of the layout."
+        ),
     ] = None,
     orphans: Annotated[
         bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
@@ -57,13 +64,15 @@ def inspect(
 
 def history(
     table: options.Table,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The number of records to show.")] = 30,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="The number of records to show.")
+    ] = 30,
     as_json: options.Json = False,
     branch: options.Branch = None,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Show what plan, drift and apply found and did before (`history` of zlayout.yaml). Reads no table."""
+    """Show what plan, drift and apply found and did before. Needs `history` in zlayout.yaml, and reads no table."""
     from zlayout.cli.history import history_command
 
     return history_command(project, table, limit, Console(color, as_json=as_json), branch=branch)
@@ -82,7 +91,7 @@ def rollback(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all files.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Undo what the last apply rewrote in a table, unless other writers have changed these files."""
+    """Undo what the last apply rewrote in a table. Refused if other writers have changed these files."""
     from zlayout.cli.rollback import rollback_command
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -103,7 +112,7 @@ def trial(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all queries.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Apply the layout to a branch or a clone, and replay the queries of the workload on it and on the table."""
+    """Try the layout on a branch or a clone. Replays the queries of the workload on it and on the table."""
     from zlayout.cli.trial import trial_command
 
     console = Console(color, verbose=verbose, as_json=as_json)
@@ -130,7 +139,7 @@ def publish(
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Fast-forward main of an Iceberg table to the branch of a trial, unless main has changed since."""
+    """Fast-forward main of an Iceberg table to a trial. Refused if main has changed since."""
     from zlayout.cli.publish import publish_command
 
     console = Console(color, as_json=as_json)

@@ -22,16 +22,22 @@ def import_(
     ] = None,
     no_values: Annotated[bool, typer.Option("--no-values", help="Leave all constants out.")] = False,
     keep_values: Annotated[bool, typer.Option("--keep-values", help="Keep all constants, instead of some.")] = False,
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Statements to keep of each query shape.")] = 10,
+    bins: Annotated[
+        int, typer.Option("--bins", metavar="N", min=1, max=1000, help="Statements to keep of each query shape.")
+    ] = 10,
     days: Annotated[
-        float | None, typer.Option("--days", min=0.001, help="The days that the histories cover, for the pay-back.")
+        float | None,
+        typer.Option("--days", metavar="DAYS", min=0.001, help="The days that the histories cover, for the pay-back."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the file.")] = False,
     project: options.Project = options.HERE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List all records that cannot be read.")] = False,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
-    """Write a workload from the query histories of Spark, Trino, Databricks, Snowflake, Athena and BigQuery."""
+    """Write a workload from query histories.
+
+    Reads those of Spark, Trino, Databricks, Snowflake, Athena and BigQuery.
+    """
     from zlayout.app.import_workload import import_workload
     from zlayout.app.project import load_project
     from zlayout.errors import SpecError
