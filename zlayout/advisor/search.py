@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zlayout.advisor.model import Choice
+from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
 from zlayout.spec.layout import CURVES, Layout, ZorderColumn
 
 MAX_COLUMNS = 6
@@ -44,7 +45,7 @@ class Search:
 
     try_layout: simulates a layout. base: the settings besides columns and curve. deadline: on the monotonic clock.
     on_progress: called with the progress. following: pairs of correlated columns, of which one is enough. known:
-    all simulated layouts. max_columns: of a layout. steps: the best layout with 1, 2, ... columns, also with more
+    all simulated layouts. steps: the best layout with 1, 2, ... columns, also with more
     columns than the best layout.
     """
 
@@ -57,7 +58,11 @@ class Search:
     steps: list[Choice] = field(default_factory=list)
     best: Choice | None = None
     interrupted: bool = False
-    max_columns: int = MAX_COLUMNS
+
+    @property
+    def max_columns(self) -> int:
+        """The maximum number of columns of a layout. Engine native is that of a clustered table, see `searched`."""
+        return MAX_CLUSTERING_COLUMNS if self.base.engine == "native" else MAX_COLUMNS
 
     def run(self, shares: Mapping[str, float], curves: Sequence[str]) -> None:
         """Search, and set `steps` and `best`.

@@ -25,7 +25,6 @@ from zlayout.advisor.model import (
 from zlayout.advisor.queries import column_shares
 from zlayout.advisor.search import Progress, Search, all_curves
 from zlayout.advisor.simulate import Ranks, rank_sample, simulate
-from zlayout.planner.clustering import MAX_CLUSTERING_COLUMNS
 from zlayout.spec.layout import Layout
 from zlayout.table.state import TableState
 from zlayout.workload.model import Workload
@@ -117,8 +116,6 @@ def study(
         quick = measure if few is sample else _measure_on(few, few_ranks, queries, target)
         deadline = started + SEARCH_TIME_SHARE * question.seconds
         search = Search(quick, question.base, deadline, on_progress, correlated_pairs(few_ranks))
-        if question.base.engine == "native":  # of a clustered table, see `searched`
-            search.max_columns = MAX_CLUSTERING_COLUMNS
         search.run(shares, all_curves(question.curve))
         finals = search.finalists()
         again = search.known.__getitem__ if few is sample else measure

@@ -98,7 +98,7 @@ class DeltaBackend:
         from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
         from zlayout.formats.delta.write.source_files import file_uris
 
-        location, session = state.location, self._session(table, state.location)
+        location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
         frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
         return SampleSource(
             frame=frame,
@@ -238,7 +238,7 @@ class DeltaBackend:
         from zlayout.formats.delta.write.outcome import Log
 
         with spark_errors(str(table), "opening its log"):
-            delta = DeltaJvm(self._session(table, location), location)
+            delta = DeltaJvm(session_at(self._catalog, self.runtime, table, location), location)
         if (checked := (run_id, location)) not in self._exclusive:  # a run may have several parts
             with spark_errors(str(table), "checking its log folder"):
                 require_exclusive_commits(delta, location, str(table))
@@ -287,12 +287,13 @@ class DeltaBackend:
     def _storage(self, table: TableName, location: str) -> pa_fs.FileSystem:
         return table_files(location, self._options(table, location))
 
-    def _session(self, table: TableName, location: str) -> SparkSession:
-        """Return the session, configured for the store of a location that the definition does not contain."""
-        session = self.runtime.session
-        if self._catalog.type != "path":
-            self.runtime.configure_store(hadoop_conf(self._at(table, location)))
-        return session
+
+def session_at(catalog: CatalogConfig, runtime: SparkRuntime, table: TableName, location: str) -> SparkSession:
+    """Return the session, configured for the store of a location that the catalog's definition does not contain."""
+    session = runtime.session
+    if catalog.type != "path":
+        runtime.configure_store(hadoop_conf(at_location(catalog, table, location)))
+    return session
 
 
 def _columns(work: Work) -> tuple[str, ...]:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from zlayout.errors import EngineError, Refused, first_line
+from zlayout.formats.delta.backend import session_at
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.trial import other_files, read_clone
-from zlayout.formats.storage import hadoop_conf
 from zlayout.formats.trial import Trial
 from zlayout.message_text import quote_value
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import TableState
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class DeltaTrials:
@@ -46,7 +42,8 @@ class DeltaTrials:
         """Raises Refused ZL256; EngineError."""
         from zlayout.formats.delta.write.trial import begin
 
-        begin(self._session(table, state.location), str(table), state.location, state.version, _absolute(where))
+        session = session_at(self._catalog, self._runtime, table, state.location)
+        begin(session, str(table), state.location, state.version, _absolute(where))
 
     def publish(self, trial: Trial) -> None:
         """Raises Refused ZL237: what a clone has is applied to the table by `apply`."""
@@ -56,7 +53,7 @@ class DeltaTrials:
         """Raises Refused ZL256; CommitConflict ZL320; EngineError ZL317."""
         from zlayout.formats.delta.write.trial import drop
 
-        session = self._session(trial.table, trial.location)
+        session = session_at(self._catalog, self._runtime, trial.table, trial.location)
         try:
             others = other_files(at_location(self._catalog, trial.table, trial.location), trial.location)
         except (OSError, ValueError) as error:
@@ -70,13 +67,6 @@ class DeltaTrials:
                 detail=others[0],
             )
         drop(session, trial)
-
-    def _session(self, table: TableName, location: str) -> SparkSession:
-        """Return the session, configured for the store of a location that the definition does not contain."""
-        session = self._runtime.session
-        if self._catalog.type != "path":
-            self._runtime.configure_store(hadoop_conf(at_location(self._catalog, table, location)))
-        return session
 
 
 def _absolute(where: str) -> str:

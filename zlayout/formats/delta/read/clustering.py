@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 
 from zlayout.errors import TableError
 from zlayout.formats.delta.read.features import CLUSTERING
+from zlayout.formats.delta.read.layout_records import codes_of
 from zlayout.formats.delta.read.log_segment import log_segment
 from zlayout.formats.delta.read.schema import Leaf, dotted, parse_names
 from zlayout.formats.delta.read.tags import HEAD_BYTES, LOG, PROVIDER, ZCUBE_COLUMNS, ZCUBE_ID, read_log_file
 from zlayout.spec.layout import CLUSTERED_BY
+from zlayout.table.distinct_rows import distinct_rows
 from zlayout.table.state import Int32, LayoutRecord
 
 DOMAIN = "delta.clustering"
@@ -71,13 +73,19 @@ def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord
     Args:
         annotations: See `zlayout.formats.delta.read.tags.read_annotations`.
     """
+    encoded = [codes_of(annotations[name]) for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)]
+    distinct, of_file = distinct_rows([codes for codes, _ in encoded])  # about one for each ZCube
+    texts = [values.to_pylist() for _, values in encoded]
     found: dict[tuple[str, tuple[str, ...]], int] = {}
     cubes: dict[str, int] = {}
-    layout = np.full(annotations.num_rows, -1, np.int32)
-    group = np.full(annotations.num_rows, -1, np.int32)
+    layout = np.full(len(distinct), -1, np.int32)
+    group = np.full(len(distinct), -1, np.int32)
     names: tuple[str, ...]
-    of_file = zip(*(annotations[name].to_pylist() for name in (PROVIDER, ZCUBE_ID, ZCUBE_COLUMNS)), strict=True)
-    for at, (provider, cube, columns) in enumerate(of_file):
+    for at in np.argsort(np.unique(of_file, return_index=True)[1]).tolist():  # in the order of the files
+        codes = distinct[at].tolist()
+        provider, cube, columns = (
+            values[code] if code >= 0 else None for code, values in zip(codes, texts, strict=True)
+        )
         if provider not in (None, LIQUID):
             writer, names, cube = f"{PROVIDER}={provider}", (), f"{PROVIDER}={provider}"
         else:
@@ -87,7 +95,7 @@ def clustering_records(annotations: pa.Table) -> tuple[Int32, tuple[LayoutRecord
         layout[at] = found.setdefault((writer, names), len(found))
         group[at] = cubes.setdefault(cube, len(cubes))
     records = tuple(LayoutRecord(provider, {CLUSTERED_BY: list(columns)}) for provider, columns in found)
-    return layout, records, group
+    return layout[of_file], records, group[of_file]
 
 
 def _column_names(text: str | None) -> tuple[str, ...]:
