@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ ROWS, FILES, PER_ROW_GROUP = 24_000, 6, 500
 COLUMNS = ("id", "at", "name", "price", "sometimes", "random")
 
 
+@cache
 def make_rows() -> pa.Table:
     random = np.random.default_rng(3)
     order = np.arange(ROWS)
