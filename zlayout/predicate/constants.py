@@ -41,20 +41,20 @@ def _constant(node: exp.Expr) -> Value | None:
         case exp.Cast():
             return _cast(_constant(node.this), node.args["to"])
         case exp.TsOrDsToDate():
-            return None if node.args.get("format") else _day(_constant(node.this))
+            return None if node.args.get("format") else as_day(_constant(node.this))
         case exp.TsOrDsAdd():
             unit = str(node.args.get("unit") or "DAY").upper()
-            return _shift(_day(_constant(node.this)), _constant(node.expression), unit)
+            return _shift(as_day(_constant(node.this)), _constant(node.expression), unit)
         case exp.TimestampAdd() if unit_named(str(node.args.get("unit") or "")):
             instant = as_instant(_constant(node.this))
             return _shift(instant, _constant(node.expression), unit_named(str(node.args["unit"])) or "")
         case exp.DateTrunc():
-            return _truncated(_day(_constant(node.this)), truncation_unit(node))
+            return _truncated(as_day(_constant(node.this)), truncation_unit(node))
         case exp.TimestampTrunc():
             value = as_instant(_constant(node.this))
             return None if value is None else _truncated(as_datetime(value), truncation_unit(node))
         case exp.LastDay():
-            month = _day(_constant(node.this))
+            month = as_day(_constant(node.this))
             return None if month is None else _shift(_shift(begin(month, "MONTH"), 1, "MONTH"), -1, "DAY")
         case exp.Anonymous() if str(node.this).lower() == "make_date" and len(node.expressions) == 3:
             match [_constant(part) for part in node.expressions]:
@@ -62,7 +62,7 @@ def _constant(node: exp.Expr) -> Value | None:
                     return date(year, number, day)
             return None
         case exp.AddMonths():
-            return _shift(_day(_constant(node.this)), _constant(node.expression), "MONTH")
+            return _shift(as_day(_constant(node.this)), _constant(node.expression), "MONTH")
         case exp.Mul():
             return _times(_constant(node.this), _constant(node.expression))
         case exp.Add():
@@ -102,7 +102,7 @@ def _cast(value: Value | None, to: exp.Expr) -> Value | None:
     if value is None:
         return None
     if type_ == "DATE":
-        return _day(value)
+        return as_day(value)
     if type_ in TIMESTAMP_TYPES:
         return instant_or_none(value) if isinstance(value, str) else value if isinstance(value, datetime) else None
     if type_ in STRING_TYPES:
@@ -126,10 +126,6 @@ def as_instant(value: Value | None) -> date | None:
 
 def as_day(value: Value | None) -> date | None:
     """The day of a date, a timestamp or a string; None for another value."""
-    return _day(value)
-
-
-def _day(value: Value | None) -> date | None:
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, str):

@@ -87,7 +87,7 @@ def _measure(files: FileTable, column: str, with_reach: bool, alone: bool) -> Co
     """
     bounds = files.bounds[column]
     ranked = rank_bounds(bounds, files.rows)
-    number = _files_by_partition(files)
+    number = counts(files.partition, max(len(files.partitions), 1))
     segments = segments_of(ranked, files.partition, len(number))
     countable, unbounded, all_null = ranked.axis.countable, ranked.unbounded, int(ranked.empty.sum())
     del ranked  # it would add an eighth to the peak memory
@@ -130,10 +130,6 @@ def rows_with_value(files: FileTable, column: str) -> Float64:
     """float64[N]: live rows minus nulls. It is at least 0, because deleted rows may also be null."""
     nulls = np.maximum(files.bounds[column].null_count, 0)
     return np.maximum(files.live_rows - nulls, 0).astype(np.float64)
-
-
-def _files_by_partition(files: FileTable) -> Int64:
-    return counts(files.partition, max(len(files.partitions), 1))
 
 
 def _mean(values: Int64) -> float:

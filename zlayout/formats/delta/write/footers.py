@@ -184,13 +184,10 @@ def read_footer(storage: pa_fs.FileSystem, path: str, bounded: LeafTypes, counte
         footer.nulls[name] = sum(s.null_count for s in found)
         filled = [s for s in found if s.num_values]
         if name in bounded and name not in uncertain and filled and all(s.has_min_max for s in filled):
-            lows, highs = ([_number(v, bounded[name]) for v in raw] for raw in zip(*map(_raw, filled), strict=True))
+            lows = [_number(s.min_raw, bounded[name]) for s in filled]
+            highs = [_number(s.max_raw, bounded[name]) for s in filled]
             footer.bounds[name] = min(lows, key=_nan_last), max(highs, key=_nan_last)
     return footer
-
-
-def _raw(statistics: pq.Statistics) -> Bounds:
-    return statistics.min_raw, statistics.max_raw
 
 
 def _nan_last(value: Any) -> tuple[bool, Any]:
