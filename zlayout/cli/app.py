@@ -120,6 +120,7 @@ def plan(
     branch: options.Branch = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a plan file, for apply and show.")] = None,
     output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
@@ -155,7 +156,13 @@ def plan(
     )
     console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
-        request, console, out, output, reports, detailed_exitcode=detailed_exitcode, allow_worse=allow_worse
+        request,
+        console,
+        out,
+        "json" if as_json else output,
+        reports,
+        detailed_exitcode=detailed_exitcode,
+        allow_worse=allow_worse,
     )
 
 
@@ -172,6 +179,7 @@ def apply(
     output: Annotated[
         options.PlanFormat, typer.Option("--output", help="json: print events, one JSON object per line.")
     ] = "text",
+    as_json: options.JsonOutput = False,
     allow_full_rewrite: options.FullRewrite = False,
     max_rewrite_bytes: options.Budget = None,
     avoid_hot: options.AvoidHot = None,
@@ -205,7 +213,7 @@ def apply(
         stale,
         verify,
         reports,
-        output,
+        "json" if as_json else output,
         all_or_nothing=all_or_nothing,
         concurrent_tables=concurrent_tables,
         max_minutes=max_minutes,
@@ -246,6 +254,7 @@ def drift(
 def show(
     planfile: Annotated[Path, typer.Argument(help="A plan file.", metavar="PLANFILE")],
     output: Annotated[options.PlanFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
     report: options.Report = None,
     show_values: options.ShowValues = False,
     summary: options.Summary = False,
@@ -257,7 +266,9 @@ def show(
     from zlayout.cli.reports import parse_reports
 
     reports = parse_reports(report or (), show_values)
-    return show_command(planfile, output, Console(color, verbose=verbose, summary=summary), reports)
+    return show_command(
+        planfile, "json" if as_json else output, Console(color, verbose=verbose, summary=summary), reports
+    )
 
 
 app.command()(inspect)

@@ -55,6 +55,7 @@ Clone = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do it without asking for approval.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FullRewrite = Annotated[
     bool, typer.Option("--allow-full-rewrite", help="Allow a partitioning change to rewrite a whole Delta table.")

@@ -19,6 +19,7 @@ def simulate(
     sample_rows: options.SampleRows = None,
     seed: options.Seed = 0,
     output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
     out: options.AdviceOut = None,
     project: options.Project = options.HERE,
     verbose: options.AllQueries = False,
@@ -31,7 +32,9 @@ def simulate(
     if not columns:
         raise typer.BadParameter("expected at least one layout to simulate, found none", param_hint="--columns")
     chosen = StudyOptions(tuple(columns), curve, files, sample_rows, seed, search=False)
-    return advise_command(project, table, workload or (), chosen, Console(color, verbose=verbose), output, out)
+    return advise_command(
+        project, table, workload or (), chosen, Console(color, verbose=verbose), "json" if as_json else output, out
+    )
 
 
 def advise(
@@ -46,6 +49,7 @@ def advise(
     seed: options.Seed = 0,
     time_limit: options.TimeLimit = 60.0,
     output: Annotated[options.AdviceFormat, typer.Option("--output", help="What to print.")] = "text",
+    as_json: options.JsonOutput = False,
     out: options.AdviceOut = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write the recommended keys into the layout file of the table.")
@@ -60,5 +64,12 @@ def advise(
 
     chosen = StudyOptions(tuple(columns or ()), curve, files, sample_rows, seed, time_limit=time_limit)
     return advise_command(
-        project, table, workload or (), chosen, Console(color, verbose=verbose), output, out, write=write
+        project,
+        table,
+        workload or (),
+        chosen,
+        Console(color, verbose=verbose),
+        "json" if as_json else output,
+        out,
+        write=write,
     )
