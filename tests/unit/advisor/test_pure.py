@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-ADVISE = Path(__file__).parents[3] / "zlayout" / "advisor"
+from support.sources import PACKAGE, nodes
+
+ADVISE = PACKAGE / "advisor"
 SHELL = ("pyspark", "py4j", "typer", "rich", "zlayout.formats", "zlayout.cli", "zlayout.rewrite")
 
 
@@ -14,7 +15,7 @@ def test_all_but_the_sample_imports_no_engine_and_no_shell() -> None:
         (path.name, name)
         for path in sorted(ADVISE.rglob("*.py"))
         if path.name != "spark_sample.py"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom | ast.Import)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
         if name.startswith(SHELL)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from support.sources import tree
 
 ROOT = Path(__file__).parents[3]
 READERS = sorted(ROOT.glob("zlayout/formats/*/read/*.py"))
@@ -42,19 +44,20 @@ def reachable(module: str) -> set[str]:
     return found
 
 
-def _imports(path: Path | None) -> Iterator[str]:
-    if path is None:
-        return
-    for node in _running(ast.parse(path.read_text())):
+@cache
+def _imports(path: Path | None) -> tuple[str, ...]:
+    found: list[str] = []
+    for node in _running(tree(path)) if path else ():
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (name for alias in node.names if _source(name := f"{node.module}.{alias.name}"))
+            found.append(node.module)
+            found += (name for alias in node.names if _source(name := f"{node.module}.{alias.name}"))
+    return tuple(found)
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
+def _running(whole: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(whole):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         yield node
