@@ -113,7 +113,13 @@ def plan_trial(
 ) -> PlannedTrial:
     """Plan a trial: read the table, the trial if it exists, and the workload. Starts no JVM, and writes nothing.
 
-    The arguments are those of `trial`.
+    Args:
+        project: The project, with a layout of the table.
+        table: As in `trial`.
+        branch: As in `trial`.
+        clone: As in `trial`.
+        workload: As in `trial`.
+        timeout: As in `trial`.
 
     Raises:
         SpecError: The names, the workload or the layout are invalid, or no query can skip files.
