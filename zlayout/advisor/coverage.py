@@ -24,7 +24,7 @@ def warning(study: Study) -> Diagnostic | None:
     rest = ", ".join(f"{share:.0%} {text}" for share, text in _shares(study))
     return Diagnostic(
         "ZL430",
-        f"this is based on {used:.0%} of the weight of the queries on {study.table}; {rest}",
+        f"the result is based on {used:.0%} of the weight of the queries on {study.table}; {rest}",
         "warning",
         "see the unused conditions below, and write them as comparisons of columns with constants",
     )

@@ -54,7 +54,7 @@ def place_of(project: Project, table: str, branch: str | None, clone: str | None
     if traits.branches and not table_on(name, None, where).branch:
         raise SpecError.of("ZL059", f"{name}: {MAIN} is not a trial", hint="use the name of another branch")
     if not where.isprintable():
-        message = f"{name}: expected a location of characters that print, found {quote_value(where)}"
+        message = f"{name}: expected a location of printable characters, found {quote_value(where)}"
         raise SpecError.of("ZL059", message, hint="use another folder")
     trials = FORMATS[catalog.format].trials(catalog, runtime)
     at, named = trials.placed(name, where)

@@ -37,7 +37,7 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
 def _import_tables(project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console) -> int:
     """Import each table that a pattern matches; return 1 if a table cannot be read."""
     if out is not None:
-        hint = "leave --out away: each table gets a file in layouts/"
+        hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
     imported, failed = [], False
     for one in import_tables(project, pattern, columns):

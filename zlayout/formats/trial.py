@@ -137,7 +137,7 @@ def require_publishable(trial: Trial) -> None:
         since = f"by {_named(trial.moved)}" if trial.known else "they have no snapshot in common"
         raise Refused.of(
             "ZL250",
-            f"{main}: main has changed since branch {branch} was made ({since}), and a fast-forward would lose this",
+            f"{main}: main has changed since branch {branch} was made ({since}), and publish would lose this change",
             hint=f"apply to main with `zlayout apply {main} --branch main`, or make the trial again: "
             f"`zlayout drop-trial {main} --branch {branch}` and `zlayout trial`",
         )

@@ -178,14 +178,14 @@ def no_run(table: TableName, wanted: str | None, found: Mapping[str, object]) ->
         return Refused.of(
             "ZL231",
             f"{table} has no run of zlayout in effect that rewrote files, or its commits are no longer in the history",
-            hint="look at the history of the table",
+            hint="see the history of the table",
         )
     known = ", ".join(list(found)[:MAX_NAMED])
     return Refused.of(
         "ZL231",
         f"{table}: run {wanted} is not in effect: the history has no commit of it, it rewrote no files, or it was "
         "rolled back",
-        hint=f"use one of the runs in effect: {known}" if known else "look at the history of the table",
+        hint=f"use one of the runs in effect: {known}" if known else "see the history of the table",
     )
 
 
@@ -207,7 +207,7 @@ def require_unchanged(table: TableName, run_id: str, missing: Sequence[Identity]
         "ZL232",
         f"{table}: {len(missing)} of {of} files that run {run_id} wrote were changed or removed{named}; a rollback "
         "would lose these changes",
-        hint="roll back later runs first, if these changes are theirs; changes of other writers cannot be kept",
+        hint="roll back later runs of zlayout first; changes of other writers cannot be kept",
         detail=missing[0][0],
     )
 

@@ -31,7 +31,7 @@ def parse_table(text: str, location: Location) -> TableName:
             raise SpecError.of(
                 "ZL020",
                 f"invalid part {quote_value(part)} in a table name",
-                hint="remove '/', '\\', '.', '..', outer blanks and characters that do not print",
+                hint="remove '/', '\\', '.', '..', outer blanks and unprintable characters",
                 location=location,
             )
     if len(parts) < 2:

@@ -102,8 +102,8 @@ def test_advice_that_rests_on_little_of_the_workload_says_so_first(tmp_path: Pat
     found = studied(tmp_path, LITTLE)
     text = " ".join(as_text(found, 100).split())
     message = (
-        "this is based on 30% of the weight of the queries on lake.db.t; 50% has only conditions that cannot be used, "
-        "20% reads the whole table in any layout"
+        "the result is based on 30% of the weight of the queries on lake.db.t; 50% has only conditions that cannot be "
+        "used, 20% reads the whole table in any layout"
     )
     assert text.startswith(f"warning: ZL430 {message} (")
     assert "1 query reads the whole table in any layout (20% of the weight), not counted below" in text

@@ -28,7 +28,7 @@ def iceberg_orphans(catalog: CatalogConfig, name: TableName) -> Orphans:
     if table.catalog.properties.get(_NESSIE) == "true":
         raise TableError.of(
             "ZL129",
-            f"{name}: Nessie keeps the earlier versions of the table itself, so its files cannot be told from orphans",
+            f"{name}: Nessie keeps earlier versions of the table, whose files would be listed as orphans",
             hint="remove files with Nessie's garbage collector, and never with remove_orphan_files",
         )
     location = table.metadata.location

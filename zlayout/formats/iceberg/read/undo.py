@@ -167,7 +167,7 @@ def _cannot_keep(name: TableName, what: str) -> Refused:
     return Refused.of(
         "ZL236",
         f"{name}: a rollback cannot keep a later snapshot as it is: {what}",
-        hint="roll back later runs first, if the snapshot is theirs; if not, change the layout and apply instead",
+        hint="if a later run made it, roll back that run first; if not, change the layout and apply instead",
     )
 
 

@@ -49,7 +49,7 @@ def native_diagnostics(layout: Layout) -> tuple[Diagnostic, ...]:
     if not layout.sort_within:
         unsupported.append(("files.sort_within false", "it always sorts within files"))
     return tuple(
-        Diagnostic("ZL401", f"engine native on Iceberg cannot honour {name}: {what}", "note", "use engine zlayout")
+        Diagnostic("ZL401", f"engine native on Iceberg does not support {name}: {what}", "note", "use engine zlayout")
         for name, what in unsupported
     )
 
