@@ -19,18 +19,15 @@ ENGINES = ("pyspark", "py4j")
 EXTRAS = ("--extra", "report", "--extra", "metrics", "--extra", "otel")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "lxml", "markdown-it-py", "pandas", "thrift", "databricks-bundles")
 # What calls most of the dependencies; the others use numpy and Arrow as these do.
-DAILY = ("spec", "workload", "formats", "report", "telemetry", "cli/test_commands.py", "cli/test_advise.py")
+DAILY = (
+    *("spec", "workload", "formats", "report", "telemetry", "cli/test_commands.py", "cli/test_advise.py"),
+    "../services/test_history_tables.py",
+)
 OTHERS = ("predicate", "table", "curve", "planner", "rewrite", "app", "cli")
 
 
 @pytest.mark.parametrize(
-    "tests",
-    [
-        pytest.param(DAILY, id="some"),
-        pytest.param(
-            ("predicate", "table", "curve", "planner", "rewrite", "app", "cli"), id="others", marks=pytest.mark.long
-        ),
-    ],
+    "tests", [pytest.param(DAILY, id="some"), pytest.param(OTHERS, id="others", marks=pytest.mark.long)]
 )
 def test_unit_tests_pass_on_the_lowest_versions(tmp_path: Path, tests: Sequence[str]) -> None:
     lowest = tmp_path / "lowest.txt"
