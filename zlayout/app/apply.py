@@ -232,7 +232,9 @@ def apply_table(
     for is stored in `applied.deferred`.
     """
     current, limit = planned, limit or TimeLimit().of_table()
-    if hot := planned.decision.plan.hot:  # also of a plan that was reviewed: what waits, waits after the run too
+    # Also of a plan that was reviewed: what waits, waits after the run too.
+    options = replace(options, rarely_read=planned.decision.rarely_read)
+    if hot := planned.decision.plan.hot:
         options = replace(options, hot_after=hot.after)
     with _recorded(applied, planned):
         notify(Progress(applied.table, Stage.SAMPLING))

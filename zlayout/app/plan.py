@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from threading import Lock
 
 import zlayout
 from zlayout.app.branches import on_branch
 from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading, Step, no_answer, read_all, read_one
 from zlayout.app.history import append_and_log
 from zlayout.app.planned import Planned as Planned
+from zlayout.app.proposing import proposed, unreadable
+from zlayout.app.rarely_read import with_rarely_read
 from zlayout.app.rules import Declared, selected_layouts
 from zlayout.app.same_table import shared_tables
 from zlayout.app.sampling import SAMPLE_BYTES, sampled, sampled_late
 from zlayout.app.telemetry import telemetry_of
 from zlayout.app.workloads import with_workloads
 from zlayout.app.worth import with_worth
-from zlayout.errors import Refused, TableError, ZlayoutError
+from zlayout.errors import TableError
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.diff import propose, settle
-from zlayout.planner.model import Plan, Status, TablePlan
+from zlayout.planner.diff import settle
+from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
-from zlayout.planner.settings import partitioning
 from zlayout.records.model import Command
 from zlayout.report import text
 from zlayout.spark.session import SparkRuntime
@@ -36,11 +35,6 @@ from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.maintenance import hot_after
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.state import TableState
-
-# Changes to tables of at most this number of files are found one table at a time. This takes milliseconds for each, in
-# which numpy and Arrow release the interpreter lock so often that several threads together take longer.
-MAX_FILES_IN_TURN = 10_000
-_IN_TURN = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +149,15 @@ def plan_specs(
     *,
     workloads: bool = True,
 ) -> ProjectPlan:
-    """Plan the given layouts of a project. workloads: whether to add what the queries of the workloads open."""
+    """Plan the given layouts of a project. workloads: whether to use the workloads and add what their queries open."""
     start = time.monotonic()
     backends = backends_of(project, SparkRuntime(project), declared.layouts)
-    planned = plan_tables([s for s in declared.layouts if s.table not in declared.errors], backends, options, reading)
+    readable = [spec for spec in declared.layouts if spec.table not in declared.errors]
+    planned = plan_tables(readable, backends, options, reading, workloads=workloads)
     if workloads:
         planned = with_workloads(planned, project, backends, options.sample_bytes, reading)
     failed = (
-        Planned(spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table])))
+        Planned(spec, None, unreadable(spec, backends[spec.table.catalog], declared.errors[spec.table]))
         for spec in declared.layouts
         if spec.table in declared.errors
     )
@@ -182,10 +177,13 @@ def plan_tables(
     backends: Mapping[str, Backend],
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    *,
+    workloads: bool = True,
 ) -> tuple[Planned, ...]:
     """Plan each table, in the order of `specs`. The budget is spent on all of them together.
 
-    Tables that the specs declare twice under two names get the status ERROR, and no part of the budget.
+    Tables that the specs declare twice under two names get the status ERROR, and no part of the budget. workloads:
+    whether the workloads decide which decayed partitions wait.
     """
 
     def read(number: int) -> tuple[LayoutSpec, TableState | None, Proposal | Decision]:
@@ -194,14 +192,16 @@ def plan_tables(
     def late(number: int) -> tuple[LayoutSpec, None, Decision]:
         spec = specs[number]
         error = no_answer(spec.table, reading.timeout, spec.location)
-        return spec, None, Decision(_unreadable(spec, backends[spec.table.catalog], error))
+        return spec, None, unreadable(spec, backends[spec.table.catalog], error)
 
     on_done = reading.reporting(Step.OBSERVING, [spec.table for spec in specs])
     found = read_all([spec.table.catalog for spec in specs], read, late, reading, on_done)
     specs = [spec for spec, _, _ in found]
     shared = shared_tables([(spec, state) for spec, state, _ in found])
-    failed = {n: Decision(_unreadable(specs[n], backends[specs[n].table.catalog], e)) for n, e in shared.items()}
+    failed = {n: unreadable(specs[n], backends[specs[n].table.catalog], e) for n, e in shared.items()}
     budget, proposals = options.max_rewrite_bytes, [failed.get(n, made) for n, (_, _, made) in enumerate(found)]
+    if workloads:
+        proposals = with_rarely_read(proposals, backends, options, reading)
     decisions = settle(with_worth(proposals, backends, budget, reading), budget)
     planned = tuple(Planned(s, None if n in failed else at, decisions[n]) for n, (s, at, _) in enumerate(found))
     return _sampled(planned, backends, options.sample_bytes, reading) if options.sample_bytes else planned
@@ -235,7 +235,7 @@ def plan_table_in_time(spec: LayoutSpec, backend: Backend, options: PlanOptions,
     try:
         return read_one(lambda: plan_table(spec, backend, options), spec.table, timeout)
     except TableError as error:
-        return Planned(spec, None, Decision(_unreadable(spec, backend, error)))
+        return Planned(spec, None, unreadable(spec, backend, error))
 
 
 def observe_and_propose(
@@ -248,26 +248,11 @@ def observe_and_propose(
     """
     try:
         spec, state = _observed(spec, backend, version)
-        notes = backend.native_diagnostics(spec.layout, state) if spec.layout.engine == "native" else ()
-        if (fields := partitioning(spec, state)) != state.partition_fields:
-            place = spec.location_of("partition_by")
-            notes += tuple(replace(d, location=place) for d in backend.partition_diagnostics(fields, state))
-        with _IN_TURN if len(state.files) <= MAX_FILES_IN_TURN else nullcontext():
-            return spec, state, propose(spec, state, backend.capabilities, notes, options)
-    except ZlayoutError as error:
-        return spec, None, Decision(_unreadable(spec, backend, error))
+        return spec, state, proposed(spec, state, backend, options)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # A table that cannot be read must not stop the others, whatever the library of a format raises. Libraries in
-        # Rust raise PanicException, which is no Exception.
-        unknown = TableError.of(
-            "ZL104",
-            f"{spec.table} cannot be read: {type(error).__name__}: {error}",
-            hint="check the access to the table; if it is correct, report this error",
-            location=spec.location,
-        )
-        return spec, None, Decision(_unreadable(spec, backend, unknown))
+        return spec, None, unreadable(spec, backend, error)
 
 
 def _observed(spec: LayoutSpec, backend: Backend, version: int | None) -> tuple[LayoutSpec, TableState]:
@@ -287,14 +272,3 @@ def _measured(spec: LayoutSpec) -> tuple[str, ...]:
 def as_plan(planned: Sequence[Planned]) -> Plan:
     """Make the plan of many tables, sorted by table name."""
     return Plan(zlayout.__version__, tuple(sorted((p.decision.plan for p in planned), key=lambda t: t.table)))
-
-
-def _unreadable(spec: LayoutSpec, backend: Backend, error: ZlayoutError) -> TablePlan:
-    return TablePlan(
-        table=str(spec.table),
-        format=backend.capabilities.format,
-        location=spec.location,
-        status=Status.REFUSED if isinstance(error, Refused) else Status.ERROR,
-        diagnostics=error.diagnostics,
-        rule=spec.rule,
-    )

@@ -156,14 +156,15 @@ def check_saved(saved: TablePlan, planned: Planned, backend: Backend, options: P
         raise (Refused if refused else TableError)(*planned.decision.plan.diagnostics)
     version = saved.version
     again = planned
-    options = replace(options, hot_after=saved.hot.after if saved.hot else None)
+    waiting = saved.rarely_read.partition_numbers if saved.rarely_read else ()
+    options = replace(options, hot_after=saved.hot.after if saved.hot else None, rarely_read=frozenset(waiting))
     if saved.left_over is not None:
         options = replace(options, max_rewrite_bytes=saved.left_over.budget)
         _, state, proposal = observe_and_propose(planned.spec, backend, options, version)
         if isinstance(proposal, Proposal):
             proposal = assemble(proposal, choose_saved(proposal, {group.id for group in saved.groups}))
         again = Planned(planned.spec, state, proposal)
-    elif version is not None and (saved.hot or version != planned.state.version):
+    elif version is not None and (saved.hot or waiting or version != planned.state.version):
         again = plan_table(planned.spec, backend, options, version)
     if again.state is None:
         raise Refused.of(

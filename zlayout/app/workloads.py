@@ -111,11 +111,16 @@ def column_names(state: TableState) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The queries on one table, and the table with the bounds of their columns."""
+    """The queries on one table, and the table with the bounds of their columns.
+
+    share: of the weight of all queries that read the table. unknown: the weight of those that may read any file of it,
+    because their conditions cannot be used or they cannot be parsed.
+    """
 
     state: TableState
     queries: tuple[TableQuery, ...]
     share: float
+    unknown: float
 
     @staticmethod
     def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> Asked | None:
@@ -124,7 +129,8 @@ class Asked:
         if not on_table.queries or not len(state.files):
             return None
         observed = backend.observe(spec.table, _bounds(spec, on_table.queries), state.version)
-        return Asked(observed, in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED))
+        unknown = sum(on_table.coverage.weights.get(use, 0.0) for use in (Use.IGNORED, Use.UNREAD))
+        return Asked(observed, in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED), unknown)
 
     def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
         """Read the columns of the queries from some row groups of the files."""

@@ -22,6 +22,7 @@ from zlayout.planner.moved_ranges import moved_ranges
 from zlayout.planner.notes import adoption_notes, cut_notes, not_predictable, scope_notes, undone_notes, unused_settings
 from zlayout.planner.proposal import Choice, Proposal
 from zlayout.planner.ranges import files_after, rewrites_of, touched_ranges, unknown_ranges
+from zlayout.planner.rarely_read import names, rarely_read_groups, rarely_read_note
 from zlayout.planner.requirements import (
     BranchIs,
     ClusteringIs,
@@ -54,6 +55,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
     properties = tuple(change for change in proposal.properties if change.name not in later and not proposal.waits)
     status = Status.REFUSED if choice.refusal else proposal.status
     columns, files = _forecast(proposal, choice)
+    waiting = None if proposal.refusals else rarely_read_groups(proposal.selection, state)
     plan = describe(
         spec,
         state,
@@ -63,6 +65,7 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         drift=() if clustering else compare_layout(spec, state, proposal.selection),
         left_over=left_over,
         hot=None if proposal.refusals else proposal.hot,
+        rarely_read=waiting,
         selects_nothing=not spec.where_may_be_empty and proposal.selects_nothing,
         decay=proposal.selection.decay,
         columns=columns,
@@ -70,12 +73,14 @@ def assemble(proposal: Proposal, choice: Choice) -> Decision:
         diagnostics=(
             *_diagnostics(proposal, choice, columns, lengthens=lengthens),
             *growth_notes(spec, state, properties),
+            *((rarely_read_note(spec, waiting),) if waiting else ()),
         ),
     )
     keys = (state.column(name) for name in spec.column_names)
     ids = tuple(key.id for key in keys if key is not None and key.id)
     ids = ids if len(ids) == len(spec.column_names) else ()
-    return Decision(plan, {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}, ids)
+    pinned = {c.action.id: c.files for c in kept} if status is Status.CHANGES else {}
+    return Decision(plan, pinned, ids, rarely_read=names(proposal.selection, state.files))
 
 
 def describe(spec: LayoutSpec, state: TableState, status: Status, **parts: object) -> TablePlan:

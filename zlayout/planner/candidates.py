@@ -17,6 +17,7 @@ from zlayout.planner.hot import set_aside
 from zlayout.planner.partition_text import partition_names
 from zlayout.planner.partitions import OVERSIZED_ABOVE, SMALL_BELOW, target_files
 from zlayout.planner.ranges import rewrites_of, touched_ranges, unknown_ranges
+from zlayout.planner.rarely_read import marked
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.planner.settings import partitioning
 from zlayout.planner.work import rewrite_group
@@ -46,13 +47,14 @@ def select_files(
     now: Measured,
     budget: int | None,
     hot_after: int | None = None,
+    rarely_read: frozenset[str | int] = frozenset(),
 ) -> tuple[FileSelection, DeferredGroups | None]:
     """Select the files to rewrite.
 
     Args:
         change: The partitioning change, if there is one.
         budget: The limit on rewritten bytes; None for no limit.
-        hot_after: See `PlanOptions`.
+        hot_after, rarely_read: See `PlanOptions`.
 
     Returns:
         The selected files, in groups of at most `budget` bytes where possible. With a budget, also the totals of
@@ -63,8 +65,10 @@ def select_files(
         return selection, None if budget is None else _whole(spec, state, selection, now, budget)
     fields, indistinct = partitioning(spec, state), truncated_bounds.indistinct_partitions(spec, state)
 
+    waits = marked(state.files.partitions, rarely_read)
+
     def selected(max_bytes: int | None) -> FileSelection:
-        found = ordered.select(spec, state, fields, now, indistinct, max_bytes)
+        found = ordered.select(spec, state, fields, now, indistinct, max_bytes, waits)
         return set_aside(found, state, hot_after, whole=spec.layout.engine != "zlayout")
 
     selection = selected(spec.max_group_size)

@@ -26,12 +26,15 @@ class PlanOptions:
             forecast from metadata alone.
         hot_after: Partitions in which another writer wrote a file later are hot and wait for a later run, in
             milliseconds since 1970; None if no partition is hot.
+        rarely_read: The partitions of one table whose decay may wait, because the workload rarely reads them: by their
+            names, or by their numbers in the plan document.
     """
 
     allow_full_rewrite: bool = False
     max_rewrite_bytes: int | None = None
     sample_bytes: int = 0
     hot_after: int | None = None
+    rarely_read: frozenset[str | int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,14 @@ class Decision:
         column_ids: The column id of each z-order column, see `Column`; empty if one of them has none.
         after: The files after the rewrite of the partition that a picture shows, simulated with sampled rows; None
             without a sample. They have bounds of the columns of the picture.
+        rarely_read: The partitions that wait, so that each plan of one run lets the same ones wait. See `PlanOptions`.
     """
 
     plan: TablePlan
     pinned: Mapping[str, FileTable] = field(default_factory=dict)
     column_ids: tuple[str, ...] = ()
     after: FileTable | None = None
+    rarely_read: frozenset[str | int] = frozenset()
 
     @property
     def groups(self) -> tuple[Group, ...]:

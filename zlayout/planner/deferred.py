@@ -52,3 +52,19 @@ class HotGroups:
     """The number of files in these groups."""
     bytes: Count
     """The size of these files."""
+
+
+@dataclass(frozen=True, slots=True)
+class RarelyReadGroups:
+    """Totals of the groups that wait because the queries of the workload rarely read their partitions."""
+
+    partitions: Count
+    """The number of partitions that contain the files of these groups."""
+    groups: Count
+    """The number of groups."""
+    files: Count
+    """The number of files in these groups."""
+    bytes: Count
+    """The size of these files."""
+    partition_numbers: tuple[Count, ...]
+    """The number of each of these partitions, from 1 in the order of the names of all partitions."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from zlayout.errors import Diagnostic, Location
 from zlayout.planner.actions import Action, ChangePartitioning, PropertyChange, Reason, RewriteGroup, SetProperties
-from zlayout.planner.deferred import DeferredGroups, HotGroups
+from zlayout.planner.deferred import DeferredGroups, HotGroups, RarelyReadGroups
 from zlayout.planner.fields import Count, Histogram
 from zlayout.planner.forecasts import ColumnForecast as ColumnForecast
 from zlayout.planner.forecasts import FilesAfter, SampleFacts, WorkloadForecast
@@ -127,6 +127,8 @@ class TablePlan:
     """The pattern of the rule that the table has its layout by; empty if the layout names the table."""
     hot: HotGroups | None = None
     """The groups that wait because their partitions are hot; null if none waits."""
+    rarely_read: RarelyReadGroups | None = None
+    """The groups that wait because the workload rarely reads their partitions; null if none waits."""
 
     @property
     def as_declared(self) -> bool:
@@ -135,8 +137,8 @@ class TablePlan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing that should be rewritten is left for a later run."""
-        return self.left_over is None and self.hot is None
+        """Whether no file that exceeds a tolerance stays as it is."""
+        return self.left_over is None and self.hot is None and self.rarely_read is None
 
     @property
     def waits(self) -> bool:

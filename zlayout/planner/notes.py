@@ -52,8 +52,12 @@ def budget_too_small(spec: LayoutSpec, budget: int, min_bytes: int) -> Diagnosti
 
 
 def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
-    """Yield ZL404 for each declared setting that has no effect with the declared curve."""
-    layout = spec.layout
+    """Yield ZL404 for each declared setting that has no effect with the declared curve, or without a workload."""
+    layout, waits = spec.layout, "tolerance.rarely_read"
+    if waits in spec.locations and not spec.workload:
+        hint = "add the queries to workloads/, or remove it"
+        message = f"{waits} has no effect: the table has no workload"
+        yield Diagnostic("ZL404", message, "note", hint, spec.location_of(waits))
     if not layout.orders:
         for key in (key for key in UNUSED_WITHOUT_ORDER if key in spec.locations):
             hint = "remove it, or declare zorder.columns"

@@ -61,6 +61,7 @@ def select(
     now: Measured,
     indistinct: Bools,
     max_bytes: int | None,
+    rarely_read: Bools | None = None,
 ) -> FileSelection:
     """As `zlayout.planner.select.select`, but select nothing if the table is ordered as declared and within tolerance.
 
@@ -68,13 +69,13 @@ def select(
     once zlayout has laid out a file. An external ordering that is not as declared is drift: no file is adopted.
     """
     adopts = not differences(spec, state) and not state.clustering
-    selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts)
+    selection = by_layout_record(spec, state, fields, now, indistinct, max_bytes, adopts, rarely_read=rarely_read)
     if selection.moves or indistinct.any() or not as_declared(spec, state):
         return selection
     measured = decay(spec, state, now)
     if any(measure.exceeded for measure in measured):
         return replace(selection, decay=measured)
-    return replace(selection, groups=(), touched=now.touched, files=now.files, decay=measured)
+    return replace(selection, groups=(), rarely_read=(), touched=now.touched, files=now.files, decay=measured)
 
 
 def note(spec: LayoutSpec, state: TableState) -> tuple[Diagnostic, ...]:

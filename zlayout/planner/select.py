@@ -26,6 +26,7 @@ from zlayout.planner.moves import arrivals, move_groups
 from zlayout.planner.packing import much_deleted, pack, shared
 from zlayout.planner.partitions import OVERSIZED_ABOVE, Bools, Floats, Index, PartitionFacts, file_facts
 from zlayout.planner.partitions import partition_facts as facts_of
+from zlayout.planner.rarely_read import set_aside
 from zlayout.planner.selection import FileSelection, SelectedFiles
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import FileTable, PartitionField, TableState
@@ -63,6 +64,7 @@ def select(
     max_bytes: int | None = None,
     adopts: bool = True,
     arriving: Bools | None = None,
+    rarely_read: Bools | None = None,
 ) -> FileSelection:
     """Select the files that must be rewritten so that the table is laid out as declared.
 
@@ -73,6 +75,7 @@ def select(
         adopts: Whether files without a layout record may be adopted.
         arriving: bool[N], files that count as laid out for the tolerance and as added since the last run, see
             `zlayout.planner.arriving`; None for none.
+        rarely_read: bool[P], partitions whose decay waits; None for none.
     """
     files = state.files
     added = np.zeros(len(files), bool) if arriving is None else arriving
@@ -112,7 +115,8 @@ def select(
             if len(parts) > len(groups):
                 choice = replace(choice, touched=_in_parts(spec, files, now, parts, choice.touched))
             groups = parts
-    known = planned & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
+    groups, waiting, waits = set_aside(groups, files, rarely_read)
+    known = planned & ~waits & ((facts.laid > 0) | bool((recorded.laid > 0).any()))
     decay = _worst(facts, choice.ratio, known, settled, spec)
     if state.clustering:
         decay = tuple(measure for measure in decay if measure.measure is not Measure.TOUCHED)
@@ -121,7 +125,8 @@ def select(
         tuple(groups), choice.touched, choice.after, decay, out_of_scope, partially_matched, moves
     )
     kept = adopted.files & ~choice.files
-    return replace(selection, adopted=int(kept.sum()), adopted_partitions=len(np.unique(files.partition[kept])))
+    partitions = len(np.unique(files.partition[kept]))
+    return replace(selection, adopted=int(kept.sum()), adopted_partitions=partitions, rarely_read=tuple(waiting))
 
 
 def _with_moves(

@@ -35,6 +35,8 @@ class FileSelection:
         left_out_files: The number of files of these groups.
         left_out_bytes: The size of these files.
         hot: The groups of files that wait, because their partitions are hot.
+        rarely_read: The groups of files that wait, because the workload rarely reads their partitions. They count as
+            within tolerance: neither `decay` nor `every_group` contains them.
     """
 
     groups: tuple[SelectedFiles, ...]
@@ -50,6 +52,7 @@ class FileSelection:
     left_out_files: int = 0
     left_out_bytes: int = 0
     hot: tuple[SelectedFiles, ...] = ()
+    rarely_read: tuple[SelectedFiles, ...] = ()
 
     @property
     def every_group(self) -> tuple[SelectedFiles, ...]:

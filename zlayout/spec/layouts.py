@@ -172,6 +172,7 @@ def _tolerance(data: Mapping[str, Any]) -> Tolerance:
         small_files=share(data["small_files"]),
         deleted_rows=share(data["deleted_rows"]),
         workload=share(data["workload"]),
+        rarely_read=share(data["rarely_read"]) if "rarely_read" in data else None,
     )
 
 

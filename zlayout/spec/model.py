@@ -51,8 +51,11 @@ COMMIT_BYTES = 256 * 2**30
 class Tolerance:
     """The limits of the decay measures: shares from 0 to 1, and for `touched` the touched ratio (at least 1).
 
-    workload: the share of the bytes that queries read by the declared layout and that another layout may save. It is
-    no decay measure and decides on no rewrite, and is therefore not part of the text that `acceptance` digests.
+    workload: the share of the bytes that queries read by the declared layout and that another layout may save.
+    rarely_read: the share of the executions of the workload that may read decayed partitions which wait, see
+        `zlayout.planner.rarely_read`; None if none waits.
+
+    The last two are no decay measures, and are therefore not part of the text that `acceptance` digests.
     """
 
     unclustered: float = 0.10
@@ -60,6 +63,7 @@ class Tolerance:
     small_files: float = 0.20
     deleted_rows: float = 0.10
     workload: float = field(default=0.20, repr=False)
+    rarely_read: float | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

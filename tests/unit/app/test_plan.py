@@ -14,7 +14,7 @@ from support.builders import make_layout, make_spec
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
 
-from zlayout.app import plan as app
+from zlayout.app import proposing as app
 from zlayout.app.concurrent_reads import Reading, Step, TableRead
 from zlayout.app.plan import as_plan, plan_tables
 from zlayout.errors import Location
