@@ -97,6 +97,18 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return backend
 
 
+def workload_project(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, layout: str, table: MemoryTable, queries: str
+) -> MemoryBackend:
+    """Write a project whose one table lives in memory, and a workload of queries on it; return its backend."""
+    write_project(folder, monkeypatch, layout)
+    (folder / "workloads").mkdir()
+    (folder / "workloads" / "orders.sql").write_text(queries)
+    backend = MemoryBackend(MemoryCatalog({"db.orders": table}))
+    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
+    return backend
+
+
 def write_project(folder: Path, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     (folder / "layouts").mkdir()
     (folder / "zlayout.yaml").write_text(PROJECT)

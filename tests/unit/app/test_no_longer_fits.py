@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.memory_format.backend import MemoryBackend
-from support.memory_format.store import MemoryCatalog, MemoryTable
-from support.projects import write_project
+from support.memory_format.store import MemoryTable
+from support.projects import workload_project
 
 import zlayout
 from zlayout.cli.main import run
@@ -29,14 +29,11 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
     """A project with a table of 20 files laid out by a and b, of which the queries filter on c."""
     random = np.random.default_rng(3)
     rows = pa.table({name: pa.array(random.integers(0, 1000, ROWS), pa.int64()) for name in "abc"})
-    write_project(tmp_path, monkeypatch, LAYOUT.replace("SIZE", str(rows.nbytes // FILES)).replace("COLUMNS", "a, b"))
-    (tmp_path / "workloads").mkdir()
-    ask("c")
     memory = MemoryTable(rows.schema)
     memory.append(rows, files=FILES)
-    backend = MemoryBackend(MemoryCatalog({"db.orders": memory}))
-    for module in ("plan", "apply"):
-        monkeypatch.setattr(f"zlayout.app.{module}.backend_for", lambda *_: backend, raising=False)
+    layout = LAYOUT.replace("SIZE", str(rows.nbytes // FILES)).replace("COLUMNS", "a, b")
+    backend = workload_project(tmp_path, monkeypatch, layout, memory, "")
+    ask("c")
     lay_out(backend)
     return backend
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.memory_format.backend import MemoryBackend
-from support.memory_format.store import MemoryCatalog, MemoryTable
-from support.projects import write_project
+from support.memory_format.store import MemoryTable
+from support.projects import workload_project
 
 import zlayout
 from zlayout.errors import SpecError
@@ -41,15 +41,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
     random = np.random.default_rng(3)
     columns = {"a": random.integers(0, 1000, ROWS), "b": random.integers(0, 1000, ROWS), "time": np.arange(ROWS)}
     rows = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
-    write_project(tmp_path, monkeypatch, LAYOUT.replace("SIZE", str(rows.nbytes // FILES)))
-    (tmp_path / "workloads").mkdir()
-    (tmp_path / "workloads" / "orders.sql").write_text(QUERIES)
     memory = MemoryTable(rows.schema)
     memory.append(rows, files=FILES)
-    backend = MemoryBackend(MemoryCatalog({"db.orders": memory}))
-    for module in ("plan", "apply"):
-        monkeypatch.setattr(f"zlayout.app.{module}.backend_for", lambda *_: backend, raising=False)
-    return backend
+    layout = LAYOUT.replace("SIZE", str(rows.nbytes // FILES))
+    return workload_project(tmp_path, monkeypatch, layout, memory, QUERIES)
 
 
 def planned(*, sample: bool = False) -> TablePlan:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.memory_format.backend import MemoryBackend
-from support.memory_format.store import MemoryCatalog, MemoryTable
-from support.projects import write_project
+from support.memory_format.store import MemoryTable
+from support.projects import workload_project
 
 import zlayout
 from zlayout.planner.document import to_json
@@ -36,13 +36,8 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
     memory = MemoryTable(rows.schema, ("region",))
     memory.append(east, files=8)
     memory.append(rows.slice(0, 3000), files=6)
-    write_project(tmp_path, monkeypatch, LAYOUT.replace("SIZE", str(rows.nbytes // 8)))
-    (tmp_path / "workloads").mkdir()
-    (tmp_path / "workloads" / "orders.sql").write_text(QUERIES)
-    backend = MemoryBackend(MemoryCatalog({"db.orders": memory}))
-    for module in ("plan", "apply", "plan_file"):
-        monkeypatch.setattr(f"zlayout.app.{module}.backend_for", lambda *_: backend, raising=False)
-    return backend
+    layout = LAYOUT.replace("SIZE", str(rows.nbytes // 8))
+    return workload_project(tmp_path, monkeypatch, layout, memory, QUERIES)
 
 
 def planned(backend: MemoryBackend) -> tuple[zlayout.ProjectPlan, TablePlan]:
