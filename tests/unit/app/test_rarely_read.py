@@ -73,8 +73,7 @@ def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     WORKLOAD.parent.mkdir()
     WORKLOAD.write_text(QUERY)
     backend = Memory(memory)
-    for module in ("plan", "apply", "plan_file"):
-        monkeypatch.setattr(f"zlayout.app.{module}.backend_for", lambda *_: backend, raising=False)
+    monkeypatch.setattr("zlayout.app.plan.backend_for", lambda *_: backend)
     monkeypatch.setattr("zlayout.app.apply.RETRY_SECONDS", 0.0)
     first = run(backend)
     assert sum(c.files_removed for c in first.commits) == 24
