@@ -104,7 +104,7 @@ def test_a_missing_python_package_is_named(root: Path) -> None:
         last = checks(root, f"{{format: iceberg, type: sql, uri: '{uri}', warehouse: tables}}")[-1]
     assert last.outcome is Outcome.FAILED
     assert "a Python package is missing" in last.detail
-    assert "zlayout[hive]" in last.hint
+    assert "zlayout has the extras glue, hive, mysql and postgres" in last.hint
 
 
 def test_a_broken_catalog_makes_the_command_fail_and_the_others_are_checked(root: Path, cli: Cli) -> None:

@@ -45,10 +45,19 @@ _CAUSES = tuple(
             "Spark lacks a jar",
             "name no jars, so that zlayout chooses them, or name those of format, catalog and store: docs/clusters.md",
         ),
+        *(
+            (pattern, f"the Python package {package} is missing", f"run pip install 'zlayout[{extra}]'")
+            for pattern, package, extra in (
+                (r"No module named '?psycopg2", "psycopg2", "postgres"),
+                (r"No module named '?pymysql", "pymysql", "mysql"),
+                (r"glue support not installed|No module named '?boto3", "boto3", "glue"),
+                (r"hive support not installed|No module named '?thrift", "thrift", "hive"),
+            )
+        ),
         (
             r"support not installed|No module named|NotInstalledError",
             "a Python package is missing",
-            "install zlayout with the extra of the catalog (postgres, mysql, hive, glue): pip install 'zlayout[hive]'",
+            "install the driver of the catalog: zlayout has the extras glue, hive, mysql and postgres",
         ),
         (
             r"NoSuchBucket|bucket does not exist",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -90,7 +91,9 @@ def test_http_behind_an_https_address_is_a_tls_failure(read: Callable[[CatalogCo
         ("<Code>AuthorizationHeaderMalformed</Code> expecting 'eu-west-1'", "the bucket is in another region"),
         ("You must specify a region.", "no region is known"),
         ("builder error: URL scheme is not allowed", "plain http is not allowed"),
-        ("Apache Hive support not installed: pip install 'pyiceberg[hive]'", "a Python package is missing"),
+        ("Apache Hive support not installed: pip install 'pyiceberg[hive]'", "the Python package thrift is missing"),
+        ("AWS glue support not installed: pip install 'pyiceberg[glue]'", "the Python package boto3 is missing"),
+        ("No module named 'MySQLdb'", "a Python package is missing"),
         ("operation timed out", "there was no answer in time"),
         ("after 10 retries, retry_timeout: 30s - Connection reset by peer (os error 104)", "the connection failed"),
         ("UnauthorizedError: 401", "the credentials are missing or not accepted"),
@@ -104,6 +107,17 @@ def test_texts_of_libraries(text: str, reason: str) -> None:
         cause = cause_of(error)
         assert cause is not None
         assert cause.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("psycopg2", "postgres"), ("pymysql", "mysql"), ("boto3", "glue"), ("thrift", "hive")],
+)
+def test_a_missing_package_has_the_extra_that_installs_it(module: str, extra: str) -> None:
+    cause = cause_of(ModuleNotFoundError(f"No module named '{module}'"))
+    assert cause is not None
+    assert cause.hint == f"run pip install 'zlayout[{extra}]'"
+    assert f"\n{extra} = [" in (Path(__file__).parents[3] / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,8 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
         raise TableError.of(
             "ZL110",
             f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
-            hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log",
+            hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log, which Spark's "
+            "`CONVERT TO DELTA` adds to a folder of Parquet files",
         ) from error
     except DeltaError as error:
         if owning := owning_features(location, options):
