@@ -14,12 +14,15 @@ ZL4xx are never raised: they are notes and warnings on a plan (a setting without
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar, Literal, Self
 
 from zlayout.secrets import without_secrets
 
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 Severity = Literal["error", "refused", "warning", "note"]
 
 
@@ -119,5 +122,12 @@ class CommitUnknown(EngineError):
 
 
 def first_line(error: object) -> str:
-    """The first line of the error's message that is not blank, or else the name of its class."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of the error's message that is not blank, or else the name of its class.
+
+    deltalake puts each cause of an error on a line of its own, which begins with an arrow. They are added.
+    """
+    lines = [line.strip() for line in _COLOR.sub("", str(error)).splitlines() if line.strip()] or [type(error).__name__]
+    causes = (
+        line.removeprefix("\u21b3").strip() for line in takewhile(lambda line: line.startswith("\u21b3"), lines[1:])
+    )
+    return ": ".join((lines[0], *causes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -48,6 +49,16 @@ def test_a_good_table_passes_every_step(root: Path, cli: Cli) -> None:
     lines = printed.out.splitlines()[1:]
     assert [line[30] for line in lines] == [" "] * len(lines)
     assert not [line for line in lines if line[31] == " "]
+
+
+def test_a_folder_that_may_not_be_written_to_has_a_hint_about_writing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    last = list(doctor(load_project(root)))[-1]
+    assert (last.step, last.outcome) == (Step.WRITE, Outcome.FAILED)
+    assert last.detail == "lake.db.orders: access is denied"
+    assert last.hint == "allow these credentials to write to the location"
 
 
 @pytest.mark.parametrize("catalog", [S3, REST], ids=["s3", "rest"])

@@ -14,7 +14,7 @@ import numpy as np
 from zlayout.app.concurrent_reads import read_one
 from zlayout.app.project import known_catalog
 from zlayout.errors import ZlayoutError, first_line
-from zlayout.formats.access import cause_of
+from zlayout.formats.access import DENIED, cause_of
 from zlayout.formats.addresses import Address, addresses
 from zlayout.formats.base import Backend
 from zlayout.formats.registry import backend_for
@@ -88,6 +88,9 @@ def doctor(
         yield from _catalog(_Checks(project, catalog, spec, timeout), spark)
 
 
+WRITE_DENIED = "allow these credentials to write to the location"
+
+
 @dataclass(frozen=True, slots=True)
 class _Checks:
     project: Project
@@ -110,7 +113,8 @@ class _Checks:
         except Exception as error:
             cause = cause_of(error)
             reason = cause.reason if cause else f"{type(error).__name__}: {first_line(error)}"
-            return self.of(step, Outcome.FAILED, f"{detail}: {reason}", cause.hint if cause else "")
+            hint = WRITE_DENIED if step is Step.WRITE and cause == DENIED else cause.hint if cause else ""
+            return self.of(step, Outcome.FAILED, f"{detail}: {reason}", hint)
         return self.of(step, Outcome.OK, found if isinstance(found, str) else detail)
 
     def skipped(self, step: Step, reason: str) -> Check:

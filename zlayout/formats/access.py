@@ -34,6 +34,7 @@ _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 _NO_CREDENTIALS = Cause(
     "no credentials were found", "set them in the environment or a profile, or give the machine a role"
 )
+DENIED = Cause("access is denied", "allow these credentials to list and to read the location")
 _PATH = re.compile(r"[^\s<>]*/[^\s<>]*")
 # The first pattern that is found anywhere in the chain counts, so that specific ones stand before general ones.
 _CAUSES = tuple(
@@ -99,8 +100,8 @@ _CAUSES = tuple(
         (
             r"AccessDenied|AccessControl|NotAuthorized|\b403\b|Forbidden|permission denied"
             r"|not authorized",
-            "access is denied",
-            "allow these credentials to list and to read the location",
+            DENIED.reason,
+            DENIED.hint,
         ),
         (r"\b401\b|Unauthorized|OAuthError", "the credentials are missing or not accepted", "check the credentials"),
         (

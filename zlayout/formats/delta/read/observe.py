@@ -202,7 +202,7 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
     return TableError(
         Diagnostic(
             "ZL111",
-            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 200, placeholder=' ...')}",
+            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 400, placeholder=' ...')}",
             hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature "
             "that deltalake does not support",
         )
