@@ -85,6 +85,7 @@ def plan(
     sample: bool | None = None,
     branch: str | None = None,
     avoid_hot: timedelta | None = None,
+    include_rarely_read: bool = False,
     parallelism: int = PARALLELISM,
     timeout: float = TIMEOUT,
     on_progress: Callable[[int, int], None] | None = None,
@@ -105,6 +106,7 @@ def plan(
             that is rewritten), to forecast the result. Default: `defaults.sample` of the project.
         branch: The branch of all tables. Default: `ref` of each layout. Tables of formats without branches are refused.
         avoid_hot: Partitions that another writer wrote to within this time wait. Default: that of the project.
+        include_rarely_read: Whether decayed partitions are rewritten that `tolerance.rarely_read` lets wait.
         parallelism: The number of tables of one catalog to read at the same time.
         timeout: The limit on reading one table, in seconds. A table that exceeds it has the status ERROR (ZL105).
         on_progress: Called in this thread with the number of tables that are read, and the number of all.
@@ -115,7 +117,10 @@ def plan(
     Raises:
         SpecError: ZL045, a pattern or an excluded name matches no layout, or the project has no layouts; ZL054.
     """
-    options = PlanOptions(allow_full_rewrite, max_rewrite_bytes, hot_after=hot_after(avoid_hot, project.maintenance))
+    after = hot_after(avoid_hot, project.maintenance)
+    options = PlanOptions(
+        allow_full_rewrite, max_rewrite_bytes, hot_after=after, include_rarely_read=include_rarely_read
+    )
     with telemetry_of(Command.PLAN) as telemetry:
         reading = Reading(parallelism, timeout, on_progress, telemetry.read)
         made = plan_project(project, select, exclude, options, reading, sample, branch)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from zlayout.app.concurrent_reads import Reading, Step, no_answer, read_all
 from zlayout.app.proposing import proposed, unreadable
 from zlayout.app.workloads import Asked, Workloads
 from zlayout.errors import Diagnostic
 from zlayout.formats.base import Backend
 from zlayout.planner.decision import Decision, PlanOptions
-from zlayout.planner.partition_text import partition_names, partition_text
+from zlayout.planner.partition_text import partition_text
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.rarely_read import least_read, may_wait
 from zlayout.workload import Workload
@@ -42,7 +40,7 @@ def with_rarely_read(
     """
     made = list(proposals)
     decayed = {n: p for n, p in enumerate(made) if isinstance(p, Proposal) and _declares(p) and _decayed(p)}
-    if not decayed:
+    if not decayed or options.include_rarely_read:
         return made
     workloads = Workloads([(p.spec, p.state) for p in made if isinstance(p, Proposal) and p.spec.workload])
     asked = [(p, workloads.of(p.spec)) for p in decayed.values()]  # here, because an invalid file stops the plan
@@ -89,7 +87,7 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
     if allowed < 0:
         share = f"{100 * found.unknown / (known + found.unknown):.3g} %"
         return _without_effect(proposal, f"{share} of the executions of the workload may read any partition")
-    reads, decayed = _executions(found), {partition_text(p) for p in may_wait(proposal.selection, state.files)}
+    reads, decayed = found.executions(), {partition_text(p) for p in may_wait(proposal.selection, state.files)}
     chosen = least_read({name: reads[name] for name in decayed}, allowed)
     return proposed(spec, state, backend, replace(options, rarely_read=chosen)) if chosen else proposal
 
@@ -100,15 +98,3 @@ def _without_effect(proposal: Proposal, why: str) -> Proposal:
     hint = f"`zlayout advise {spec.table.on('')} -v` lists the conditions that are not used"
     note = Diagnostic("ZL404", f"{key} has no effect: {why}", "note", hint, spec.location_of(key))
     return replace(proposal, notes=(*proposal.notes, note))
-
-
-def _executions(found: Asked) -> dict[str, float]:
-    """Return how many executions read each partition, by its name."""
-    read = np.zeros(len(found.state.files.partitions))
-    for query in found.queries:
-        read += query.weight * np.any(query.partitions, axis=0)
-    names = partition_names(found.state.files.partitions)[0]
-    by_name = dict.fromkeys(names, 0.0)
-    for name, executions in zip(names, read.tolist(), strict=True):
-        by_name[name] += executions  # partitions of several partition specs may have the same name
-    return by_name

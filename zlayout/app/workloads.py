@@ -23,6 +23,8 @@ from zlayout.errors import Diagnostic, first_line
 from zlayout.formats.base import Backend
 from zlayout.planner.forecasts import BetterLayout, QueryCost, WorkloadForecast
 from zlayout.planner.model import UNFIT, Status
+from zlayout.planner.partition_text import partition_names
+from zlayout.planner.rarely_read import unread_notes
 from zlayout.planner.sampled import columns_to_sample, files_to_sample
 from zlayout.planner.settings import partitioning
 from zlayout.report.words import share, size
@@ -132,6 +134,18 @@ class Asked:
         unknown = sum(on_table.coverage.weights.get(use, 0.0) for use in (Use.IGNORED, Use.UNREAD))
         return Asked(observed, in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED), unknown)
 
+    def executions(self) -> dict[str, float]:
+        """Return how many executions read each partition, by its name."""
+        partitions = self.state.files.partitions
+        read = np.zeros(len(partitions))
+        for query in self.queries:
+            read += query.weight * np.any(query.partitions, axis=0)
+        names = partition_names(partitions)[0]
+        by_name = dict.fromkeys(names, 0.0)
+        for name, executions in zip(names, read.tolist(), strict=True):
+            by_name[name] += executions  # partitions of several partition specs may have the same name
+        return by_name
+
     def sample(self, spec: LayoutSpec, backend: Backend, files: Sequence[int], max_bytes: int) -> RowGroupSample:
         """Read the columns of the queries from some row groups of the files."""
         chosen = np.asarray(files, np.int64)
@@ -158,17 +172,24 @@ class Expected:
         now: What each of them opens at present.
         then: What each of them opens after apply; None if it is unknown.
         forecast: The same for a plan.
+        notes: Diagnostics on the plan.
     """
 
     queries: tuple[TableQuery, ...]
     now: Costs
     then: Costs | None
     forecast: WorkloadForecast
+    notes: tuple[Diagnostic, ...]
 
 
 def _with_workload(planned: Planned, workload: Workload, project: Project, backend: Backend, max_bytes: int) -> Planned:
     found = expected(planned, workload, project, backend, max_bytes)
-    return planned if found is None else with_forecast(planned, found.forecast)
+    if found is None:
+        return planned
+    decision = with_forecast(planned, found.forecast).decision
+    for note in found.notes:
+        decision = decision.noting(note)
+    return replace(planned, decision=decision)
 
 
 def expected(
@@ -200,7 +221,9 @@ def expected(
         rate = run.bytes_per_second if run else None
         pay = payback(forecast, size_of_rewrite, executions_per_day(found.queries), rate, project.prices)
         forecast = replace(forecast, payback=pay)
-    return Expected(found.queries, present, then, forecast)
+    reads = {} if found.unknown else found.executions()
+    notes = tuple(unread_notes(spec, planned.decision.plan.groups, reads))
+    return Expected(found.queries, present, then, forecast, notes)
 
 
 def _sampled(

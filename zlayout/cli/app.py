@@ -133,6 +133,7 @@ def plan(
     allow_full_rewrite: options.FullRewrite = False,
     max_rewrite_bytes: options.Budget = None,
     avoid_hot: options.AvoidHot = None,
+    include_rarely_read: options.IncludeRarelyRead = False,
     sample: options.Sample = None,
     report: options.Report = None,
     show_values: options.ShowValues = False,
@@ -150,10 +151,8 @@ def plan(
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    hot = parse_avoid_hot(avoid_hot)
-    request = PlanRequest(
-        project, select or (), exclude or (), reading, allow_full_rewrite, budget, sample, branch, hot
-    )
+    limits = (allow_full_rewrite, budget, sample, branch, parse_avoid_hot(avoid_hot), include_rarely_read)
+    request = PlanRequest(project, select or (), exclude or (), reading, *limits)
     console = Console(color, verbose=verbose, summary=summary)
     return plan_command(
         request,
@@ -183,6 +182,7 @@ def apply(
     allow_full_rewrite: options.FullRewrite = False,
     max_rewrite_bytes: options.Budget = None,
     avoid_hot: options.AvoidHot = None,
+    include_rarely_read: options.IncludeRarelyRead = False,
     max_minutes: options.MaxMinutes = None,
     ignore_window: options.IgnoreWindow = False,
     report: options.Report = None,
@@ -201,10 +201,8 @@ def apply(
 
     reports, budget = parse_reports(report or (), show_values), parse_budget(max_rewrite_bytes)
     reading = Reading(parallelism, timeout)
-    hot = parse_avoid_hot(avoid_hot)
-    request = PlanRequest(
-        project, select or (), exclude or (), reading, allow_full_rewrite, budget, branch=branch, avoid_hot=hot
-    )
+    limits = (allow_full_rewrite, budget, None, branch, parse_avoid_hot(avoid_hot), include_rarely_read)
+    request = PlanRequest(project, select or (), exclude or (), reading, *limits)
     console = Console(color, verbose=verbose)
     return apply_command(
         request,

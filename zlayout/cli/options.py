@@ -84,6 +84,10 @@ AvoidHot = Annotated[
         show_default=False,
     ),
 ]
+IncludeRarelyRead = Annotated[
+    bool,
+    typer.Option("--include-rarely-read", help="Rewrite decayed partitions that tolerance.rarely_read lets wait too."),
+]
 MaxMinutes = Annotated[
     float | None,
     typer.Option(

@@ -48,6 +48,7 @@ class PlanRequest:
     sample: bool | None = None
     branch: str | None = None
     avoid_hot: timedelta | None = None
+    include_rarely_read: bool = False
 
     def command(self, name: str, planfile: Path | None = None) -> list[str]:
         """Return the command `name` with these options, or with a plan file if there is one."""
@@ -59,7 +60,8 @@ class PlanRequest:
         full = ["--allow-full-rewrite"] if self.allow_full_rewrite else []
         budget = [] if self.max_rewrite_bytes is None else ["--max-rewrite-bytes", str(self.max_rewrite_bytes)]
         minutes = [] if self.avoid_hot is None else ["--avoid-hot", f"{int(self.avoid_hot.total_seconds()) // 60}m"]
-        return ["zlayout", name, *self.select, *excluded, *full, *budget, *minutes, *where]
+        waiting = ["--include-rarely-read"] if self.include_rarely_read else []
+        return ["zlayout", name, *self.select, *excluded, *full, *budget, *minutes, *waiting, *where]
 
     def plan(self, console: Console, telemetry: Telemetry) -> ProjectPlan:
         """Load the project and plan. Raises the errors of `zlayout.load_project` and `zlayout.plan`."""
@@ -67,7 +69,12 @@ class PlanRequest:
             reading = replace(self.reading, on_progress=shown, on_read=telemetry.read)
             project = load_project(self.project)
             after = hot_after(self.avoid_hot, project.maintenance)
-            options = PlanOptions(self.allow_full_rewrite, self.max_rewrite_bytes, hot_after=after)
+            options = PlanOptions(
+                self.allow_full_rewrite,
+                self.max_rewrite_bytes,
+                hot_after=after,
+                include_rarely_read=self.include_rarely_read,
+            )
             return plan_project(project, self.select, self.exclude, options, reading, self.sample, self.branch)
 
 

@@ -28,6 +28,7 @@ class PlanOptions:
             milliseconds since 1970; None if no partition is hot.
         rarely_read: The partitions of one table whose decay may wait, because the workload rarely reads them: by their
             names, or by their numbers in the plan document.
+        include_rarely_read: Whether they are rewritten although `tolerance.rarely_read` lets them wait.
     """
 
     allow_full_rewrite: bool = False
@@ -35,6 +36,7 @@ class PlanOptions:
     sample_bytes: int = 0
     hot_after: int | None = None
     rarely_read: frozenset[str | int] = frozenset()
+    include_rarely_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ everything else (docs/adr/0035-rarely-read.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from zlayout.errors import Diagnostic
-from zlayout.planner.actions import Reason
+from zlayout.planner.actions import Reason, RewriteGroup
 from zlayout.planner.deferred import RarelyReadGroups
 from zlayout.planner.partition_text import partition_names, partition_text
 from zlayout.planner.partitions import Bools
@@ -103,13 +103,33 @@ def names(selection: FileSelection, files: FileTable) -> frozenset[str | int]:
 def rarely_read_note(spec: LayoutSpec, waiting: RarelyReadGroups) -> Diagnostic:
     """Make ZL416: partitions have decayed and are not rewritten."""
     share = f"{100 * (spec.tolerance.rarely_read or 0):.6g} %"
-    what, files = (
-        f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
-        for n, word in ((waiting.partitions, "partition"), (waiting.files, "file"))
-    )
+    what, files = _counted(waiting.partitions, "partition"), _counted(waiting.files, "file")
     message = (
         f"decay of {what} is tolerated: {files} of {waiting.bytes:,} bytes wait, because at most {share} of the "
         "executions of the workload read them"
     )
-    hint = "nothing; they are rewritten when queries read them, or when tolerance.rarely_read is lower or removed"
+    hint = "nothing; they are rewritten when queries read them, or with --include-rarely-read"
     return Diagnostic("ZL416", message, "note", hint, spec.location_of("tolerance.rarely_read"))
+
+
+def unread_notes(
+    spec: LayoutSpec, groups: Sequence[RewriteGroup], executions: Mapping[str, float]
+) -> Iterator[Diagnostic]:
+    """Yield ZL417 if most bytes of a plan are decayed partitions that no query reads, and could wait.
+
+    Args:
+        spec: The declared layout.
+        groups: The groups of the plan.
+        executions: By the name of each partition, the number of executions that read it; empty if it is not known.
+    """
+    unread = [g for g in groups if g.reason in MAY_WAIT and executions.get(g.partition, 1.0) == 0]
+    size, whole = (sum(group.bytes for group in some) for some in (unread, groups))
+    if spec.tolerance.rarely_read is None and 2 * size > whole:
+        what = _counted(len({group.partition_number for group in unread}), "decayed partition")
+        message = f"{size:,} of {whole:,} bytes are rewritten in {what} that no query of the workload reads"
+        hint = "if the workload is what is asked, declare `tolerance: {rarely_read: 0%}`, and they wait"
+        yield Diagnostic("ZL417", message, "note", hint, spec.location_of("tolerance"))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

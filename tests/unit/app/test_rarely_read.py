@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.memory_format.backend import MemoryBackend
 from support.memory_format.store import MemoryCatalog, MemoryTable
-from support.projects import write_project
+from support.projects import Cli, write_project
 from support.runs import apply_planned
 
 import zlayout
@@ -302,3 +302,28 @@ def test_an_invalid_workload_stops_the_plan() -> None:
     WORKLOAD.write_bytes(b"\xff\xfe")
     with pytest.raises(zlayout.SpecError, match="ZL003"):
         planned()
+
+
+def test_a_run_can_include_them_and_its_saved_plan_does_too(backend: Memory, cli: Cli) -> None:
+    shown = cli("plan", "--include-rarely-read", "--out", "plan.json")
+    assert "ZL416" not in shown.out
+    assert "To apply: zlayout apply --include-rarely-read\n" in cli("plan", "--include-rarely-read").err
+    project = zlayout.load_project()
+    assert regions(zlayout.plan(project, include_rarely_read=True).tables[0]) == ["east", "north", "west"]
+    cli("apply", "plan.json", "--auto-approve")
+    assert planned()[1].rarely_read is None
+    backend.append()
+    cli("apply", "--auto-approve", "--include-rarely-read")
+    assert (planned()[1].status, planned()[1].rarely_read) == ("unchanged", None)
+
+
+@pytest.mark.usefixtures("backend")
+def test_a_plan_that_rewrites_mostly_what_no_query_reads_says_so() -> None:
+    declare("")
+    _, table = planned()
+    assert codes(table) == ["ZL417"]
+    assert "2 decayed partitions that no query of the workload reads" in table.diagnostics[0].message
+    WORKLOAD.write_text(QUERY + QUERY.replace("west", "east"))
+    assert codes(planned()[1]) == []  # one of three partitions
+    WORKLOAD.write_text(QUERY + "SELECT * FROM orders WHERE my_function(region) = 1;\n")
+    assert codes(planned()[1]) == []  # which may read any of them

@@ -46,6 +46,7 @@ def test_a_notice_is_kept_and_announced_once_though_the_work_is_planned_again(mo
 
     class Decision:
         plan = TablePlan("lake.db.t", "delta", Location("t.yaml"), "unchanged")
+        rarely_read: frozenset[str] = frozenset()
 
         def work(self, *_: object) -> Work:
             return Work()
