@@ -195,6 +195,33 @@ def test_a_table_that_becomes_clustered_as_it_is_committed_is_left_alone(table: 
     assert {row.operation for row in table.history().values()} == {"CREATE TABLE AS SELECT", "CLUSTER BY"}
 
 
+def test_a_table_that_is_clustered_again_before_the_commit_is_left_alone(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table feature stays after CLUSTER BY NONE, so that Delta sees no conflict in the next CLUSTER BY."""
+    table.sql(f"create table {table} using delta cluster by (a) as select id, id a, 2 b from range(0, 10, 1, 1)")
+    table.sql(f"alter table {table} cluster by none")
+    work, rows = table.work(), table.rows()
+    require_files = DeltaJvm.require_files
+
+    def after_cluster_by(self: DeltaJvm, files: Any) -> None:
+        require_files(self, files)
+        table.sql(f"alter table {table} cluster by (b)")
+
+    monkeypatch.setattr(DeltaJvm, "require_files", after_cluster_by)
+    (outcome,) = table.execute(work)
+    assert isinstance(outcome, GroupFailed)
+    assert "ZL321" in str(outcome.error)
+    assert "the clustering columns were changed" in str(outcome.error)
+    monkeypatch.undo()
+    assert (table.observe().clustering, table.rows()) == (("b",), rows)
+    assert {row.operation for row in table.history().values()} == {"CREATE TABLE AS SELECT", "CLUSTER BY"}
+    table.sql(f"alter table {table} cluster by none")
+    (commit,) = table.run(table.observe())
+    assert isinstance(commit, Commit)
+    assert (table.observe().clustering, table.rows()) == ((), rows)
+
+
 def test_a_partitioning_or_setting_that_somebody_else_changed_stays(table: DeltaSubject) -> None:
     append_delta(table, 0, 100)
     state = table.observe()

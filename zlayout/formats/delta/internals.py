@@ -25,6 +25,8 @@ INTERNALS = Internals(
         f"{_DELTA}.RowTracking$": ("preserveRowTrackingColumns/2", "isEnabled/2"),
         f"{_DELTA}.DeltaOperations$Optimize": ("new/5",),
         f"{_DELTA}.Snapshot": ("statsSchema/0",),
+        f"{_DELTA}.skipping.clustering.ClusteredTableUtils$": ("isSupported/1",),
+        f"{_DELTA}.skipping.clustering.ClusteringColumnInfo$": ("extractLogicalNames/1",),
         f"{_DELTA}.actions.Action$": ("fromJson/1",),
         f"{_DELTA}.actions.AddFile": (
             "path/0",

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from zlayout.errors import CommitConflict, Diagnostic, EngineError
+from zlayout.errors import Diagnostic, EngineError
 from zlayout.formats.base import Commit, Group, GroupFailed, Notice, Notify, Progress, Stage, Work
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.delta.read.tags import BASELINE, GROUP
@@ -26,6 +26,7 @@ from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
 from zlayout.formats.delta.write.new_bounds import written_files
 from zlayout.formats.delta.write.operation_metrics import operation_metrics
 from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.silent_changes import require_no_silent_change
 from zlayout.formats.delta.write.source_files import PinnedFiles, file_uris, pinned_files, still_live
 from zlayout.formats.delta.write.stamp import layout_tags
 from zlayout.formats.delta.write.writing import write_with_stats
@@ -147,10 +148,7 @@ class Committer:
             actions = self._delta.seq(self._delta.files.replacing(added, removed, now, data_change=False))
             operation = self._delta.optimize([column.name for column in self._work.layout.columns])
             self._delta.require_files(added)  # directly before each commit, not only before the first
-            if self._delta.row_tracking_enabled_since(transaction):
-                # Delta does not report this as a conflict, and would give the rows other ids than they have now
-                message = f"{self._work.table}: row tracking was enabled during the rewrite"
-                raise CommitConflict.of("ZL321", message, hint="plan again")
+            require_no_silent_change(self._delta, transaction, str(self._work.table), "plan again")
             return self._log.commit(transaction, actions, operation, "committing", tags)
 
 

@@ -134,7 +134,7 @@ class DeltaJvm:
         """
         feature = scala_object(self._delta, "DeletionVectorsTableFeature")
         protocol, metadata = snapshot.protocol(), snapshot.metadata()
-        if protocol.isFeatureSupported(feature) or self._tracks_rows(snapshot):
+        if protocol.isFeatureSupported(feature) or self.tracks_rows(snapshot):
             return snapshot
         possible = scala_object(self._delta.actions, "Protocol").forTableFeature(feature)
         wider = self.some(protocol.merge(self.seq([possible])))
@@ -146,12 +146,16 @@ class DeltaJvm:
         domains = (self.none,) if "new/5" in (self._classes.find(name) or ()) else ()
         return self._delta.DummySnapshot(self._log.logPath(), self._log, metadata, *domains, protocol)
 
-    def _tracks_rows(self, snapshot: Any) -> bool:
-        return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
+    def clustering(self, snapshot: Any) -> str | None:
+        """Return the clustering columns as text; None for a table without the feature clustering."""
+        clustering = self._delta.skipping.clustering
+        if not scala_object(clustering, "ClusteredTableUtils").isSupported(snapshot.protocol()):
+            return None
+        return str(scala_object(clustering, "ClusteringColumnInfo").extractLogicalNames(snapshot).toString())
 
-    def row_tracking_enabled_since(self, transaction: Any) -> bool:
-        """Return whether row tracking was enabled after the transaction's snapshot."""
-        return not self._tracks_rows(transaction.snapshot()) and self._tracks_rows(self.snapshot())
+    def tracks_rows(self, snapshot: Any) -> bool:
+        """Return whether row tracking is enabled."""
+        return bool(scala_object(self._delta, "RowTracking").isEnabled(snapshot.protocol(), snapshot.metadata()))
 
     def as_written(self, transaction: Any) -> Any:
         """Return a description of the table after the transaction, for reading its new files."""

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zlayout.errors import CommitConflict
 from zlayout.formats.base import Commit, Notify, Progress, Stage
 from zlayout.formats.delta.read.undo import vacuumed
 from zlayout.formats.delta.write.commit import begin
@@ -21,6 +20,7 @@ from zlayout.formats.delta.write.failures import spark_errors
 from zlayout.formats.delta.write.jvm import DeltaJvm
 from zlayout.formats.delta.write.operation_metrics import replacement_metrics
 from zlayout.formats.delta.write.outcome import Log
+from zlayout.formats.delta.write.silent_changes import require_no_silent_change
 from zlayout.formats.delta.write.source_files import add_files_at, require_pinned
 from zlayout.formats.kernel.undo import rollback_commit
 from zlayout.formats.undo import ROLLBACK, Undo
@@ -59,9 +59,7 @@ def roll_back(delta: DeltaJvm, log: Log, undo: Undo, notify: Notify) -> Commit:
         delta.register_metrics(transaction, replacement_metrics(old, new, vectors=0))
         if missing := _missing(delta, returned):  # directly before the commit, because VACUUM may run
             raise vacuumed(undo.table, len(missing), len(returned), missing[0])
-        if delta.row_tracking_enabled_since(transaction):
-            message = f"{table}: row tracking was enabled during the rollback"
-            raise CommitConflict.of("ZL321", message, hint="run rollback again")
+        require_no_silent_change(delta, transaction, table, "run rollback again")
         actions = delta.seq(delta.files.replacing(returned, removed, now, data_change=False))
         tags = {ROLLBACK: undo.run_id}
         version = log.commit(transaction, actions, delta.optimize([]), "committing the rollback", tags)
