@@ -18,7 +18,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 from model import spark_job
-from model.delta_log import AddFile, DeltaTable, Snapshot, Transaction
+from model.delta_actions import AddFile
+from model.delta_log import DeltaTable, Snapshot, Transaction
 from model.java import JavaError, Seq
 from model.plans import COLUMNS, LAYOUT, NAME, state_of, work_of
 from model.reports import RunCommit
@@ -36,6 +37,14 @@ from zlayout.formats.kernel.commits import NewFiles, Rewritten
 from zlayout.spec.model import CatalogConfig, TableName
 from zlayout.table.state import FileTable, TableState
 
+ENFORCE = "spark.databricks.delta.conflictChecker.enforceConcurrentFeatureEnablement.enabled"
+
+
+class Conf(dict[str, str]):
+    """The configuration of one session."""
+
+    set, unset, contains = dict.__setitem__, dict.__delitem__, dict.__contains__
+
 
 class StandIn:
     """The methods of `zlayout.formats.delta.write.jvm.DeltaJvm` that a rewrite uses."""
@@ -44,13 +53,15 @@ class StandIn:
         self.spark = spark
         self.table: DeltaTable = spark.table
         self.written = 0
+        self._looked: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
         """As Delta refuses a table by location whose catalog owns the commits: tests/spark/test_catalog_managed.py."""
         step("pin")
         if self.table.current.owned:
             raise JavaError("org.apache.spark.sql.delta.DeltaIllegalStateException")
-        return self.table.current
+        self._looked = self.table.current
+        return self._looked
 
     def begin(self, snapshot: Snapshot) -> Transaction:
         return Transaction(self.table, snapshot)
@@ -91,13 +102,20 @@ class StandIn:
         pass
 
     def require_files(self, files: Iterable[AddFile]) -> None:
+        """What was read before this is not directly before the commit."""
+        self._looked = None
         if any(file.name not in self.table.storage for file in files):
             raise EngineError.of("ZL316", "a new file is gone")
 
-    def row_tracking_enabled_since(self, transaction: Transaction) -> bool:  # noqa: ARG002
-        return False
+    def tracks_rows(self, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        return self.table.lineage
+
+    def clustering(self, snapshot: Snapshot) -> str | None:
+        return None if snapshot.clustering is None else str(snapshot.clustering)
 
     def commit(self, transaction: Transaction, actions: Seq, operation: object, tags: Mapping[str, str]) -> int:
+        transaction.enforced = self.spark.conf.get(ENFORCE) == "true"
+        transaction.looked = self._looked
         return transaction.commit(actions, operation, tags)
 
 
@@ -106,15 +124,14 @@ class ModelDelta(product.DeltaBackend):
 
     def __init__(self, table: DeltaTable, works: dict[int, Work], states: dict[int, TableState]) -> None:
         """works, states: by log id, from which they follow."""
-        conf = SimpleNamespace(get=lambda _: "", set=lambda *_: None, unset=lambda _: None)
-        java = SimpleNamespace(conf=lambda: SimpleNamespace(contains=lambda _: False))
-        session = SimpleNamespace(table=table, conf=conf, _jsparkSession=java)
+        conf = Conf()
+        session = SimpleNamespace(table=table, conf=conf, _jsparkSession=SimpleNamespace(conf=lambda: conf))
         catalog = CatalogConfig("model", "delta", "path", {}, Location("zlayout.yaml"))
         super().__init__(catalog, cast(Any, SimpleNamespace(session=session)))
         self.table, self._works, self._states = table, works, states
 
     def observe(self, table: TableName, columns: Sequence[str], version: int | None = None) -> TableState:  # noqa: ARG002
-        snapshot = self.table.current if version is None else self.table.snapshots[version]
+        snapshot = self.table.published() if version is None else self.table.snapshots[version]
         if snapshot.log_id not in self._states:
             self._states[snapshot.log_id] = _state(snapshot)
         return self._states[snapshot.log_id]
@@ -149,7 +166,8 @@ def _state(snapshot: Snapshot) -> TableState:
         deleted=[len(f.deleted) for f in files],
         laid_out=[f.tags.get(LAYOUT_ID) == LAYOUT.layout_id for f in files],
     )
-    return replace(state, refusals=refusals(frozenset({"catalogManaged"} if snapshot.owned else ()), {}))
+    refused = refusals(frozenset({"catalogManaged"} if snapshot.owned else ()), {})
+    return replace(state, refusals=refused, clustering=snapshot.clustering)
 
 
 def live_rows(delta: StandIn, files: Iterable[AddFile]) -> tuple[Row, ...]:

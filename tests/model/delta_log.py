@@ -2,88 +2,37 @@
 
 After `ConflictChecker.scala` of Delta 4.4: a commit is put at the next version if absent, after it was checked against
 every version since the transaction's snapshot. Checks go by path, the log's replay by path and deletion vector. New
-files get base row ids and commit versions in the commit, on top of whatever won.
+files get base row ids and commit versions in the commit, on top of whatever won. The clustering columns are domain
+metadata, which no check looks at; only the table feature that comes with the first of them can be a conflict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from model.java import JavaError, Option, Seq, no_answer
+from model.delta_actions import AddFile, Clustering, Key, RemoveFile
+from model.java import JavaError, Seq, no_answer
 from model.rows import EMPTY, NOTHING, Effect, Expected, Row
 from model.schedule import Intern, Killed, Violation, learned, step
 
 from zlayout.formats.delta.read.run_history import RUN
+from zlayout.formats.delta.read.tags import GROUP, ZCUBE_ID
 
 _CONCURRENT = "java.util.ConcurrentModificationException"
 ANSWER_LOST, REQUEST_LOST = "done, but the answer is lost", "the request is lost"
 SELF_CONFLICT, KILLED_AFTER = "done, then said to conflict", "killed after it was done"
 COMMIT_FAULTS = (ANSWER_LOST, REQUEST_LOST, SELF_CONFLICT, KILLED_AFTER)
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class AddFile:
-    """The methods are those of Delta's action that the product calls; dataChange is its name in the log."""
-
-    name: str
-    rows: tuple[Row, ...]
-    deleted: frozenset[int] = frozenset()
-    base_row_id: int | None = None
-    commit_version: int | None = None
-    dataChange: bool = True
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def vector(self) -> str:
-        return "".join(map(str, sorted(self.deleted)))
-
-    @property
-    def key(self) -> Key:
-        return self.name, self.vector
-
-    def live(self, *, lineage: bool) -> tuple[Row, ...]:
-        """The rows that are not deleted, with their row ids and commit versions where these are tracked."""
-        kept = ((at, row) for at, row in enumerate(self.rows) if at not in self.deleted)
-        if not lineage:
-            return tuple(row for _, row in kept)
-        base, version = self.base_row_id or 0, self.commit_version
-        return tuple(
-            row._replace(
-                id=base + at if row.id is None else row.id, version=version if row.version is None else row.version
-            )
-            for at, row in kept
-        )
-
-    def path(self) -> str:
-        return self.name
-
-    def size(self) -> int:
-        return len(self.rows)
-
-    def getDeletionVectorUniqueId(self) -> Option:
-        return Option(self.vector)
-
-    def removeWithTimestamp(self, _timestamp: int, data_change: bool) -> RemoveFile:
-        return RemoveFile(self.name, self.vector, data_change)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
-    name: str
-    vector: str
-    dataChange: bool
-
-    @property
-    def key(self) -> Key:
-        return self.name, self.vector
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version and what is true of it. owned: only the catalog of the table makes commits from here on."""
+    """One version and what is true of it.
+
+    owned: only the catalog of the table makes commits from here on. clustering: the clustering columns, None for a
+    table without the feature.
+    """
 
     number: int
     log_id: int
@@ -91,6 +40,7 @@ class Snapshot:
     next_row_id: int
     expected: Expected
     owned: bool = False
+    clustering: tuple[str, ...] | None = None
 
     def version(self) -> int:
         return self.number
@@ -107,13 +57,16 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One commit in the log."""
+    """One commit. staged: below _staged_commits, not published. upgrades: adds the feature clustering."""
 
     adds: tuple[AddFile, ...]
     removes: tuple[RemoveFile, ...]
     tags: Mapping[str, str]
     blind_append: bool
     owned: bool = False
+    staged: bool = False
+    upgrades: bool = False
+    clusters: bool = False
 
 
 class DeltaTable:
@@ -143,28 +96,49 @@ class DeltaTable:
     def log_id(self) -> int:
         return self.current.log_id
 
+    def published(self) -> Snapshot:
+        """What the log alone shows."""
+        return next(s for s, v in zip(self.snapshots[::-1], self.log[::-1], strict=True) if not v.staged)
+
     def hand_over(self) -> None:
         """Commit that the catalog owns all later commits, which the log does not have until they are published."""
-        before = self.current
-        commit = (before.log_id, "owned")
-        log_id = self._intern.setdefault(commit, len(self._intern) + 1)
-        self._known[log_id] = replace(before, number=before.number + 1, log_id=log_id, owned=True)
-        self.snapshots.append(self._known[log_id])
+        self._keep(replace(self.current, number=self.current.number + 1, owned=True), "owned")
         self.log.append(Version((), (), {}, blind_append=False, owned=True))
 
-    def put(self, actions: Iterable[Any], tags: Mapping[str, str], effect: Effect = NOTHING) -> int:
-        """Commit without any check. Raises Violation when the rows are then not those that they must be."""
+    def publish(self) -> None:
+        """Copy the staged commits to the log."""
+        self.log = [replace(version, staged=False) for version in self.log]
+        self._keep(self.snapshots.pop(), "published")
+
+    def _keep(self, after: Snapshot, what: str) -> None:
+        log_id = self._intern.setdefault((after.log_id, what), len(self._intern) + 1)
+        self._known[log_id] = replace(after, log_id=log_id)
+        self.snapshots.append(self._known[log_id])
+
+    def put(
+        self, actions: Iterable[Any], tags: Mapping[str, str], effect: Effect = NOTHING, *, staged: bool = False
+    ) -> int:
+        """Commit without any check. Raises Violation when the table is then not as it must be.
+
+        staged: the catalog ratifies the commit, which is not published.
+        """
         before, number = self.current, self.current.number + 1
-        if before.owned:
+        if before.owned != staged:
             raise Violation("catalog overridden", f"version {number} of the log, which the catalog gives to others")
         removes = tuple(action for action in actions if isinstance(action, RemoveFile))
         adds = tuple(action for action in actions if isinstance(action, AddFile))
-        commit = (before.log_id, tuple(map(_content, adds)), removes, tags.get(RUN), effect.content())
+        domains = tuple(action for action in actions if isinstance(action, Clustering))
+        if domains and RUN in tags:
+            raise Violation("domain metadata changed", f"by a rewrite: {domains}")
+        commit = (before.log_id, tuple(map(_content, adds)), removes, tags.get(RUN), effect.content(), domains)
         log_id = self._intern.setdefault(commit, len(self._intern) + 1)
         if log_id not in self._known:
-            self._known[log_id] = self._after(before, log_id, adds, removes, effect)
+            after = self._after(before, log_id, adds, removes, effect)
+            self._known[log_id] = replace(after, clustering=domains[-1].columns) if domains else after
         self.snapshots.append(self._known[log_id])
-        self.log.append(Version(adds, removes, tags, not removes))
+        upgrades, clusters = bool(domains) and before.clustering is None, bool(domains)
+        blind_append = not removes
+        self.log.append(Version(adds, removes, tags, blind_append, False, staged, upgrades, clusters))
         return number
 
     def _after(
@@ -173,28 +147,46 @@ class DeltaTable:
         number, next_row_id, files = before.number + 1, before.next_row_id, dict(before.files)
         for remove in removes:
             files.pop(remove.key, None)
+        kept = {file.name: file for file in before.files.values()}
         for add in adds:
+            _require_marks(kept.get(add.name), add)
             if add.base_row_id is None:
                 add = replace(add, base_row_id=next_row_id, commit_version=number)
                 next_row_id += len(add.rows)
             files[add.key] = add
-        after = Snapshot(number, log_id, files, next_row_id, before.expected)
+        after = replace(before, number=number, log_id=log_id, files=files, next_row_id=next_row_id)
         rows = after.rows(lineage=self.lineage)
         expected = before.expected.after(effect, rows)
         expected.check(rows)
         return replace(after, expected=expected)
 
 
+def _require_marks(before: AddFile | None, after: AddFile) -> None:
+    """Raise Violation if a file that stays live loses marks, or a new file of zlayout has those of OPTIMIZE."""
+    if before is None:
+        if GROUP in after.tags and (after.clusteringProvider or ZCUBE_ID in after.tags):
+            raise Violation("false marks", f"{after.name} was not clustered by OPTIMIZE")
+    elif (lost := before.tags.items() - after.tags.items()) or before.clusteringProvider != after.clusteringProvider:
+        raise Violation("marks lost", f"{before.name}: {lost or before.clusteringProvider}")
+
+
 def _content(file: AddFile) -> Hashable:
-    return file.name, file.rows, file.deleted, file.base_row_id, tuple(file.tags.items())
+    marks = tuple(file.tags.items()), file.clusteringProvider
+    return file.name, file.rows, file.deleted, file.base_row_id, *marks
 
 
 class Transaction:
-    """OptimisticTransaction. whole: it has read all files; data_changes: those of winners to conflict with."""
+    """OptimisticTransaction.
+
+    enforced: whether it conflicts with a table feature that is added. looked: the newest snapshot that its process has
+    read directly before the commit, None if it has not.
+    """
 
     def __init__(self, table: DeltaTable, snapshot: Snapshot) -> None:
         self._table, self._snapshot = table, snapshot
         self.read: set[str] = set()
+        self.enforced = False
+        self.looked: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
         return self._snapshot
@@ -211,6 +203,7 @@ class Transaction:
         if fault == REQUEST_LOST:
             raise JavaError("java.io.IOException")
         self.require_no_conflict(actions)
+        self._require_clustering()
         version = self._table.put(actions, tags)
         learned(version)
         if fault == ANSWER_LOST:
@@ -221,13 +214,23 @@ class Transaction:
             raise Killed
         return version
 
+    def _require_clustering(self) -> None:
+        """Raise Violation for a commit to a table that was clustered when the process looked for the last time."""
+        seen, between = self.looked or self._table.current, self._table.log[self._snapshot.number + 1 :]
+        if seen.clustering or any(version.upgrades for version in between):
+            raise Violation("rewritten though clustered", f"by {seen.clustering}")
+
     def require_no_conflict(self, actions: Sequence[Any]) -> None:
         gone = self.read | {action.name for action in actions if isinstance(action, RemoveFile)}
         changes_data = any(action.dataChange for action in actions)
-        reads = bool(self.read)
+        reads, clusters = bool(self.read), any(isinstance(action, Clustering) for action in actions)
         for version in self._table.log[self._snapshot.number + 1 :]:
             if version.owned:
                 raise _conflict("ProtocolChangedException", "the catalog owns the commits now")
+            if version.upgrades and self.enforced:
+                raise _conflict("ProtocolChangedException", "the table has the feature clustering now")
+            if clusters and version.clusters:
+                raise _conflict("ConcurrentTransactionException", "the same domain metadata")
             if any(remove.name in gone for remove in version.removes):
                 raise _conflict("ConcurrentDeleteReadException", "a file that was read is gone")
             added = not version.blind_append and any(add.dataChange for add in version.adds)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from model.delta_log import AddFile, DeltaTable, RemoveFile, Snapshot, Transaction
+from model.delta_actions import AddFile, Clustering, RemoveFile
+from model.delta_log import DeltaTable, Snapshot, Transaction
 from model.java import JavaError
 from model.plans import OUTSIDE
 from model.rows import NOTHING, Effect, Row
 from model.schedule import step
 
+from zlayout.formats.delta.read.clustering import LIQUID
+from zlayout.formats.delta.read.tags import ZCUBE_COLUMNS, ZCUBE_ID
+
 Change = tuple[Sequence[Any], Effect]
+COLUMNS = ("key",)
+CUBE = {ZCUBE_ID: "cube", ZCUBE_COLUMNS: json.dumps(COLUMNS)}
 
 
-def fill(table: DeltaTable) -> None:
-    """The table as all schedules find it: one row already deleted, two rows that look the same, a file set aside."""
+def fill(table: DeltaTable, *, unclustered: bool) -> None:
+    """The table as all schedules find it: one row already deleted, two rows that look the same, a file set aside.
+
+    unclustered: it was clustered, and two of its files were so by OPTIMIZE, until CLUSTER BY NONE.
+    """
+    if unclustered:
+        table.put([Clustering(COLUMNS)], {})
     contents = {
         "a": (Row(1, 1, 10), Row(2, 2, 20), Row(9, 9, 90)),
         "b": (Row(3, 3, 30), Row(4, 3, 30)),
@@ -24,8 +36,11 @@ def fill(table: DeltaTable) -> None:
         OUTSIDE: (Row(7, 5, 60),),
     }
     for name, rows in contents.items():
-        _write(table, name)
-        table.put([AddFile(name, rows)], {}, Effect(added=rows))
+        file = _write(table, name, rows)
+        marked = unclustered and name in ("c", OUTSIDE)
+        table.put([_clustered(file) if marked else file], {}, Effect(added=rows))
+    if unclustered:
+        table.put([Clustering(())], {})
     actions, effect = delete(table, table.current, 9, "")
     table.put(actions, {}, effect)
 
@@ -70,37 +85,75 @@ def compact(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Chang
     return ([*removes, replace(_write(table, name, rows), dataChange=False)] if rows else []), NOTHING
 
 
-MANAGE = "manage"  # somebody makes the table a catalog-managed one
+def cluster(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """ALTER TABLE CLUSTER BY."""
+    return [Clustering(COLUMNS)], NOTHING
+
+
+def uncluster(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """ALTER TABLE CLUSTER BY NONE, which does nothing without the feature."""
+    return ([] if snapshot.clustering is None else [Clustering(())]), NOTHING
+
+
+def optimize(table: DeltaTable, snapshot: Snapshot, key: int, name: str) -> Change:  # noqa: ARG001
+    """OPTIMIZE of a clustered table: the unclustered files become a new ZCube, with what small ZCubes there are."""
+    files = list(snapshot.files.values())
+    if not snapshot.clustering or all(file.clusteringProvider for file in files):
+        return [], NOTHING
+    rows = tuple(row for file in files for row in file.live(lineage=table.lineage))
+    added = replace(_clustered(_write(table, name, rows)), dataChange=False)
+    return [*(file.removeWithTimestamp(0, False) for file in files), added], NOTHING
+
+
+MANAGE = "manage"  # somebody makes the table a catalog-managed one, and commits to it
 WRITERS: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
     "append": append,
     "delete": delete,
     "update": update,
     "compact": compact,
 }
+CLUSTERING: Mapping[str, Callable[[DeltaTable, Snapshot, int, str], Change]] = {
+    "cluster": cluster,
+    "uncluster": uncluster,
+    "optimize": optimize,
+}
 
 
-def write(table: DeltaTable, operation: str, key: int, name: str) -> None:
-    """The process: pin, write, commit; after a conflict nothing. Commits that a catalog owns are not in the log."""
-    if operation == MANAGE:
-        step("commit")
-        table.hand_over()
-        return
+def write(table: DeltaTable, operations: str, key: int, name: str) -> None:
+    """The process: one or more operations, joined by "+"."""
+    for number, operation in enumerate(operations.split("+")):
+        if operation == MANAGE:
+            _manage(table, key, f"{name}-{number}")
+        else:
+            _write_once(table, operation, key, f"{name}-{number}")
+
+
+def _manage(table: DeltaTable, key: int, name: str) -> None:
+    step("commit")
+    table.hand_over()
+    step("stage")
+    actions, effect = append(table, table.current, key, name)
+    table.put(actions, {}, effect, staged=True)
+    step("publish")
+    table.publish()
+
+
+def _write_once(table: DeltaTable, operation: str, key: int, name: str) -> None:
+    """Pin, write, commit; after a conflict nothing. If a catalog owns the commits, it ratifies this one."""
     if operation != "append":  # which reads nothing
         step("pin")
     snapshot = table.current
-    actions, effect = WRITERS[operation](table, snapshot, key, name)
+    actions, effect = (WRITERS | CLUSTERING)[operation](table, snapshot, key, name)
     if not actions:
         return
     step("commit")
     transaction = Transaction(table, snapshot)
     transaction.trackFilesRead([file for file in snapshot.files.values() if _removed(file, actions)])
-    if table.current.owned:
-        return
     try:
         transaction.require_no_conflict(actions)
     except JavaError:
         return
-    table.put(actions, {}, effect)
+    table.put(actions, {}, effect, staged=table.current.owned)
 
 
 def _removed(file: AddFile, actions: Sequence[Any]) -> bool:
@@ -114,3 +167,8 @@ def _with_key(table: DeltaTable, snapshot: Snapshot, key: int) -> list[AddFile]:
 def _write(table: DeltaTable, name: str, rows: tuple[Row, ...] = ()) -> AddFile:
     table.storage.add(name)
     return AddFile(name, rows)
+
+
+def _clustered(file: AddFile) -> AddFile:
+    """With the marks of OPTIMIZE of a clustered table."""
+    return replace(file, clusteringProvider=LIQUID, tags={**file.tags, **CUBE})

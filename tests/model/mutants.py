@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from model import mutants_delta, mutants_gate, mutants_iceberg
+from model import mutants_clustering, mutants_delta, mutants_gate, mutants_iceberg
 
 MUTANTS = (
     *mutants_delta.MUTANTS,
+    *mutants_clustering.MUTANTS,
     *mutants_gate.mutants("delta"),
     *mutants_iceberg.MUTANTS,
     *mutants_gate.mutants("iceberg"),

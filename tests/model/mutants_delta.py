@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from model import delta_backend
-from model.delta_log import AddFile
+from model.delta_actions import AddFile
 from model.delta_writers import MANAGE
 from model.java import Seq
 from model.mutant import Mutant, patched
@@ -271,7 +271,7 @@ MUTANTS = (
         {"catalog overridden"},
         patched(
             (delta_backend, "refusals", lambda *_: ()),
-            (delta_backend.StandIn, "snapshot", lambda self: self.table.current),
+            (delta_backend.StandIn, "snapshot", lambda self: self.table.published()),
         ),
     ),
 )

@@ -286,7 +286,7 @@ MUTANTS = (
         "branch-created-again",
         "lets Iceberg apply the rewrite again after the branch was dropped",
         DROPPED,
-        {"branch created again"},
+        {"branch created again", "not refused"},
         patched((commit, "Swap", unchecked)),
     ),
 )

@@ -23,6 +23,7 @@ from model.reports import Planner, Report, RunCommit
 from model.schedule import Explored, Intern, Process, Run, Violation, explore
 
 from zlayout.formats.base import Work
+from zlayout.formats.delta.read.tags import LAYOUT_ID
 from zlayout.table.state import TableState
 
 KEYS = (1, 2)  # writer 0 touches one file, writer 1 two
@@ -33,7 +34,7 @@ class Scenario:
     """format: delta or iceberg. lineage: row tracking, or Iceberg version 3. faults: how many in a schedule.
 
     jobs_fail: among them those of the Spark job itself. long: not for every run of the tests. branch: of an Iceberg
-    table.
+    table. unclustered: a Delta table after CLUSTER BY NONE.
     """
 
     format: str
@@ -44,10 +45,12 @@ class Scenario:
     jobs_fail: bool = False
     long: bool = False
     branch: str = ""
+    unclustered: bool = False
 
     def __str__(self) -> str:
         lineage = "lineage" if self.lineage else "plain"
-        names = (self.format, *filter(None, (self.branch,)), lineage, *self.writers, f"{self.faults}faults")
+        kind = self.branch or ("unclustered" if self.unclustered else "")
+        names = (self.format, *filter(None, (kind,)), lineage, *self.writers, f"{self.faults}faults")
         return "-".join((*names, f"{self.rewriters}rewriters"))
 
 
@@ -78,7 +81,7 @@ class Delta:
         if memory.table is None:
             memory.table = DeltaTable(memory.intern, memory.known, lineage=scenario.lineage)
             memory.table.jobs_fail = scenario.jobs_fail
-            delta_writers.fill(memory.table)
+            delta_writers.fill(memory.table, unclustered=scenario.unclustered)
         self.table: DeltaTable = memory.table.copy()
         self._memory = memory
 
@@ -99,11 +102,11 @@ class Delta:
         return frozenset(name for name, _ in self.table.current.files if name not in self.table.storage)
 
     def recorded(self) -> set[str]:
-        return {file.name for file in self.table.current.files.values() if file.tags}
+        return {file.name for file in self.table.current.files.values() if LAYOUT_ID in file.tags}
 
     @property
     def gone(self) -> bool:
-        return self.table.current.owned
+        return self.table.current.owned or bool(self.table.current.clustering)
 
 
 class Iceberg:
@@ -176,7 +179,16 @@ def _catalog_managed() -> Iterator[Scenario]:
     yield Scenario("delta", (MANAGE, "update"), long=True)
 
 
-SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed())
+def _clustered() -> Iterator[Scenario]:
+    yield Scenario("delta", ("cluster+optimize", "append"), rewriters=1, faults=1)
+    yield Scenario("delta", ("cluster+optimize+uncluster",), rewriters=1, faults=1, unclustered=True)
+    yield Scenario("delta", ("cluster", "delete"), rewriters=1, faults=1, unclustered=True, lineage=False)
+    yield Scenario("delta", ("cluster", "uncluster"), unclustered=True)
+    yield Scenario("delta", ("cluster+optimize",), faults=1, unclustered=True, long=True)
+    yield Scenario("delta", ("cluster", MANAGE), rewriters=1, faults=1, unclustered=True, long=True)
+
+
+SCENARIOS = (*_scenarios(), *_on_branches(), *_catalog_managed(), *_clustered())
 
 
 @contextmanager
@@ -232,12 +244,16 @@ def finish(run: Run) -> None:
     for report in run.reports:
         report.check(world.commits(report))
     check_table(world)
-    if world.log_id in run.memory.converging or world.gone:
+    if world.log_id in run.memory.converging:
         return
     run.memory.converging.add(world.log_id)
     again = Report("again")
     again.run(world.client())
     again.check(world.commits(again))
+    if world.gone:
+        if world.commits(again):
+            raise Violation("not refused", "the next run has nothing that it may lay out")
+        return
     if again.error is not None or again.failures or world.client().plan("never").groups:
         raise Violation("does not converge", f"{again.error or again.failures or 'there is still something to do'}")
     check_table(world)

@@ -136,6 +136,26 @@ def test_what_other_writers_changed_is_not_lost(table: DeltaSubject, monkeypatch
     assert f"DELETE at version {version + 1}" in str(changed.value)
 
 
+@pytest.mark.parametrize("change", ["cluster by (b)", "set tblproperties ('delta.enableRowTracking' = 'true')"])
+def test_changes_that_delta_takes_for_no_conflict_end_a_rollback(
+    table: DeltaSubject, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    table.sql(f"create table {table} using delta cluster by (a) as select id, id a, 2 b from range(0, 10, 1, 1)")
+    table.sql(f"alter table {table} cluster by none")
+    table.run()
+    files = live(table)
+    register = DeltaJvm.register_metrics
+
+    def after_the_change(self: DeltaJvm, *arguments: Any) -> None:
+        register(self, *arguments)
+        table.sql(f"alter table {table} {change}")
+
+    monkeypatch.setattr(DeltaJvm, "register_metrics", after_the_change)
+    with pytest.raises(CommitConflict, match=r"ZL321 .* before the commit"):
+        roll_back(table)
+    assert live(table).keys() == files.keys()
+
+
 @pytest.mark.long
 def test_vacuumed_files_and_another_schema_are_refused(table: DeltaSubject) -> None:
     create_delta(table, 100)
