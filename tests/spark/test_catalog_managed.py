@@ -51,11 +51,11 @@ class Managed:
 
 @pytest.fixture(scope="module")
 def catalog(runtime: SparkRuntime) -> Iterator[None]:
-    """Spark's own catalog ratifies commits, and publishes every hundredth."""
+    """Spark's own catalog ratifies commits, and publishes them with every third."""
     jvm: Any = runtime.session._jvm
     commits = jvm.org.apache.spark.sql.delta.coordinatedcommits
     providers = getattr(getattr(commits, "CatalogOwnedCommitCoordinatorProvider$"), "MODULE$")
-    providers.registerBuilder("spark_catalog", commits.InMemoryCommitCoordinatorBuilder(100))
+    providers.registerBuilder("spark_catalog", commits.InMemoryCommitCoordinatorBuilder(3))
     yield
     providers.clearBuilders()
 
@@ -80,17 +80,34 @@ def managed(
     runtime.session.sql(f"DROP TABLE {table.name}")
 
 
-def test_what_only_the_catalog_knows_is_not_measured_and_the_table_is_refused_by_name(managed: Managed) -> None:
-    """The log has one version of three, and is complete for a reader that does not ask the catalog."""
+def test_the_newest_published_version_is_measured_and_the_table_is_refused_by_name(managed: Managed) -> None:
+    """The log has versions 0 to 3 of five, and is complete for a reader that does not ask the catalog."""
     managed.append()
     managed.append()
     assert (managed.published(), managed.staged()) == ([f"{0:020}.json"], [f"{n:020}" for n in (1, 2)])
     spec = make_spec(make_layout("a", target_size=1 << 20), managed.table)
     plan = plan_table(spec, managed.backend, PlanOptions()).decision.plan
-    assert (plan.status, [d.code for d in plan.diagnostics], plan.files) == ("refused", ["ZL212"], 0)
+    assert (plan.status, plan.files, [d.code for d in plan.diagnostics]) == ("unchanged", 0, ["ZL418"])
+    managed.append()
+    managed.append()
+    assert (len(managed.published()), managed.staged()[-1]) == (4, f"{4:020}")
+    planned = plan_table(spec, managed.backend, PlanOptions())
+    plan = planned.decision.plan
+    assert (plan.status, plan.files, plan.rows) == ("refused", 6, 3 * ROWS)
+    assert {d.code for d in plan.diagnostics} >= {"ZL212", "ZL418"}
+    assert "measured at version 3, the newest one in the log" in str(plan.diagnostics)
+    columns = planned.state.files.bounds["a"] if planned.state else None
+    assert columns is not None
+    assert columns.lower.null_count == 0
+    log = sorted((managed.path / "_delta_log").rglob("*"))
+    with pytest.raises(Refused, match="ZL212"):
+        list(managed.backend.execute(planned.decision.work(spec, "r"), lambda _: None))
     with pytest.raises(Refused, match="ZL212"):
         managed.backend.undo(managed.table, None)
-    assert managed.rows() == 2 * ROWS
+    with pytest.raises(Refused, match="ZL212"):
+        managed.backend.orphans(managed.table)
+    assert sorted((managed.path / "_delta_log").rglob("*")) == log
+    assert managed.rows() == 4 * ROWS
 
 
 def test_delta_gives_no_transaction_by_location_if_the_refusal_were_missing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from support.delta_logs import (
     write_log,
 )
 
-from zlayout.errors import Refused, TableError
+from zlayout.errors import TableError
 from zlayout.formats.delta.read import tags
 
 
@@ -127,10 +128,11 @@ def test_garbled_settings_cost_the_explanation_only(tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize("style", ["classic", "parts", "v2 parquet", "v2 json", "v2 absolute", "v2 without sidecars"])
-def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> None:
+@pytest.mark.parametrize("owner", [(), ("catalogManaged",)], ids=["own commits", "commits of the catalog"])
+def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str, owner: tuple[str, ...]) -> None:
     """The commits before it are gone, so the checkpoint is the only source."""
     path = write_log(tmp_path / "t", [], [add("after")])
-    start: list[dict[str, Any]] = [protocol(), metadata(INTS)]
+    start: list[dict[str, Any]] = [protocol(reader=owner), metadata(INTS)]
     adds = [add("one", tags=TAGS), add("two", deletionVector=VECTOR), add("three")]
     if style == "classic":
         write_checkpoint(path, "00000000000000000000.checkpoint.parquet", [*start, *adds])
@@ -139,7 +141,7 @@ def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> 
         write_checkpoint(path, "00000000000000000000.checkpoint.0000000002.0000000002.parquet", adds)
         write_checkpoint(path, "00000000000000000000.checkpoint.0000000003.0000000003.parquet", [])
     else:
-        start[0] = protocol(reader=("v2Checkpoint", "deletionVectors"))
+        start[0] = protocol(reader=("v2Checkpoint", "deletionVectors", *owner))
         uuid = "00000000000000000000.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11"
         sidecars = [] if style == "v2 without sidecars" else [adds[:2], adds[2:]]
         actions = [*start, {"checkpointMetadata": {"version": 0, "tags": None}}, *([] if sidecars else adds)]
@@ -152,7 +154,9 @@ def test_tags_come_from_every_kind_of_checkpoint(tmp_path: Path, style: str) -> 
         else:
             write_checkpoint(path, f"{uuid}.parquet", actions)
     (path / "_delta_log" / "00000000000000000000.json").unlink()
-    files = observe(path).files
+    state = observe(path)
+    assert [note.code for note in state.notes] == ["ZL418"] * len(owner)
+    files = state.files
     assert files.path.to_pylist() == ["after", "one", "three", "two"]
     assert files.layout.tolist() == [-1, 0, -1, -1]
     assert files.deleted.tolist() == [0, 0, 0, 6]
@@ -226,17 +230,29 @@ def test_refusals_name_the_feature(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
-def test_a_table_whose_newest_version_its_catalog_alone_knows_is_not_measured(tmp_path: Path, feature: str) -> None:
+def test_a_catalog_managed_table_is_measured_as_published(tmp_path: Path, feature: str) -> None:
     """Version 1 is in the log, and the catalog may have ratified others that are not."""
-    owned = protocol("inCommitTimestamp", reader=(feature,))
+    owned = protocol("inCommitTimestamp", reader=(feature, "deletionVectors"))
     settings = metadata(INTS, **{"delta.enableInCommitTimestamps": "true"})
     info = [{"commitInfo": {"inCommitTimestamp": at, "timestamp": at, "operation": "WRITE"}} for at in (1, 2)]
-    path = write_log(tmp_path / "t", [info[0], owned, settings], [info[1], add("one")])
-    with pytest.raises(Refused, match=rf"ZL212 the table's catalog owns its commits \({feature}\)"):
-        observe(path)
-    (path / "_delta_log" / f"{2:020}.crc").write_text("{}")  # of a commit that is not published: another error
-    with pytest.raises(Refused, match=rf"ZL212 the table's catalog owns its commits \({feature}\)"):
-        observe(path)
+    path = write_log(tmp_path / "t", [info[0], owned, settings], [info[1], add("one", tags=TAGS)])
+    log = path / "_delta_log"
+    (log / f"{2:020}.crc").write_text("{}")  # of a commit that is not published
+    (log / "_staged_commits").mkdir()
+    (log / "_staged_commits" / f"{2:020}.{'0' * 8}.json").write_text(json.dumps(add("two")))
+    before = sorted(log.rglob("*"))
+    as_uri: Any = path.as_uri()
+    for at, state in ((1, observe(path, "a")), (1, observe(as_uri, "a")), (0, observe(path, version=0))):
+        assert (state.version, state.files.path.to_pylist()) == (at, ["one"] * at)
+        assert [d.code for d in state.refusals] == ["ZL212"]
+        assert feature in state.refusals[0].message
+        assert {feature, "deletionVectors", "inCommitTimestamp"} <= state.features
+        (note,) = state.notes
+        assert (note.code, f"measured at version {at}," in note.message) == ("ZL418", True)
+        assert state.location in (str(path), as_uri)
+        assert state.files.layout.tolist() == [0] * at
+    assert sorted(log.rglob("*")) == before
+    assert not list(Path(gettempdir()).glob("zlayout-log-*"))
 
 
 def test_a_damaged_log_of_another_table_is_an_error_as_before(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from support.delta_logs import field, metadata, protocol
 
 from zlayout.cli.main import run
-from zlayout.errors import Location, TableError
+from zlayout.errors import Location, Refused, TableError
 from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.spec.model import CatalogConfig, TableName
@@ -65,6 +66,20 @@ def test_a_stray_file_in_a_delta_partition_is_an_orphan(delta: tuple[CatalogConf
     (orphan,) = find_orphans(*delta[:2]).files
     assert (orphan.path, orphan.bytes) == (f"{partition.name}/part-stray.parquet", 5)
     assert orphan.modified is not None
+
+
+@pytest.mark.parametrize("owner", ["feature", "property"])
+def test_files_of_commits_that_a_catalog_has_not_published_are_not_listed(
+    delta: tuple[CatalogConfig, TableName, Path], owner: str
+) -> None:
+    """The log does not refer to them, and VACUUM by location would delete them."""
+    log = delta[2] / "_delta_log" / f"{1:020}.json"
+    new = protocol("inCommitTimestamp", reader=("catalogManaged",))
+    if owner == "property":
+        new = metadata([field("a", "long"), field("p", "string")], ["p"], **{"delta.coordinatedCommits.x": "y"})
+    log.write_text(json.dumps({"commitInfo": {"timestamp": 1, "inCommitTimestamp": 1}}) + "\n" + json.dumps(new))
+    with pytest.raises(Refused, match=r"ZL212 lake\.db\.t: .* files to which no commit in the log refers may be live"):
+        _found(delta)
 
 
 def test_files_of_older_versions_are_no_orphans(delta: tuple[CatalogConfig, TableName, Path]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from zlayout.errors import Diagnostic
 
@@ -68,9 +68,14 @@ def table_features(
 def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[Diagnostic, ...]:
     """Return the reasons why zlayout must not rewrite the table, empty if it may."""
     found: list[Diagnostic] = []
-    owned = features & CATALOG_OWNED or {k for k in properties if k.startswith("delta.coordinatedCommits.")}
-    if owned:
-        found.append(catalog_owned(owned))
+    if owned_by := catalog_owned(features, properties):
+        found.append(
+            _refused(
+                "ZL212",
+                f"the table's catalog owns its commits ({', '.join(sorted(owned_by))}), so the log may be incomplete",
+                "use the catalog's own maintenance for this table, or drop the feature",
+            )
+        )
     unknown = sorted(features - SAFE - {CLUSTERING} - CATALOG_OWNED)
     if unknown:
         found.append(
@@ -83,13 +88,9 @@ def refusals(features: frozenset[str], properties: Mapping[str, str]) -> tuple[D
     return tuple(found)
 
 
-def catalog_owned(names: Iterable[str]) -> Diagnostic:
-    """Make ZL212. names: the features or properties by which the catalog owns the commits of the table."""
-    return _refused(
-        "ZL212",
-        f"the table's catalog owns its commits ({', '.join(sorted(names))}), so the log may be incomplete",
-        "use the catalog's own maintenance for this table, or drop the feature",
-    )
+def catalog_owned(features: frozenset[str], properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the table features or properties by which the table's catalog owns its commits, empty if it does not."""
+    return features & CATALOG_OWNED or frozenset(k for k in properties if k.startswith("delta.coordinatedCommits."))
 
 
 def partition_refusals(

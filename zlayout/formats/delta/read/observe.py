@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from textwrap import shorten
 from urllib.parse import unquote, urlsplit
@@ -16,7 +17,7 @@ import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from zlayout.errors import Diagnostic, Refused, TableError, first_line
+from zlayout.errors import Diagnostic, TableError, first_line
 from zlayout.formats.access import cause_of
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
@@ -24,7 +25,7 @@ from zlayout.formats.delta.read.features import catalog_owned, refusals, table_f
 from zlayout.formats.delta.read.files import log_files, table_files
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.layout_records import baselines, codes_of, layout_records
-from zlayout.formats.delta.read.owned import owning_features
+from zlayout.formats.delta.read.owned import Opened, behind_catalog, open_published
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import log_sizes, read_annotations
@@ -68,26 +69,32 @@ def observe_delta(
         version: The version to observe, None for the current one.
         storage_options: Access options of the object store.
 
+    If the catalog of the table owns its commits, the version is the newest one that it has published, and the notes
+    state this (ZL418).
+
     Raises:
-        Refused: ZL212 if only the catalog of the table knows its newest version.
         TableError: ZL110 if there is no Delta table, ZL111 if the log cannot be read, ZL112 if the version does not
             exist, ZL113 if a commit is missing, ZL114 if the object store cannot be reached.
     """
     options = dict(storage_options or {})
-    delta = _open(table, location, version, options)
-    storage = table_files(delta.table_uri, options)
-    log_storage = log_files(delta.table_uri, storage)
-    metadata, protocol = delta.metadata(), delta.protocol()
-    schema = json.loads(delta.schema().to_json())
+    with ExitStack() as stack:
+        opened = _open(table, location, version, options, stack)
+        delta, at, owned_by = opened
+        uri = location if owned_by else delta.table_uri
+        storage = table_files(uri, options)
+        log_storage = log_files(uri, storage)
+        metadata, protocol = delta.metadata(), delta.protocol()
+        schema = json.loads(delta.schema().to_json())
+        heads: dict[str, bytes] = {}
+        log, adds, annotations = _read(table, location, opened, log_storage, heads)
+        del delta, opened  # frees the copy of the live files
     all_leaves = leaves(schema)
     properties = {str(k): str(v) for k, v in metadata.configuration.items()}
-    features = table_features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features)
+    features = owned_by | table_features(
+        protocol.min_writer_version, protocol.reader_features, protocol.writer_features
+    )
     fields = tuple(PartitionField(name) for name in metadata.partition_columns)
     wanted = [leaf for leaf in all_leaves if leaf.name in columns]
-    at = delta.version()
-    heads: dict[str, bytes] = {}
-    log, adds, annotations = _read(table, delta, log_storage, heads)
-    del delta  # frees its copy of the live files
     try:
         clustering = clustering_columns(log_storage, log, at, features, all_leaves, heads)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
@@ -102,6 +109,8 @@ def observe_delta(
         lambda: recorded_columns(adds, all_leaves),
     )
     files = replace(files, layouts=present_records(files.layouts, known))
+    if catalog_owned(features, properties):
+        notes = (*notes, behind_catalog(at))
     oldest = pc.min(adds["modification_time"]).as_py()
     ordering, rewrites = _external(log_storage, log, at, files, all_leaves, oldest, heads)
     return TableState(
@@ -162,7 +171,8 @@ def _external(
     return None if laid_out.any() else ordering, rewrites
 
 
-def _open(table: TableName, location: str, version: int | None, options: dict[str, str]) -> DeltaTable:
+def _open(table: TableName, location: str, version: int | None, options: dict[str, str], stack: ExitStack) -> Opened:
+    """Open the table. stack: see `open_published`."""
     folders = unquote(urlsplit(location).path) if "://" in location else location
     if _ESCAPE.search(folders):
         raise TableError.of(
@@ -172,7 +182,8 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
             hint="rename the folder, or move the table",
         )
     try:
-        return DeltaTable(location, version=version, storage_options=options or None)
+        delta = DeltaTable(location, version=version, storage_options=options or None)
+        return Opened(delta, delta.version())
     except TableNotFoundError as error:
         raise TableError.of(
             "ZL110",
@@ -181,8 +192,11 @@ def _open(table: TableName, location: str, version: int | None, options: dict[st
             "`CONVERT TO DELTA` adds to a folder of Parquet files",
         ) from error
     except DeltaError as error:
-        if owning := owning_features(location, options):
-            raise Refused(catalog_owned(owning)) from error
+        try:
+            if (published := open_published(location, options, version, stack)) is not None:
+                return published
+        except (DeltaError, OSError) as unread:
+            raise _unreadable(table, location, unread) from unread
         if version is not None and "not the same as the specified end version" in str(error):
             raise TableError.of(
                 "ZL112",
@@ -210,19 +224,19 @@ def _unreadable(table: TableName, location: str, error: Exception) -> TableError
 
 
 def _read(
-    table: TableName, delta: DeltaTable, storage: pa_fs.FileSystem, heads: dict[str, bytes]
+    table: TableName, location: str, opened: Opened, storage: pa_fs.FileSystem, heads: dict[str, bytes]
 ) -> tuple[dict[str, int], pa.Table, pa.Table]:
     """Return the sizes of the files in the log, the live files sorted by path, and their annotations.
 
     heads: is filled, see `read_annotations`.
     """
     try:
-        adds = pa.table(delta.get_add_actions(flatten=False))
+        adds = pa.table(opened.delta.get_add_actions(flatten=False))
         adds = adds.take(pc.sort_indices(adds["path"])).combine_chunks()
         log = log_sizes(storage)
-        return log, adds, read_annotations(storage, log, delta.version(), adds["path"].combine_chunks(), heads)
+        return log, adds, read_annotations(storage, log, opened.version, adds["path"].combine_chunks(), heads)
     except (DeltaError, OSError, pa.ArrowException) as error:
-        raise _unreadable(table, delta.table_uri, error) from error
+        raise _unreadable(table, location, error) from error
 
 
 def _files(

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from zlayout.errors import TableError, first_line
+from zlayout.errors import Refused, TableError, first_line
+from zlayout.formats.delta.read.features import catalog_owned
 from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
@@ -33,9 +34,17 @@ _UUID_LENGTH = 20
 
 
 def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
-    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111."""
+    """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111; Refused ZL212."""
     location, options = delta_location(catalog, table), deltalake_options(catalog)
-    location = observe_delta(table, location, (), None, options).location
+    state = observe_delta(table, location, (), None, options)
+    if owned_by := catalog_owned(state.features, state.properties):
+        raise Refused.of(
+            "ZL212",
+            f"{table}: the table's catalog owns its commits ({', '.join(sorted(owned_by))}), so that files to which no "
+            "commit in the log refers may be live",
+            hint="use the catalog's own maintenance for this table",
+        )
+    location = state.location
     storage = table_files(location, options)
     try:
         named = frozenset(named_files(storage))

@@ -1,40 +1,101 @@
-"""Finds out, after deltalake failed to read a log, whether the catalog of the table owns its commits.
+"""Reads tables whose catalog owns the commits, up to the newest version that the catalog has published in the log.
 
-The log then lacks the commits that the catalog has not published yet. deltalake states this in some cases; in others it
-reports a damaged log, for example if the checksum of such a commit exists already.
+A commit in the log is a commit of the table, but the catalog may have later ones that are not in the log. deltalake
+does not read such a table without the newest version that the catalog knows. Therefore it is given a copy of the log
+segment in a temporary folder, with one more commit: the protocol without the features by which the catalog owns the
+commits.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
-from zlayout.errors import TableError
+from zlayout.errors import Diagnostic, TableError
 from zlayout.formats.delta.read.features import CATALOG_OWNED
 from zlayout.formats.delta.read.files import log_files, table_files
-from zlayout.formats.delta.read.log_segment import commits_in, log_segment
-from zlayout.formats.delta.read.tags import LOG, log_sizes, read_log_file
+from zlayout.formats.delta.read.log_segment import LogSegment, commits_in, log_segment
+from zlayout.formats.delta.read.tags import LOG, SIDECARS, log_sizes, read_log_file, sidecars
 
 
-def owning_features(location: str, options: Mapping[str, str]) -> frozenset[str]:
-    """Return the table features by which a catalog owns the commits; empty if there are none or nothing can be read."""
+class Opened(NamedTuple):
+    """A table in deltalake.
+
+    Attributes:
+        delta: The table.
+        version: Its version, which `delta` does not state for a copy of the log.
+        owned_by: The table features of the original by which its catalog owns the commits.
+    """
+
+    delta: DeltaTable
+    version: int
+    owned_by: frozenset[str] = frozenset()
+
+
+def open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
+    """Open the newest published version, or an older one; None if no catalog owns the commits or nothing can be read.
+
+    Args:
+        location: The location of the table.
+        options: The storage options of deltalake.
+        version: The version, None for the newest published one.
+        stack: Removes the copy of the log when it is closed.
+
+    Raises:
+        OSError, DeltaError: If the copy cannot be made or read.
+    """
     try:
         storage = log_files(location, table_files(location, options))
-        newest = next(_protocols(storage), {})
-        features = {*(newest.get("readerFeatures") or ()), *(newest.get("writerFeatures") or ())}
+        names = log_sizes(storage)
+        at = max(commits_in(names)) if version is None else version
+        segment = log_segment(names, at)
+        protocol = next(_protocols(storage, segment), {})
+        owned_by = CATALOG_OWNED & {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, TableError):
-        return frozenset()
-    return frozenset(CATALOG_OWNED & features)
+        return None
+    if not owned_by:
+        return None
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
+    _copy(storage, segment, folder / LOG)
+    plain = {name: _without(value, owned_by) for name, value in protocol.items()}
+    (folder / LOG / f"{at + 1:020}.json").write_text(json.dumps({"protocol": plain}))
+    return Opened(DeltaTable(str(folder)), at, frozenset(owned_by))
 
 
-def _protocols(storage: pa_fs.FileSystem) -> Iterator[dict[str, Any]]:
-    """Yield the protocol actions in the log, the newest first."""
-    names = log_sizes(storage)
-    segment = log_segment(names, max(commits_in(names)))
+def behind_catalog(version: int) -> Diagnostic:
+    """Make ZL418. version: the newest one in the log of a table whose catalog owns the commits."""
+    return Diagnostic(
+        "ZL418",
+        f"measured at version {version}, the newest one in the log; the table's catalog may have later commits",
+        "warning",
+        "compare the version with the history in the catalog; what later commits changed is not in the numbers",
+    )
+
+
+def _copy(storage: pa_fs.FileSystem, segment: LogSegment, log: Path) -> None:
+    """Copy the files of a log segment to a new folder."""
+    (log / SIDECARS).mkdir(parents=True)
+    parts = [f"{SIDECARS}/{part}" for name in segment.checkpoint for part in sidecars(storage, name)]
+    for name in (*segment.checkpoint, *parts, *segment.commits):
+        with storage.open_input_stream(f"{LOG}/{name}", compression=None) as source, (log / name).open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+
+
+def _without(value: Any, names: frozenset[str] | set[str]) -> Any:
+    return [feature for feature in value if feature not in names] if isinstance(value, list) else value
+
+
+def _protocols(storage: pa_fs.FileSystem, segment: LogSegment) -> Iterator[dict[str, Any]]:
+    """Yield the protocol actions in a log segment, the newest first."""
     for name in reversed(segment.commits):
         yield from _in_lines(read_log_file(storage, name))
     for name in segment.checkpoint:

@@ -23,6 +23,7 @@ from zlayout.formats.delta.read.files import is_local
 from zlayout.formats.delta.read.log_segment import log_segment
 
 LOG = "_delta_log"
+SIDECARS = "_sidecars"
 HEAD_BYTES = 1 << 16  # the part of a commit that is kept: Spark writes the commitInfo first
 MAX_CONCURRENT_READS = 16
 MIN_BYTES_FOR_THREADS = 1 << 20  # of commits on this machine: fewer are read sooner than threads start
@@ -135,24 +136,45 @@ def read_log_file(storage: pa_fs.FileSystem, name: str) -> bytes:
     return content
 
 
+def sidecars(storage: pa_fs.FileSystem, name: str) -> list[str]:
+    """Return the names of the sidecars of a checkpoint file, which are in the folder SIDECARS of the log."""
+    if name.endswith(".json"):
+        return _in_json(read_log_file(storage, name))
+    with storage.open_input_file(f"{LOG}/{name}") as source:
+        return _in_parquet(pq.ParquetFile(source))
+
+
 def _checkpoint(storage: pa_fs.FileSystem, name: str) -> Iterator[pa.Table]:
     """Yield the annotations in one checkpoint file and in its sidecars."""
     if name.endswith(".json"):
         content = read_log_file(storage, name)
         yield _json_adds(content)
-        sidecars = _json_actions(content, b'"sidecar"')["sidecar"].combine_chunks().field("path").drop_null()
+        parts = _in_json(content)
     else:
         with storage.open_input_file(f"{LOG}/{name}") as source:
             file = pq.ParquetFile(source)
             yield _parquet_adds(file)
-            sidecars = pa.array([], pa.string())
-            if "sidecar" in file.schema_arrow.names:
-                column = file.read(columns=["sidecar.path"])["sidecar"].combine_chunks()
-                sidecars = pc.struct_field(column, "path").drop_null()
-    for sidecar in sidecars.to_pylist():
-        # a sidecar is always in this folder, even if its path is absolute
-        with storage.open_input_file(f"{LOG}/_sidecars/{sidecar.rpartition('/')[2]}") as source:
+            parts = _in_parquet(file)
+    for part in parts:
+        with storage.open_input_file(f"{LOG}/{SIDECARS}/{part}") as source:
             yield _parquet_adds(pq.ParquetFile(source))
+
+
+def _in_json(content: bytes) -> list[str]:
+    """Return the names of the sidecars in a checkpoint."""
+    return _names(_json_actions(content, b'"sidecar"')["sidecar"].combine_chunks().field("path"))
+
+
+def _in_parquet(file: pq.ParquetFile) -> list[str]:
+    """Return the names of the sidecars in a checkpoint."""
+    if "sidecar" not in file.schema_arrow.names:
+        return []
+    return _names(pc.struct_field(file.read(columns=["sidecar.path"])["sidecar"].combine_chunks(), "path"))
+
+
+def _names(paths: pa.Array) -> list[str]:
+    """Return file names. A path may be absolute."""
+    return [path.rpartition("/")[2] for path in paths.drop_null().to_pylist()]
 
 
 def _parquet_adds(file: pq.ParquetFile) -> pa.Table:
