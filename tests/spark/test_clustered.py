@@ -13,6 +13,7 @@ from support.runs import apply_planned
 from zlayout.app.import_ import layout_from
 from zlayout.app.plan import Planned, plan_table
 from zlayout.app.results import result_of
+from zlayout.app.sampling import SAMPLE_BYTES, sampled
 from zlayout.errors import CommitConflict, EngineError, Refused
 from zlayout.formats.base import Commit, GroupFailed
 from zlayout.formats.delta.write import settings
@@ -21,6 +22,7 @@ from zlayout.planner.actions import ChangeClustering, PropertyChange, PropertyRe
 from zlayout.planner.decision import PlanOptions
 from zlayout.spec.layout import CLUSTERED_BY, Layout
 from zlayout.spec.model import LayoutSpec, Tolerance
+from zlayout.table.metrics import layout_metrics
 from zlayout.table.state import PartitionField
 
 LAYOUT = make_layout("a", "b", curve="hilbert", target_size=8_000, engine="native")
@@ -72,7 +74,7 @@ def carried_out(table: DeltaSubject, plan: Planned) -> list[Commit]:
 def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubject) -> None:
     plan = planned(clustered)
     assert [group.reason for group in plan.decision.plan.groups] == [Reason.NOT_LAID_OUT]
-    assert codes(plan) == ["ZL413"], "no forecast"
+    assert codes(plan) == []
     (commit,) = carried_out(clustered, plan)
     assert (commit.files_removed, commit.groups) == (6, tuple(g.id for g in plan.decision.groups))
     state = clustered.observe()
@@ -87,6 +89,22 @@ def test_a_clustered_table_is_laid_out_by_its_own_optimize(clustered: DeltaSubje
     text = layout_from(replace(clustered.project, layouts=()), clustered.name, clustered.backend, ()).text
     assert "engine: native" in text
     assert "columns: [a, b]" in text
+
+
+@pytest.mark.parametrize("columns", [("a", "b"), ("b",)])
+def test_a_sample_predicts_what_optimize_leaves(table: DeltaSubject, columns: tuple[str, ...]) -> None:
+    table.sql(f"create table {table} (id bigint, a int, b int) using delta cluster by ({', '.join(columns)})")
+    grow(table, 8, 1000)
+    spec = spec_of(table, make_layout(*columns, curve="hilbert", target_size=8_000, engine="native"))
+    for _ in range(2):  # the second time, the ZCube is clustered again with the new files
+        plan = planned(table, spec)
+        decision = sampled(spec, plan.state, plan.decision, table.backend, SAMPLE_BYTES)
+        predicted = [column.predicted for column in decision.plan.columns]
+        carried_out(table, plan)
+        files = table.observe(*columns).files
+        assert len(files) > 8
+        assert predicted == pytest.approx([m.touched for m in layout_metrics(files, columns)], rel=0.25)
+        grow(table, 4, 1000)
 
 
 def test_the_planned_files_are_those_that_optimize_takes(

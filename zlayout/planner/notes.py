@@ -9,6 +9,7 @@ from zlayout.planner.actions import ChangePartitioning, PropertyChange, Truncate
 from zlayout.planner.forecasts import FilesAfter
 from zlayout.planner.selection import FileSelection
 from zlayout.planner.settings import longer
+from zlayout.spec.layout import CLUSTERING_CURVE
 from zlayout.spec.model import LayoutSpec
 from zlayout.table.state import ExternalRewrite, TableState
 
@@ -75,7 +76,8 @@ def unused_settings(spec: LayoutSpec) -> Iterator[Diagnostic]:
 def not_predictable(spec: LayoutSpec, state: TableState) -> Diagnostic:
     """Make ZL413: no sample predicts the order that engine native writes."""
     if state.clustering:
-        why, hint = "OPTIMIZE clusters by a Hilbert curve over ranges of a sample of its own", ""
+        why = "OPTIMIZE of a clustered table orders by a Hilbert curve, and the layout declares another curve"
+        hint = f"declare zorder.curve: {CLUSTERING_CURVE} to plan with a forecast; "
     else:
         why = "engine native orders by the bytes of the values, which a sample does not show"
         hint = "use engine zlayout to plan with a forecast; "

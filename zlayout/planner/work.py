@@ -24,7 +24,7 @@ from zlayout.planner.requirements import (
     same_subject,
     violated,
 )
-from zlayout.spec.layout import Layout
+from zlayout.spec.layout import CLUSTERING_CURVE, Layout
 from zlayout.spec.model import TableName
 from zlayout.table.state import FileTable, PartitionField, TableState
 
@@ -210,7 +210,10 @@ class Capabilities:
     native_by_rank: bool
 
     def can_predict(self, layout: Layout, state: TableState) -> bool:
-        """Whether the result of a rewrite of the table to this layout can be predicted from metadata."""
+        """Whether the result of a rewrite of the table to this layout can be predicted from metadata or a sample.
+
+        OPTIMIZE of a clustered table orders by ranks as OPTIMIZE ZORDER BY does, but by one curve only.
+        """
         if state.clustering:
-            return False
+            return layout.curve == CLUSTERING_CURVE or len(layout.columns) == 1
         return layout.engine == "zlayout" or layout.curve == "linear" or self.native_by_rank
