@@ -173,7 +173,7 @@ def require_marked(trial: Trial) -> None:
 
 
 def require_droppable(trial: Trial) -> None:
-    """Check that zlayout made the trial, and that nobody else has committed to it.
+    """Check that zlayout made the trial, and that no other writer has committed to it.
 
     Raises:
         Refused: ZL252, ZL253.

@@ -32,8 +32,8 @@ def require_row_ids_of_orc(jvm: IcebergJvm, table: TableName) -> None:
 def require_sequence_numbers(jvm: IcebergJvm, name: TableName, table: Any, tasks: Mapping[str, Any]) -> None:
     """Check that Iceberg reads the sequence number by which rows were last updated.
 
-    Before version 1.12, it takes the number of the commit that added a file for the number of its data. They differ
-    in files of an earlier rewrite. It stored the numbers of rows in the files if the table had row ids then.
+    Before version 1.12, Iceberg uses the number of the commit that added a file instead of the number of its data. They
+    differ in files of an earlier rewrite, which stored the numbers of the rows if the table had row ids then.
 
     Args:
         name: The name for messages.

@@ -80,7 +80,7 @@ def _properties(jvm: IcebergJvm, base: Any, io: Any, undo: Undo, run_id: str) ->
     # records of later snapshots are of other branches, and a branch may have those of the run
     others = recorded.drop_dead(known_state(jvm, base), frozenset(undo.commits) - _on_branches(jvm, base))
     found = _properties_at(jvm, base, io, undo.before)
-    if found is None:  # the metadata file is gone: the records of the run go, those that it has dropped do not return
+    if found is None:  # no metadata file: records of the run are removed, those that it removed are not restored
         before = {recorded.PROPERTY: recorded.render(others)} if others else {}
     else:
         before = dict(found)

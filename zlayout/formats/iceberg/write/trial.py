@@ -25,7 +25,7 @@ def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> Non
     """Create the branch of `name` at a snapshot of main.
 
     Raises:
-        CommitConflict: ZL320, if the table or the snapshot is gone, or the branch exists; ZL321.
+        CommitConflict: ZL320, if the table or the snapshot does not exist any more, or the branch exists; ZL321.
         CommitUnknown: ZL331.
     """
 
@@ -41,7 +41,7 @@ def begin(jvm: IcebergJvm, name: TableName, table_id: str, snapshot: int) -> Non
 
 
 def publish(jvm: IcebergJvm, trial: Trial) -> None:
-    """Set main to the newest snapshot of the branch, and let main have what the branch has accepted.
+    """Set main to the newest snapshot of the branch, and copy the accepted partitions of the branch to main.
 
     Raises:
         CommitConflict: ZL320, if main or the branch has changed since it was read; ZL321.
@@ -81,7 +81,7 @@ def drop(jvm: IcebergJvm, trial: Trial) -> None:
 def _swap(
     jvm: IcebergJvm, doing: str, name: TableName, change: Callable[[Any, Any], None], done: Callable[[Any], bool]
 ) -> None:
-    """Commit a change to the metadata that it was prepared from, and prepare it again if other metadata came first.
+    """Commit a change to the metadata that it was prepared from, and prepare it again if the metadata has changed.
 
     Args:
         doing: The operation, for messages.
