@@ -1,4 +1,4 @@
-"""What the queries of a workload open of a table: now, after a plan is applied, and at least."""
+"""What the queries of a workload open of a table: now, after a plan is applied, and in the best possible layout."""
 
 from __future__ import annotations
 

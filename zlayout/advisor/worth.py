@@ -1,10 +1,9 @@
 """Predict how many bytes fewer the queries of a workload open after each group of files is rewritten.
 
-Only metadata is read. What a query opens of the present files follows from their bounds. What it will open of the new
-files is predicted. A z-order column cuts them into m slices, where 1 / m is the share of the files that one value is
-in: touched of the new files, divided by their number. A query for the share s of the rows in one range opens the share
-s + 1 / m of the files. The shares of the z-order columns are multiplied. Conditions on other columns exclude no new
-file.
+Only metadata is read. Of the present files, a query opens those whose bounds do not exclude it. What it will open of
+the new files is predicted. A z-order column has m slices, where 1 / m is touched of the new files divided by their
+number. A query for a range with the share s of the rows opens the share s + 1 / m of the files. The shares of the
+z-order columns are multiplied. Conditions on other columns exclude no new file.
 
 The result ranks groups. It does not determine which files are selected (docs/adr/0033-worth.md).
 """
@@ -59,7 +58,7 @@ def worth(
     axes = [_Axis.of(decayed, column, classes, predicates) for column in spec.column_names]
 
     def saved(predicate: Predicate) -> Float64:
-        """Return by how many whole bytes fewer of each group one execution opens, float64[G]."""
+        """Return the bytes of each group that one execution no longer opens, float64[G] of whole numbers."""
         part = decayed.files
         opened = classes.sums(np.where(may_match(predicate, part.bounds, part.rows), part.bytes, 0))
         shares = (axis.opened(predicate, slices[:, number]) for number, axis in enumerate(axes))

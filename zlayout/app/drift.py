@@ -86,6 +86,6 @@ def compare(
     sample: bool | None = None,
     branch: str | None = None,
 ) -> ProjectPlan:
-    """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that nobody allowed."""
+    """Plan tables for a drift report. Do not apply the plan: it can contain full rewrites that were not allowed."""
     # A partitioning change is reported as drift even if apply would refuse it without permission.
     return plan_project(project, select, exclude, PlanOptions(allow_full_rewrite=True), reading, sample, branch)

@@ -31,7 +31,7 @@ def plan_publish(project: Project, table: str, branch: str, *, timeout: float = 
         timeout: The limit on reading the table, in seconds.
 
     Returns:
-        The branch as it was read. `published` states that main has all of it already.
+        The branch as it was read. `published` is true if main has every commit of it.
 
     Raises:
         SpecError: ZL020, ZL021, ZL054, ZL059.

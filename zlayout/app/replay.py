@@ -1,7 +1,7 @@
 """Replay the queries of a workload on Spark, and read from its scans how many files and bytes they opened.
 
 Only the scan of one table is replayed: a SELECT of the columns in the conditions, with these conditions as WHERE. They
-decide which files Spark opens. Nothing of the text of a query reaches Spark, but parsed predicates.
+decide which files Spark opens. Only parsed predicates reach Spark, and never the text of a query.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def scan(frame: DataFrame, predicate: Predicate) -> Opened:
         chosen = frame.where(to_sql(predicate)).select(*map(quote_column, sorted(columns(predicate))))
         internal: Any = chosen
         plan = internal._jdf.queryExecution().executedPlan()
-        rows = int(plan.execute().count())  # a DataFrame.count() would be another query, of which less is read
+        rows = int(plan.execute().count())  # DataFrame.count() would be another query, which reads less
         return _opened(plan, rows)
     except (Py4JError, PySparkException) as error:
         lines = str(error).splitlines()
@@ -79,7 +79,7 @@ def _opened(plan: Any, rows: int) -> Opened:
         metrics = leaves.apply(at).metrics()
         names = next(((f, b) for f, b in _METRICS if metrics.contains(f) and metrics.contains(b)), None)
         if names is None:
-            if rows == 0:  # Spark found without a scan that no row matches
+            if rows == 0:  # Spark knows without a scan that no row matches
                 continue
             raise EngineError.of("ZL309", f"Spark reports no files of the scan {leaves.apply(at).nodeName()}")
         files, size = (

@@ -24,7 +24,7 @@ from zlayout.table.state import FileTable
 from zlayout.table.sums import counts, sums
 
 # The bounds of adopted files exclude at least this share of the files that a perfect layout would exclude. With few
-# files, all layouts are within the tolerance of each other, and only this condition tells an order from none.
+# files, all layouts are within the tolerance of each other, and only this condition distinguishes an order from none.
 MIN_SHARE_EXCLUDED = 0.5
 # The share of the rows of a partition that its adopted files must have, if not all are adopted.
 MIN_SHARE_ADOPTED = 0.5

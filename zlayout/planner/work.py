@@ -116,7 +116,7 @@ class Work:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups to rewrite with their files. They are made anew at each call."""
+        """The groups to rewrite with their files. They are made again at each call."""
         return pinned_groups(self.rewrites, self.pinned)
 
     @property

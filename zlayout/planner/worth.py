@@ -12,7 +12,7 @@ class Worth:
     """What the rewrite of each of G groups alone saves the queries of a workload.
 
     Attributes:
-        saves: float64[G], by how many bytes fewer files all executions in the workload open; negative for more.
+        saves: float64[G], the bytes that all executions in the workload no longer open; negative if they open more.
         executions: The number of executions in the workload that can skip files of the table.
     """
 

@@ -270,7 +270,7 @@ def _accumulated(accumulator: Any) -> Content:
 
 
 def _observed(observation: Observation) -> Content:
-    """Return the content of an observation, waiting with a limit because `Observation.get` may wait for ever."""
+    """Return the content of an observation, waiting with a limit because `Observation.get` may never return."""
     found: Future[Mapping[str, Any]] = Future()
 
     def wait() -> None:

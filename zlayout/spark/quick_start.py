@@ -87,7 +87,7 @@ class QuickStart:
         return self.folder / f"{self.key}.json"
 
     def _jars(self) -> tuple[Path, ...]:
-        """Return the jars of the list. Returns an empty tuple if there is no list or a jar is not as it was."""
+        """Return the jars of the list. Returns an empty tuple if there is no list, or if a jar has changed."""
         try:
             listed = json.loads(self._list.read_bytes())
             paths = tuple(Path(name) for name, *_ in listed)

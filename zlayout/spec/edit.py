@@ -71,7 +71,7 @@ def _columns(text: str, node: yaml.Node, wanted: Layout) -> Edit:
 
 
 def _cuts(text: str, zorder: yaml.MappingNode, declared: Layout, wanted: Layout) -> Iterator[Edit]:
-    """Yield the change of the cuts: the list is written anew, added behind the last key of the map, or removed."""
+    """Yield the change of the cuts: the list is replaced, added behind the last key of the map, or removed."""
     if declared.cuts == wanted.cuts:
         return
     column = zorder.start_mark.column
