@@ -183,7 +183,9 @@ def _require_spec(name: TableName, state: TableState, now: TableState, paths: se
     chosen = [at for at, path in enumerate(state.files.path.to_pylist()) if path in paths]
     specs = {state.files.partitions[at].spec_id for at in np.unique(state.files.partition[chosen]).tolist()}
     if specs - {now.spec_id}:
-        raise undo.changed_table(name, f"its partition spec is {now.spec_id}, and those of the files are {sorted(specs)}")
+        raise undo.changed_table(
+            name, f"its partition spec is {now.spec_id}, and those of the files are {sorted(specs)}"
+        )
 
 
 def why_unknown(states: Sequence[TableState]) -> str:
