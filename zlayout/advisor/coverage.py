@@ -66,5 +66,5 @@ def assumptions(study: Study) -> Iterator[str]:
         many = f"{count:,} conditions on functions of columns are used as conditions on the columns, for example"
         yield (
             f"{one if count == 1 else many} {first.text} as {first.as_text}. An engine that does not "
-            "do so reads more; a query with the second form is safe."
+            "convert it reads more; a query with the second form can skip files in every engine."
         )
