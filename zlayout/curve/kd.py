@@ -41,8 +41,8 @@ Bool = NDArray[np.bool_]
 # Natural logarithm of the maximum factor by which the rows per file of a side may differ from those of the whole part.
 MAX_IMBALANCE = 0.1
 # Above this number of files the tree may have one level more than a balanced tree. The number of slices can then be
-# exact (ten per column for a thousand files, instead of eight or sixteen): 1.00 instead of 1.035 times the floor for
-# d=3, N=1000. For fewer files this is not worth one more comparison per row.
+# exact (ten per column for a thousand files, instead of eight or sixteen): 1.00 instead of 1.035 times the joint
+# optimum for d=3, N=1000. For fewer files this is not worth one more comparison per row.
 MIN_FILES_FOR_EXTRA_LEVEL = 256
 
 

@@ -86,8 +86,8 @@ def taken(layout: Layout, state: TableState) -> Bools:
     """Return the files that OPTIMIZE, or OPTIMIZE FULL if it is needed, rewrites in a clustered table, bool[N].
 
     These are the files of small ZCubes, and unclustered files. If there is one small ZCube and no unclustered file,
-    nothing is rewritten. With FULL, files that were clustered otherwise come on top (`ClusteringStrategy` in the Delta
-    source). ZCubes differ from those of OPTIMIZE only in the rounding of sizes to bytes.
+    nothing is rewritten. FULL also rewrites files that were clustered by other columns (`ClusteringStrategy` in the
+    Delta source). ZCubes differ from those of OPTIMIZE only in the rounding of sizes to bytes.
     """
     files, columns = state.files, clustering(layout, state)
     by = [record.settings.get(CLUSTERED_BY) == list(columns or ()) for record in files.layouts]

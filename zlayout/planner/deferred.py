@@ -10,7 +10,7 @@ from zlayout.planner.forecasts import TouchedRange
 
 
 class RankedBy(StrEnum):
-    """By what a budget chooses groups of a table first: by what decreases most for each byte written."""
+    """The measure whose decrease for each byte written ranks the groups of a table for a budget."""
 
     TOUCHED = "touched"
     """Touched, summed over the z-order columns."""
@@ -35,7 +35,7 @@ class DeferredGroups:
     columns: tuple[TouchedRange, ...]
     """The touched of each z-order column after these groups are rewritten too."""
     ranked_by: RankedBy = RankedBy.TOUCHED
-    """By what the groups were ranked of which the budget chose the first."""
+    """The measure by which the budget ranked the groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Move files of an older partitioning: alone, or together with the laid-out files that their rows would make decay.
 
-A writer that goes on with an older partition spec adds such files again and again. Their rows go to partitions that are
-laid out already, where they are decay as an append is. The plan after the move must be empty, so the rows are planned
-where they will arrive, as laid-out files in every partition that their bounds allow (`zlayout.planner.arriving`). If
-such a partition exceeds its tolerance then, the files that would have to be merged with it are part of the group.
+A writer that continues to use an older partition spec keeps adding such files. Their rows go to partitions that are
+laid out already, where they are decay, as an append is. The plan after the move must be empty. Therefore the rows are
+planned as laid-out files in every partition that their bounds allow (`zlayout.planner.arriving`). If such a partition
+would then exceed its tolerance, the group also has the files that must be merged with these.
 """
 
 from __future__ import annotations

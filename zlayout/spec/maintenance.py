@@ -83,7 +83,7 @@ def maintenance_of(entry: Mapping[str, Any]) -> Maintenance:
     """Return the configuration of an entry that was validated.
 
     Raises:
-        ValueError: A window or the time zone is none. The argument is the key below `maintenance`, and what was found.
+        ValueError: A window or the time zone is invalid. The arguments are the key below `maintenance`, and its value.
     """
     timezone = entry.get("timezone", "UTC")
     try:
@@ -111,7 +111,7 @@ def hot_after(avoid_hot: timedelta | None, maintenance: Maintenance | None, now:
     """Return the time after which a write makes a partition hot, in milliseconds since 1970; None if nothing does.
 
     Args:
-        avoid_hot: The duration that a run is asked for, which overrides the declared one; None if it is asked for none.
+        avoid_hot: The duration that overrides the declared one; None for the declared one.
         maintenance: What the project declares.
         now: The present time; None for that of the clock.
     """
