@@ -35,7 +35,7 @@ from zlayout.report.lines import wrapped
 from zlayout.report.phrases import result_text
 from zlayout.report.text import TextOptions
 from zlayout.report.words import plural, printable, size
-from zlayout.spark.session import SparkRuntime, check_pyspark
+from zlayout.spark.session import SparkRuntime, check_engine, check_pyspark
 from zlayout.spec.maintenance import Maintenance
 
 INTERRUPTED = 130
@@ -101,7 +101,7 @@ def apply_command(
         if left_out := plan.with_status(Status.REFUSED, Status.ERROR):
             console.say(f"{plural(len(left_out), 'table')} left unchanged because of the problems above.", "error")
         maintenance = None if ignore_window else planned.project.maintenance
-        check_pyspark()
+        check_pyspark() if auto_approve else check_engine()
         if maintenance and left_of_window(maintenance) == NOTHING_LEFT:
             console.say(_outside(maintenance))
         elif not auto_approve and console.ask("\nApply these changes? Only 'yes' is accepted: ") != "yes":

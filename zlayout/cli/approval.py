@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from zlayout.cli.console import Console
 from zlayout.errors import SpecError
+from zlayout.spark.session import check_engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,16 @@ class Approval:
             )
 
     def refusal(self, question: str) -> int | None:
-        """Return the exit code if nothing is to be written, and say so: 0 for a dry run, 1 if the answer is not yes."""
+        """Return the exit code if nothing is to be written, and say so: 0 for a dry run, 1 if the answer is not yes.
+
+        Raises:
+            EngineError: ZL301 to ZL303, before the question, if Java or pyspark is missing.
+        """
         if self.dry_run:
             self.console.say("Dry run: nothing was written.")
             return 0
+        if not self.auto_approve:
+            check_engine()
         if not self.auto_approve and self.console.ask(f"\n{question} Only 'yes' is accepted: ") != "yes":
             self.console.say("Not approved: nothing was written.")
             return 1

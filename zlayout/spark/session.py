@@ -244,6 +244,17 @@ def check_pyspark() -> None:
         raise EngineError.of("ZL303", "pyspark is not installed", hint="run pip install 'zlayout[spark]'")
 
 
+def check_engine() -> None:
+    """Check that Java and pyspark are installed, before somebody is asked for an approval.
+
+    Raises:
+        EngineError: ZL301 or ZL302 for Java, which spark-submit has started already; ZL303 for pyspark.
+    """
+    check_pyspark()
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        check_java()
+
+
 def check_java() -> str:
     """Check that Java is installed, and return what `java -version` prints.
 

@@ -15,6 +15,9 @@ from support.memory_format.store import MemoryCatalog, MemoryTable
 from support.projects import Cli, Scripted
 
 from zlayout.cli.console import Console
+from zlayout.spark.session import check_java
+
+CHECK_JAVA = check_java  # tables in memory need no Java, so that their fixture replaces it
 
 
 @pytest.mark.usefixtures("memory")
@@ -42,6 +45,21 @@ def test_a_missing_pyspark_is_an_error_before_the_question(monkeypatch: pytest.M
     monkeypatch.setattr(Console, "interactive", property(lambda _: True))
     monkeypatch.setattr(Console, "ask", lambda *_: pytest.fail("asked"))
     assert "ZL303 pyspark is not installed (run pip install 'zlayout[spark]')" in cli("apply", code=1).err
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("command", [["apply"], ["rollback", "lake.db.orders"]])
+def test_a_missing_java_is_an_error_before_the_question(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, cli: Cli, memory: Scripted
+) -> None:
+    monkeypatch.setattr("zlayout.app.rollback.backend_for", lambda *_: memory)
+    if command != ["apply"]:
+        cli("apply", "--auto-approve")
+    monkeypatch.setattr("zlayout.spark.session.check_java", CHECK_JAVA)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setattr(Console, "interactive", property(lambda _: True))
+    monkeypatch.setattr(Console, "ask", lambda *_: pytest.fail("asked"))
+    assert "ZL301 Spark needs Java, but JAVA_HOME=/nowhere has no bin/java" in cli(*command, code=1).err
 
 
 def test_warnings_of_rust_libraries_are_not_printed() -> None:
