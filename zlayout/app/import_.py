@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zlayout.app.columns import require_usable
-from zlayout.app.concurrent_reads import read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.app.files import write_result
 from zlayout.app.init import SCHEMAS
 from zlayout.app.project import known_table, layout_of
@@ -77,13 +77,16 @@ class ImportedLayout:
         return path
 
 
-def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> ImportedLayout:
+def import_layout(
+    project: Project, table: str, columns: Sequence[str] = (), *, timeout: float = TIMEOUT
+) -> ImportedLayout:
     """Make a layout spec that describes the present layout of a table. Reads metadata only.
 
     Args:
         project: The project with the table's catalog.
         table: `catalog.namespace.table`; the project must not declare a layout for it.
         columns: The z-order columns. Default: those of the layout record, or of the external ordering.
+        timeout: The limit on reading the table, in seconds.
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL064 (the table has a layout), ZL012, ZL034,
@@ -93,7 +96,7 @@ def import_layout(project: Project, table: str, columns: Sequence[str] = ()) -> 
     """
     name = known_table(project, table)
     backend = backend_for(project.catalogs[name.catalog], SparkRuntime(project))
-    return read_one(lambda: layout_from(project, name, backend, columns), name)
+    return read_one(lambda: layout_from(project, name, backend, columns), name, timeout)
 
 
 def layout_from(project: Project, name: TableName, backend: Backend, columns: Sequence[str]) -> ImportedLayout:

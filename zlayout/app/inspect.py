@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zlayout.app.branches import require_branches, table_on
-from zlayout.app.concurrent_reads import read_one
+from zlayout.app.concurrent_reads import TIMEOUT, read_one
 from zlayout.app.import_ import DEFAULT_SIZE
 from zlayout.app.project import known_table, layout_of
 from zlayout.app.rules import layout_of_table
@@ -55,6 +55,7 @@ def inspect(
     *,
     orphans: bool = False,
     branch: str | None = None,
+    timeout: float = TIMEOUT,
 ) -> Inspection:
     """Observe one table and measure its layout. Reads metadata only.
 
@@ -64,6 +65,7 @@ def inspect(
         columns: The columns to measure. Default: the z-order columns of the spec, or every column with bounds.
         orphans: Whether to search the location of the table for orphans.
         branch: The branch of the table. Default: `ref` of its layout, or main.
+        timeout: The limit on each read of the table, in seconds.
 
     Raises:
         SpecError: ZL020 (invalid table name), ZL021 (unknown catalog), ZL049 (a column without bounds), ZL054.
@@ -75,7 +77,7 @@ def inspect(
     backend = backend_for(catalog, SparkRuntime(project))
     spec, schema = layout_of(project, name), None
     if spec is None:
-        schema = read_one(lambda: backend.observe(name, ()), name)
+        schema = read_one(lambda: backend.observe(name, ()), name, timeout)
         spec = layout_of_table(project, name, schema)
     name = table_on(name, spec, branch)
     require_branches(catalog, name)
@@ -87,7 +89,7 @@ def inspect(
     else:
         assert schema is not None
         wanted = tuple(c.name for c in schema.columns if c.orderable and c.stats)
-    state = read_one(lambda: backend.observe(name, wanted), name)
+    state = read_one(lambda: backend.observe(name, wanted), name, timeout)
     if missing := [c for c in wanted if c not in state.files.bounds]:
         raise SpecError.of("ZL049", f"expected columns of {table} with bounds, found {missing[0]!r}")
     target = spec.layout.target_size if spec else DEFAULT_SIZE

@@ -34,6 +34,8 @@ def select_layouts(
             close = difflib.get_close_matches(pattern, names, 1)
             listed = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES:,} more" * (len(names) > MAX_NAMES))
             hint = f"did you mean {close[0]}?" if close else f"tables with a layout: {listed}"
+            if pattern.endswith(".json"):
+                hint = "there is no plan file of this name here; write one with `zlayout plan --out FILE`"
             raise SpecError.of("ZL045", f"no layout matches {pattern!r}", hint=hint)
     return tuple(
         spec

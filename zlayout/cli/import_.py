@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zlayout.app.columns import split_columns
+from zlayout.app.concurrent_reads import Reading
 from zlayout.app.import_ import ImportedLayout, import_layout
 from zlayout.app.import_tables import NotImported, import_tables, is_pattern
 from zlayout.app.project import layout_of, load_project
@@ -19,13 +20,15 @@ STDOUT = Path("-")
 _OTHER_ENTRIES = frozenset({"ZL110", "ZL135"})
 
 
-def import_command(start: Path, table: str, columns: str | None, out: Path | None, console: Console) -> int:
+def import_command(
+    start: Path, table: str, columns: str | None, out: Path | None, console: Console, reading: Reading
+) -> int:
     """Write the layout spec and print its path. Raises the errors of `zlayout.import_layout`."""
     project = load_project(find_project(start))
     names = split_columns(columns or "")
     if is_pattern(table):
-        return _import_tables(project, table, names, out, console)
-    imported = import_layout(project, table, names)
+        return _import_tables(project, table, names, out, console, reading)
+    imported = import_layout(project, table, names, timeout=reading.timeout)
     if out == STDOUT:
         console.result(imported.text)
         return 0
@@ -34,13 +37,15 @@ def import_command(start: Path, table: str, columns: str | None, out: Path | Non
     return 0
 
 
-def _import_tables(project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console) -> int:
+def _import_tables(
+    project: Project, pattern: str, columns: Sequence[str], out: Path | None, console: Console, reading: Reading
+) -> int:
     """Import each table that a pattern matches; return 1 if a table cannot be read."""
     if out is not None:
         hint = "leave out --out: each table gets a file in layouts/"
         raise SpecError.of("ZL038", "--out names one file, and a pattern may match many tables", hint=hint)
     imported, failed = [], False
-    for one in import_tables(project, pattern, columns):
+    for one in import_tables(project, pattern, columns, reading):
         try:
             if isinstance(one, NotImported):
                 raise one.error

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zlayout.app.columns import split_columns
+from zlayout.app.concurrent_reads import TIMEOUT
 from zlayout.app.inspect import Inspection, inspect
 from zlayout.app.project import load_project
 from zlayout.cli.console import Console
@@ -30,10 +31,11 @@ def inspect_command(
     *,
     orphans: bool = False,
     branch: str | None = None,
+    timeout: float = TIMEOUT,
 ) -> int:
     """Print the inspection of a table. Raises the errors of `zlayout.inspect`."""
     wanted = None if columns is None else split_columns(columns)
-    found = inspect(load_project(project), table, wanted, orphans=orphans, branch=branch)
+    found = inspect(load_project(project), table, wanted, orphans=orphans, branch=branch, timeout=timeout)
     lines = [*_facts(found), "", *_sizes(found), "", *_metrics(found.columns)]
     if found.orphans is not None:
         lines += ["", *_orphans(found.orphans, console.verbose)]

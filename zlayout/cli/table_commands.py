@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from zlayout.app.concurrent_reads import TIMEOUT
+from zlayout.app.concurrent_reads import PARALLELISM, TIMEOUT, Reading
 from zlayout.cli import options
 from zlayout.cli.approval import Approval
 from zlayout.cli.console import Color, Console
@@ -31,13 +31,15 @@ def import_(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write; - for stdout. Default: a file in layouts/.")
     ] = None,
+    parallelism: options.Parallelism = PARALLELISM,
+    timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
     color: options.ColorMode = Color.AUTO,
 ) -> int:
     """Write layouts that describe existing tables. Reads metadata only; overwrites no file."""
     from zlayout.cli.import_ import import_command
 
-    return import_command(project, table, columns, out, Console(color))
+    return import_command(project, table, columns, out, Console(color), Reading(parallelism, timeout))
 
 
 def inspect(
@@ -52,6 +54,7 @@ def inspect(
         bool, typer.Option("--orphans", help="List orphans: files in the table's folder that no version refers to.")
     ] = False,
     branch: options.Branch = None,
+    timeout: options.Timeout = TIMEOUT,
     project: options.Project = options.HERE,
     verbose: options.AllOrphans = False,
     color: options.ColorMode = Color.AUTO,
@@ -59,7 +62,8 @@ def inspect(
     """Show files, sizes and metrics of one table. Reads metadata only."""
     from zlayout.cli.inspect import inspect_command
 
-    return inspect_command(project, table, columns, Console(color, verbose=verbose), orphans=orphans, branch=branch)
+    console = Console(color, verbose=verbose)
+    return inspect_command(project, table, columns, console, orphans=orphans, branch=branch, timeout=timeout)
 
 
 def history(

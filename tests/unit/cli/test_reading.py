@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from support.projects import Cli
 
 from zlayout.app.concurrent_reads import Reading, read_all
 from zlayout.cli.console import Console
@@ -63,3 +66,25 @@ def test_a_log_does_not_show_that_modules_are_imported(capsys: pytest.CaptureFix
     with Console().starting():
         pass
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "table"),
+    [("inspect", "lake.db.t"), ("import", "lake.db.t"), ("import", "lake.db.*"), ("rollback", "lake.db.t")],
+)
+def test_commands_for_one_table_have_a_limit_too(
+    command: str, table: str, cli: Cli, hung: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their error names the option."""
+    catalog = f"{{format: iceberg, type: rest, uri: 'http://127.0.0.1:{hung}'}}"
+    (tmp_path / "zlayout.yaml").write_text(f"version: 1\ncatalogs:\n  lake: {catalog}\n")
+    monkeypatch.chdir(tmp_path)
+    options = ["--dry-run"] if command == "rollback" else []
+    error = cli(command, table, "--timeout", "0.2", *options, code=1).err
+    assert "could not be read within 0.2 s" in error
+    assert "use a larger --timeout" in error
+
+
+@pytest.mark.usefixtures("root")
+def test_a_plan_file_that_does_not_exist_is_no_misspelled_table(cli: Cli) -> None:
+    assert "there is no plan file of this name here" in cli("apply", "plan.json", "--auto-approve", code=1).err
