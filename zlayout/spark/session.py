@@ -6,13 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self
 
 from zlayout.errors import EngineError, first_line
 from zlayout.formats.registry import FORMATS
@@ -20,6 +18,7 @@ from zlayout.formats.storage import hadoop_conf, stores
 from zlayout.spark import versions
 from zlayout.spark.connect import refuse_connect
 from zlayout.spark.jvm import jvm_of
+from zlayout.spark.jvm_log import jvm_log
 from zlayout.spark.memory import local_memory
 from zlayout.spark.packages import packages_conf
 from zlayout.spark.quick_start import PACKAGES, QuickStart, quick_start
@@ -130,7 +129,7 @@ class SparkRuntime:
             conf.pop(PACKAGES)
         for key, value in (conf | known).items():
             builder = builder.config(key, value)
-        with nullcontext() if submitted else _jvm_log() as self.log_path:
+        with nullcontext() if submitted else jvm_log() as self.log_path:
             try:
                 session = builder.getOrCreate()
             except Exception as error:
@@ -274,31 +273,3 @@ def check_java() -> str:
             "ZL302", f"expected Java {versions.JAVA_MINIMUM} or newer, found {version}", hint=JAVA_HINT
         )
     return answer.stderr
-
-
-@contextmanager
-def _jvm_log() -> Iterator[Path]:
-    """Redirect the file descriptor of stderr to a file while the JVM starts, which inherits it.
-
-    Meanwhile, `sys.stderr` writes to where it wrote before, so that progress stays visible.
-    """
-    handle, name = tempfile.mkstemp(prefix="zlayout-spark-", suffix=".log")
-    given, kept = sys.stderr, os.dup(2)  # which is not closed, because another thread may still write to it
-    given.flush()
-    try:
-        os.dup2(handle, 2)
-        if _writes_to_stderr(given):
-            sys.stderr = open(kept, "w", buffering=1, encoding=given.encoding, errors=given.errors, closefd=False)  # noqa: SIM115
-        yield Path(name)
-    finally:
-        sys.stderr = given
-        os.dup2(kept, 2)
-        os.close(handle)
-
-
-def _writes_to_stderr(stream: TextIO) -> bool:
-    """Return whether a stream has the file descriptor of stderr. One that is captured, as in a notebook, has none."""
-    try:
-        return stream.fileno() == 2
-    except (OSError, ValueError):
-        return False

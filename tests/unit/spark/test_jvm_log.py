@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from zlayout.spark.session import _jvm_log
+from zlayout.spark.jvm_log import jvm_log
 
 START = """
 import os, sys
-from zlayout.spark.session import _jvm_log
-with _jvm_log() as log:
+from zlayout.spark.jvm_log import jvm_log
+with jvm_log() as log:
     os.system("echo from Java >&2")
     print("progress", file=sys.stderr)
 print("afterwards", file=sys.stderr)
@@ -33,6 +33,6 @@ def test_progress_is_shown_while_the_jvm_starts() -> None:
 def test_a_captured_stderr_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     captured = io.StringIO()
     monkeypatch.setattr(sys, "stderr", captured)
-    with _jvm_log() as log:
+    with jvm_log() as log:
         assert sys.stderr is captured
     log.unlink()
