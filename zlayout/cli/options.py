@@ -86,7 +86,7 @@ AvoidHot = Annotated[
 ]
 IncludeRarelyRead = Annotated[
     bool,
-    typer.Option("--include-rarely-read", help="Rewrite decayed partitions that tolerance.rarely_read lets wait too."),
+    typer.Option("--include-rarely-read", help="Also rewrite the partitions that tolerance.rarely_read lets wait."),
 ]
 MaxMinutes = Annotated[
     float | None,

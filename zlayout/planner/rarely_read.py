@@ -127,7 +127,7 @@ def unread_notes(
     if spec.tolerance.rarely_read is None and 2 * size > whole:
         what = _counted(len({group.partition_number for group in unread}), "decayed partition")
         message = f"{size:,} of {whole:,} bytes are rewritten in {what} that no query of the workload reads"
-        hint = "if the workload is what is asked, declare `tolerance: {rarely_read: 0%}`, and they wait"
+        hint = "if the workload has nearly all queries, declare `tolerance: {rarely_read: 0%}`, so that they wait"
         yield Diagnostic("ZL417", message, "note", hint, spec.location_of("tolerance"))
 
 
