@@ -27,7 +27,7 @@ def legend(tables: Sequence[TablePlan], width: int, *, verbose: bool) -> Iterato
     terms = {
         "touched: files opened for one value": bool(columns),
         "floor: fewest possible": any(column.floor is not None for column in columns),
-        "hot: partitions that others write to": any(t.hot for t in changing),
+        "hot: partitions with recent writes": any(t.hot for t in changing),
         "decay: data changed since": any(shown_decay(t, verbose=verbose) for t in tables),
         "kd: k-d tree": "kd" in curves,
         "curve workload: files end at constants of queries": "workload" in curves,

@@ -21,7 +21,7 @@ def test_a_hot_table_is_left_for_a_later_run(cli: Cli) -> None:
     assert "ZL415 the table is not partitioned" in shown
     assert "lake.db.orders  waits " in cli("plan", "--avoid-hot", "1h", "--summary").out
     assert "Plan: 1 waiting.\n" in shown
-    assert "hot: partitions that others write to" in shown
+    assert "hot: partitions with recent writes" in shown
     assert "To apply" not in cli("plan", "--avoid-hot", "1h").err
     assert "To apply: zlayout apply --avoid-hot 0m" in cli("plan", "--avoid-hot", "0m").err
     cli("plan", "--avoid-hot", "1h", "--detailed-exitcode", code=2)
