@@ -97,7 +97,7 @@ class _Axis:
 
     @staticmethod
     def of(decayed: Decayed, column: str, classes: Classes, predicates: Sequence[Predicate]) -> _Axis:
-        """Place the files and the values that predicates name on the axis of each partition."""
+        """Return the axis of each partition, with the files and the values that predicates name as points."""
         files, partitions = decayed.files, len(decayed.targets)
         bounds = files.bounds[column]
         values, literals = _named(column, predicates, bounds.lower.type)
@@ -179,7 +179,7 @@ def _named(column: str, predicates: Sequence[Predicate], kind: pa.DataType) -> t
     found = [none]
     for value in dict.fromkeys(v for p in predicates for leaf in leaves(p) if leaf.column == column for v in _of(leaf)):
         sides = arrow_aligned(none, none, value)
-        if sides is None or value != value:  # NaN has no place on an axis
+        if sides is None or value != value:  # NaN is not on an axis
             continue
         try:
             found.append(pa.array([sides[2].as_py()], sides[2].type).cast(kind))

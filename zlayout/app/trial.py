@@ -94,7 +94,7 @@ def trial(
     Raises:
         SpecError: The names, the workload or the layout are invalid, or no query can skip files.
         TableError: The table cannot be read.
-        Refused: The layout cannot be applied to the trial, or the place cannot be used.
+        Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
         EngineError: Spark failed, or the rewrite is not complete. The trial remains, and can be continued.
     """
     planned = plan_trial(project, table, branch=branch, clone=clone, workload=workload, timeout=timeout)
@@ -124,7 +124,7 @@ def plan_trial(
     Raises:
         SpecError: The names, the workload or the layout are invalid, or no query can skip files.
         TableError: The table cannot be read.
-        Refused: The layout cannot be applied to the trial, or the place cannot be used.
+        Refused: The layout cannot be applied to the trial, or the branch or the location of the clone cannot be used.
     """
     reading, place = Reading(timeout=timeout), place_of(project, table, branch, clone, SparkRuntime(project))
     declared = layouts_of_tables(project, [place.table], reading)

@@ -1,4 +1,4 @@
-"""Find the place of a trial: the branch of an Iceberg table, or the shallow clone of a Delta table."""
+"""Find where a trial is: on a branch of an Iceberg table, or in a shallow clone of a Delta table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place:
 
 
 def place_of(project: Project, table: str, branch: str | None, clone: str | None, runtime: SparkRuntime) -> Place:
-    """Return the place of a trial.
+    """Return where a trial is.
 
     Raises:
         SpecError: ZL020, ZL021, ZL054, ZL059 (neither or both are given, or not what the format has).

@@ -102,7 +102,7 @@ class Trials(Protocol):
         """Create the branch or the clone of a table at the observed version.
 
         Raises:
-            Refused: If the place cannot be used. Nothing was written.
+            Refused: If the branch or the location of the clone cannot be used. Nothing was written.
             EngineError: If nothing was committed, or CommitUnknown.
         """
         ...

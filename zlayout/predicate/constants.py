@@ -166,7 +166,7 @@ def _truncated(value: Value | None, unit: str | None) -> date | None:
 
 
 def fix_current_time(tree: exp.Expr, now: datetime) -> int:
-    """Replace the current date and time in a tree by those of `now` (UTC, naive). Returns the number of places."""
+    """Replace the current date and time in a tree by those of `now` (UTC, naive). Return the number of both."""
     found = 0
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.Anonymous)):
         if isinstance(node, exp.Anonymous) and (str(node.this).lower() not in NOW_FUNCTIONS or node.expressions):
