@@ -11,6 +11,8 @@ from pathlib import Path
 import live_session
 import pytest
 from pyspark.sql import SparkSession
+from support.gcs import CREDENTIALS as GCS_CREDENTIALS
+from support.gcs import emulator
 from support.servers import CREDENTIALS, free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -19,6 +21,13 @@ EXAMPLES_WITH_SERVERS = [
     pytest.param("catalogs-on-s3", ("S3_PORT", "REST_PORT", "HIVE_PORT"), 3, id="catalogs-on-s3"),
     pytest.param("nessie-on-s3", ("S3_PORT", "NESSIE_PORT"), 1, id="nessie-on-s3"),
     pytest.param("standalone-cluster", ("MASTER_PORT",), 2, id="standalone-cluster"),
+    pytest.param(
+        "tables-on-gcs",
+        ("GCS_PORT",),
+        2,
+        id="tables-on-gcs",
+        marks=pytest.mark.skipif(not emulator(), reason="needs fake-gcs-server, which make servers-long builds"),
+    ),
 ]
 
 
@@ -49,7 +58,7 @@ def test_the_commands_of_an_example_with_servers(
 ) -> None:
     """Those of its README, with other ports and another folder."""
     folder = EXAMPLES / example
-    environment = os.environ | CREDENTIALS | {name: str(free_port()) for name in ports}
+    environment = os.environ | CREDENTIALS | GCS_CREDENTIALS | {name: str(free_port()) for name in ports}
     environment["LAKE"] = str(tmp_path / "lake")
 
     def zlayout(*arguments: str) -> str:

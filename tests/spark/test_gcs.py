@@ -11,15 +11,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from spark.projects import DELTA, ICEBERG, DiskProject, make_events
-from support.gcs import gcs_server, upload
+from support.gcs import CREDENTIALS, gcs_server, upload
 from support.servers import free_port
 
 from zlayout.formats.storage import deltalake_options
 from zlayout.spec.load import load_project
 
 BUCKET, ROWS, FILES = "lake", 4000, 8
-# Neither the emulator nor these clients check who sends a request.
-CREDENTIALS = {"GOOGLE_SKIP_SIGNATURE": "true", "GCS_TOKEN": "none", "GCS_TOKEN_ENDS": "4102444800000"}
 TOKEN = {"gcs.oauth2.token": "GCS_TOKEN", "gcs.oauth2.token-expires-at": "GCS_TOKEN_ENDS"}
 OPEN = {"spark.hadoop.fs.gs.auth.service.account.enable": "false", "spark.hadoop.fs.gs.auth.null.enable": "true"}
 

@@ -16,12 +16,19 @@ from urllib.request import Request, urlopen
 import pytest
 from support.servers import wait_for_port
 
+# Neither the emulator nor the clients check who sends a request.
+CREDENTIALS = {"GOOGLE_SKIP_SIGNATURE": "true", "GCS_TOKEN": "none", "GCS_TOKEN_ENDS": "4102444800000"}
+
+
+def emulator() -> str | None:
+    """The path of the program; None if it is not installed."""
+    return shutil.which("fake-gcs-server", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+
 
 @contextmanager
 def gcs_server(port: int, folder: Path, bucket: str) -> Iterator[str]:
     """The URL of a store with one bucket. Skips the test where the emulator is not installed."""
-    programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    program = shutil.which("fake-gcs-server", path=programs)
+    program = emulator()
     if not program:
         pytest.skip("needs fake-gcs-server, which make servers-long builds")
     host = f"127.0.0.1:{port}"
