@@ -238,3 +238,7 @@ class Study:
     notes: tuple[str, ...] = ()
     inverted: tuple[Inverted, ...] = ()
     assumed_time: datetime | None = None
+
+    def __repr__(self) -> str:
+        best = self.best.title if self.best else "the present files"
+        return f"<{type(self).__name__} of {self.table}: {len(self.queries):,} queries, best layout {best}>"

@@ -13,6 +13,7 @@ from zlayout.planner.decision import PlanOptions
 from zlayout.planner.model import Plan, Status, TablePlan
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
+from zlayout.report import closing, text
 from zlayout.spec.model import Project
 
 
@@ -25,6 +26,13 @@ class DriftReport:
     """
 
     plan: Plan
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {closing.drift_line(self.plan)}>"
+
+    def __str__(self) -> str:
+        """The report as `zlayout drift` shows it."""
+        return text.render(RunReport(self.plan, drift=True))
 
     @property
     def drifted(self) -> tuple[TablePlan, ...]:

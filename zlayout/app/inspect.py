@@ -16,6 +16,7 @@ from zlayout.formats.orphans import Orphans
 from zlayout.formats.registry import backend_for
 from zlayout.formats.run_metrics import RunMetrics
 from zlayout.planner.forecasts import QueryCost
+from zlayout.report.words import plural, size, version_word
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.histogram import SizeBucket, size_histogram
@@ -46,6 +47,12 @@ class Inspection:
     last_run: RunMetrics | None = None
     orphans: Orphans | None = None
     asked: QueryCost | None = None
+
+    def __repr__(self) -> str:
+        state = self.state
+        version = f"{version_word(state.format)} {state.version}"
+        files = f"{plural(len(state.files), 'file')}, {size(int(state.files.bytes.sum()))}"
+        return f"<{type(self).__name__} of {state.table}: {state.format}, {version}, {files}>"
 
 
 def inspect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import zlayout
@@ -29,7 +29,7 @@ from zlayout.planner.model import Plan, TablePlan
 from zlayout.planner.proposal import Proposal
 from zlayout.planner.run_report import RunReport
 from zlayout.records.model import Command
-from zlayout.report import text
+from zlayout.report import closing, text
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.letter_case import in_case_of
 from zlayout.spec.maintenance import hot_after
@@ -55,10 +55,13 @@ class ProjectPlan:
     document: Plan
     project: Project
     options: PlanOptions
-    planned: tuple[Planned, ...] = field(repr=False)
+    planned: tuple[Planned, ...]
     seconds: float
     reviewed: bool = False
     timeout: float = TIMEOUT
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {closing.last_line(self.document)}>"
 
     def __str__(self) -> str:
         """The plan as `zlayout plan` shows it."""

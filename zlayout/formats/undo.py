@@ -95,6 +95,10 @@ class Undo:
     kept: tuple[int, ...]
     before: int
 
+    def __repr__(self) -> str:
+        files = f"removes {len(self.removed):,} and returns {len(self.returned):,} files"
+        return f"<{type(self).__name__} of run {self.run_id} of {self.table}: {files}>"
+
     @property
     def rows(self) -> int:
         """The number of live rows in the files of the run, and in those that return."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +29,11 @@ class RunReport:
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     trends: Mapping[str, Trend] = field(default_factory=dict)
     drift: bool = False
+
+    def __repr__(self) -> str:
+        outcomes = Counter(result.outcome.value for result in self.results.values())
+        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
+        return f"<{type(self).__name__}: {len(self.plan.tables):,} planned, {ended or 'none applied'}>"
 
     @classmethod
     def of(cls, shown: Plan | RunReport) -> RunReport:

@@ -202,3 +202,7 @@ class Project:
     history: HistoryConfig | None = None
     notify: NotifyConfig | None = None
     maintenance: Maintenance | None = None
+
+    def __repr__(self) -> str:
+        count = len(self.layouts) + len(self.rules)
+        return f"<{type(self).__name__} {self.root}: {count:,} layouts and rules, catalogs {', '.join(self.catalogs)}>"

@@ -189,7 +189,11 @@ class TestUse:
     def test_a_plan_prints_as_the_screen_and_its_representation_holds_no_files(self) -> None:
         plan = zlayout.plan(zlayout.load_project(), "lake.db.orders")
         assert "-/+ rewrite" in str(plan)
-        assert "FileTable" not in repr(plan)
+        assert repr(plan) == "<ProjectPlan: Plan: 1 to rewrite. Rewrites 7.49 KiB.>"
+        drift = zlayout.drift(plan.project)
+        assert repr(drift).startswith("<DriftReport: Drift: 1 of 1 table is not as declared.")
+        assert "-/+ rewrite" in str(drift)
+        assert repr(zlayout.apply(plan)) == "<RunReport: 1 planned, 1 as_declared>"
 
     @pytest.mark.usefixtures("root")
     def test_the_representation_of_a_project_holds_no_secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +204,11 @@ class TestUse:
         Path("zlayout.yaml").write_text(secret)
         project = zlayout.load_project()
         assert project.spark.conf["spark.hadoop.fs.s3a.secret.key"] == "hidden-key"
-        assert "hidden-key" not in repr(zlayout.plan(project))
+        shown = (zlayout.plan(project), project.spark, project.catalogs)
+        assert not [each for each in shown if "hidden-key" in repr(each)]
+        assert repr(project) == f"<Project {Path().resolve()}: 1 layouts and rules, catalogs lake>"
+        inspection = zlayout.inspect(project, "lake.db.orders")
+        assert repr(inspection).startswith("<Inspection of lake.db.orders: delta, version 1, 2 files, ")
 
     def test_an_interrupt_is_raised_again(self, memory: Scripted) -> None:
         def interrupt(_event: object) -> None:

@@ -19,6 +19,10 @@ TRIAL = Trial(TABLE, "iceberg", "id", "", True, 1, 7, (Made(7, "replace", "r1", 
 UNDO = Undo(TABLE.on(""), "iceberg", "r1", (7,), 7, "id", "w/t", FILES.empty_table(), FILES.empty_table(), (), 1)
 
 
+def test_a_rollback_is_represented_without_its_files() -> None:
+    assert repr(UNDO) == "<Undo of run r1 of ice.db.t: removes 0 and returns 0 files>"
+
+
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
