@@ -64,7 +64,7 @@ bench: setup  ## hours: writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/rewrite.py
 
 matrix: setup  ## hours: both engines on each supported Spark, Delta and Iceberg; writes docs/support.md
-	$(BIN)/python tests/support/matrix.py $(ONLY)
+	PYTHONPATH=tests $(BIN)/python -m support.matrix $(ONLY)
 
 mutation: setup  ## an hour: a sample of mutants of the core against its unit tests (docs/mutation.md)
 	$(BIN)/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0

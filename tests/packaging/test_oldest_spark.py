@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from support.matrix import OLDEST, SUITES, run
+from support.matrix import OLDEST, run
 
-CASES = "(TestEngines and zlayout-kd) or repartition or self_test"
+FILES = ("contract", "engine_check", "rollback")
+CASES = "(TestEngines and zlayout-kd) or repartition or self_test or exact_files"
 
 
-def test_the_contract_holds_with_the_oldest_spark() -> None:
-    outcome = run(OLDEST, (*SUITES["contract"], "tests/spark/test_engine_check.py"), CASES)
+def test_the_contract_and_rollbacks_hold_with_the_oldest_spark() -> None:
+    outcome = run(OLDEST, [f"tests/spark/test_{name}.py" for name in FILES], CASES)
     assert outcome.failed == ()
-    assert outcome.passed >= 20
-
-
-def test_rollbacks_work_with_the_oldest_spark() -> None:
-    outcome = run(OLDEST, ("tests/spark/test_rollback.py",), "exact_files")
-    assert outcome.failed == ()
-    assert outcome.passed == 2
+    assert outcome.passed >= 22

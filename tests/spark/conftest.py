@@ -29,6 +29,7 @@ from support.servers import CREDENTIALS, free_port, s3_server
 
 from zlayout.errors import Location
 from zlayout.formats.storage import hadoop_conf
+from zlayout.spark import versions
 from zlayout.spark.session import SparkRuntime
 from zlayout.spec.model import CatalogConfig, Project, SparkConfig, TableName
 
@@ -85,7 +86,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="session")
 def runtime(project: Project) -> Iterator[SparkRuntime]:
     runtime = SparkRuntime(project)
-    runtime.session.sql("create namespace if not exists ice.db")
+    if versions.installed().iceberg is not None:
+        runtime.session.sql("create namespace if not exists ice.db")
     yield runtime
     runtime.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from zlayout.planner.work import Group
 from zlayout.spark import versions
 from zlayout.spark.jvm import session_conf
 from zlayout.table.state import PartitionField
+
+Record = Callable[[str, object], None]  # notes for docs/support.md, see `support.matrix`
 
 
 @pytest.fixture
@@ -158,7 +161,9 @@ def test_a_missing_new_file_stops_the_commit(table: IcebergSubject) -> None:
 
 
 @pytest.mark.parametrize("engine", ["zlayout", "native"])
-def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: IcebergSubject, engine: Any) -> None:
+def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(
+    table: IcebergSubject, engine: Any, record_property: Record
+) -> None:
     """Iceberg's columnar reader of ORC files gives each row the row id of the file's first.
 
     Before Spark 4.1 its row reader does so too, and such a table is refused.
@@ -183,6 +188,7 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
         with pytest.raises(Refused, match="ZL228"):
             list(table.execute(wanted))
         assert table.observe().version == state.version
+        record_property("answer", "ZL228")
         return
     done = list(table.execute(replace(wanted, layout=replace(wanted.layout, engine=engine))))
     assert isinstance(done[0], Commit)
@@ -190,7 +196,9 @@ def test_row_ids_of_orc_files_stay_where_the_table_reads_them_by_column(table: I
     assert len(set(table.lineage().values())) < 200, "the reader is fixed: remove needs_row_reader"
 
 
-def test_sequence_numbers_of_files_from_before_row_ids_are_kept_or_the_table_is_refused(table: IcebergSubject) -> None:
+def test_sequence_numbers_of_files_from_before_row_ids_are_kept_or_the_table_is_refused(
+    table: IcebergSubject, record_property: Record
+) -> None:
     create_iceberg(table, 2)
     options = "options => map('rewrite-all', 'true')"
     table.sql(f"call ice.system.rewrite_data_files(table => '{table.identifier}', {options})")
@@ -201,6 +209,7 @@ def test_sequence_numbers_of_files_from_before_row_ids_are_kept_or_the_table_is_
         with pytest.raises(Refused, match="ZL228"):
             list(table.execute(table.work(state)))
         assert table.observe().version == state.version
+        record_property("answer", "ZL228")
         return
     (done,) = table.run(state, verify="full")
     assert isinstance(done, Commit)

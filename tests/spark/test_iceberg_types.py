@@ -27,7 +27,8 @@ VARIANTS = {
     "map": ("map<string, variant>", f"map('k', {JSON})"),
 }
 pytestmark = pytest.mark.skipif(
-    versions.numbers(versions.installed().iceberg) < (1, 12) or versions.numbers(versions.installed().spark) < (4, 1),
+    versions.numbers(versions.installed().iceberg or "0.0") < (1, 12)
+    or versions.numbers(versions.installed().spark) < (4, 1),
     reason="these types need Spark 4.1 and Iceberg 1.12",
 )
 

@@ -1,12 +1,36 @@
-"""The version of Scala is found without Spark, and the newest version that was tested is proposed."""
+"""The versions that zlayout calls tested are those that `make matrix` ran, and its page shows what was found."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from support.matrix import COMBINATIONS, OLDEST, ROOT, stored, support_page
+from support.matrix_suites import SUITES
+from support.support_page import CAPABILITIES
 
+from zlayout.formats.delta.internals import INTERNALS as DELTA
+from zlayout.formats.iceberg.internals import INTERNALS as ICEBERG
 from zlayout.spark import versions
+
+RUN = [each for each in COMBINATIONS if each.name in stored()]
+
+
+def test_every_tested_version_was_run_by_the_matrix() -> None:
+    assert {each.spark for each in RUN if not each.scala} == versions.TESTED_SPARK
+    assert {versions.minor(each.delta) for each in RUN} == DELTA.tested
+    assert {versions.minor(each.iceberg) for each in RUN if each.iceberg} == ICEBERG.tested
+    run = {(versions.minor(each.spark), each.delta, each.iceberg) for each in RUN}
+    assert {(each.spark, each.delta, each.iceberg) for each in versions.RELEASES if each.iceberg} <= run
+    assert (OLDEST.spark, OLDEST.iceberg) == ("3.5.9", versions.RELEASES[0].iceberg)
+
+
+def test_the_page_shows_the_stored_results() -> None:
+    assert (ROOT / "docs" / "support.md").read_text() == support_page()
+    assert stored().keys() <= {each.name for each in COMBINATIONS}
+    for result in stored().values():
+        assert result.answers.keys() <= CAPABILITIES.keys()
+        assert result.suites.keys() <= SUITES.keys()
 
 
 @pytest.mark.parametrize("version", ["2.12.18", "2.13.16"])
