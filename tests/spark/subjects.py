@@ -109,7 +109,7 @@ class DeltaSubject(SparkSubject):
 
     @property
     def path(self) -> Path:
-        return self.project.root / "delta" / "db" / self.name.name
+        return self.project.root.joinpath("delta", *self.name.identifier)
 
     def append(self, rows: DataFrame) -> None:
         rows.write.format("delta").mode("append").save(str(self.path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import gettempdir
@@ -26,8 +27,11 @@ from support.delta_logs import (
     write_log,
 )
 
-from zlayout.errors import TableError
+from zlayout.errors import Location, TableError
 from zlayout.formats.delta.read import tags
+from zlayout.formats.delta.read.key_sample import sample_delta
+from zlayout.formats.delta.read.location import delta_location
+from zlayout.spec.model import CatalogConfig, TableName
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
@@ -263,14 +267,41 @@ def test_a_damaged_log_of_another_table_is_an_error_as_before(tmp_path: Path) ->
         observe(path)
 
 
-@pytest.mark.parametrize("as_uri", [False, True])
-def test_a_folder_that_deltalake_would_read_from_another_one_is_refused(tmp_path: Path, as_uri: bool) -> None:
-    write_log(tmp_path / "a b", [protocol(), metadata(INTS)])
-    path = write_log(tmp_path / "a%20b", [protocol(), metadata(INTS)])
-    with pytest.raises(TableError, match=r"ZL111 the folders of lake\.db\.t at .* which deltalake decodes"):
-        observe(path.as_uri() if as_uri else path)  # type: ignore[arg-type]
-    assert observe((tmp_path / "a b").as_uri()).version == 0  # type: ignore[arg-type]
+def test_a_folder_that_deltalake_would_read_from_another_one(tmp_path: Path) -> None:
+    """deltalake reads the commits of `a%20b` from `a b`."""
+    write_log(tmp_path / "a b", [protocol(), metadata(INTS), add("decoy")])
+    first, second = [protocol(), metadata(INTS), add("in%20table.parquet", rows=None)], [add("two", tags=TAGS)]
+    path = write_log(tmp_path / "a%20b", first, second)
+    pq.write_table(pa.table({"a": [1, 2, 3]}), path / "in table.parquet")
+    state = observe(path, "a")
+    assert (state.version, state.location, state.notes) == (1, str(path), ())
+    assert (state.files.path.to_pylist(), state.files.layout.tolist()) == (["in%20table.parquet", "two"], [-1, 0])
+    assert state.files.rows.tolist() == [3, 10]
+    assert sample_delta(state, np.array([0]), ("a",), 1 << 20, 1, {}).keys["a"].to_pylist() == [1, 2, 3]
+    assert observe(path, version=0).files.path.to_pylist() == ["in%20table.parquet"]
+    with pytest.raises(TableError, match=r"ZL112 table lake\.db\.t has no version 2 \(the newest is 1\)"):
+        observe(path, version=2)
+    with pytest.raises(TableError, match=r"ZL110 expected a Delta table for lake\.db\.t at .*a%20c, found none"):
+        observe(tmp_path / "a%20c")
+    owned = protocol("inCommitTimestamp", reader=("catalogManaged",))
+    assert observe(write_log(tmp_path / "o%20", [owned, metadata(INTS), add("x")])).notes[0].code == "ZL418"
+    as_uri: Any = path.as_uri()
+    for uri in (as_uri, "s3://bucket/a%20b"):
+        with pytest.raises(TableError, match=r"ZL111 the location .*%.* which deltalake decodes and Spark does not"):
+            observe(uri)
     assert observe(write_log(tmp_path / "100%", [protocol(), metadata(INTS)])).version == 0
+
+
+@pytest.mark.parametrize("start", ["file://", "file:", "FILE://"])
+def test_a_file_uri_with_escapes_is_the_path_that_it_stands_for(tmp_path: Path, start: str) -> None:
+    """Spark would take the escapes for a part of the name."""
+    table = TableName("lake", ("db",), "t")
+    for folder, stated in (("a%20b", "a b"), ("a%2520b", "a%20b"), ("a b", None)):
+        uri = f"{start}{tmp_path}/{folder}"
+        listed = CatalogConfig("lake", "delta", "path", {"tables": {"db.t": uri}}, Location("zlayout.yaml"))
+        below = replace(listed, options={"warehouse": uri})
+        wanted = uri if stated is None else f"{tmp_path}/{stated}"
+        assert (delta_location(listed, table), delta_location(below, table)) == (wanted, f"{wanted}/db/t")
 
 
 def test_an_empty_table_is_fine(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from zlayout.formats.delta.read.history import last_run
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.names.lookup import Names, at_location
 from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.owned import require_own_commits
 from zlayout.formats.delta.read.tags import log_sizes
 from zlayout.formats.kernel.requirements import replaced, require_allowed, require_location, require_table
 from zlayout.formats.orphans import Orphans
@@ -98,6 +99,7 @@ class DeltaBackend:
         from zlayout.formats.delta.write.jvm import DeltaJvm, metadata_column
         from zlayout.formats.delta.write.source_files import file_uris
 
+        require_own_commits(state, "so that Spark reads it by its name in the catalog alone")
         location, session = state.location, session_at(self._catalog, self.runtime, table, state.location)
         frame = session.read.format("delta").option("versionAsOf", str(state.version)).load(location)
         return SampleSource(
@@ -278,11 +280,9 @@ class DeltaBackend:
         state = observe_delta(table, location, columns, version, self._options(table, location))
         return replace(state, from_catalog=self._catalog.type != "path")
 
-    def _at(self, table: TableName, location: str) -> CatalogConfig:
-        return self._catalog if self._catalog.type == "path" else at_location(self._catalog, table, location)
-
     def _options(self, table: TableName, location: str) -> dict[str, str]:
-        return deltalake_options(self._at(table, location))
+        catalog = self._catalog if self._catalog.type == "path" else at_location(self._catalog, table, location)
+        return deltalake_options(catalog)
 
     def _storage(self, table: TableName, location: str) -> pa_fs.FileSystem:
         return table_files(location, self._options(table, location))

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from zlayout.formats.delta.read.location import delta_location
+from zlayout.formats.delta.read.location import delta_location, is_misread
 from zlayout.formats.delta.read.names.lookup import Names
 from zlayout.formats.storage import deltalake_options
 from zlayout.records.arrow import OVERDUE, SCHEMA, attempt, from_arrow, oldest_kept, require_history, to_arrow
@@ -44,7 +44,10 @@ class DeltaHistory:
 
     def _place(self) -> tuple[str, dict[str, str]]:
         located = Names(self._catalog).located(self._table)
-        return delta_location(located, self._table), deltalake_options(located)
+        location = delta_location(located, self._table)
+        if is_misread(location):
+            raise ValueError(f"deltalake reads another folder than {location}, which has '%' and hexadecimal digits")
+        return location, deltalake_options(located)
 
     def _open(self, location: str, options: dict[str, str]) -> DeltaTable | None:
         """Open the table; None if there is none. Raises ValueError if it is no history."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
-from deltalake import DeltaTable
 
 from zlayout.formats.delta.read.files import table_files
+from zlayout.formats.delta.read.opening import open_table
 from zlayout.formats.delta.read.schema import leaves
 from zlayout.formats.row_groups import KeyFiles, by_name, sample_row_groups
 from zlayout.table.key_sample import RowGroupSample
@@ -28,9 +29,10 @@ def sample_delta(
 ) -> RowGroupSample:
     """Sample key columns of the chosen files. The arguments are those of `zlayout.formats.base.Backend.sample_keys`."""
     options = dict(storage_options)
-    delta = DeltaTable(state.location, version=state.version, storage_options=options or None)
-    physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(delta.schema().to_json()))}
-    storage = table_files(delta.table_uri, options)
+    with ExitStack() as stack:
+        opened = open_table(state.table, state.location, state.version, options, stack)
+        physical = {leaf.name: leaf.physical for leaf in leaves(json.loads(opened.delta.schema().to_json()))}
+    storage = table_files(opened.location, options)
     files = state.files
 
     def open_file(path: str) -> pa.NativeFile:

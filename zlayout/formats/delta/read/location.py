@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from zlayout.errors import TableError
 from zlayout.spec.model import CatalogConfig, TableName
 
+_LOCAL = re.compile("file:(?://)?/", re.IGNORECASE)
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+
+
+def is_misread(location: str) -> bool:
+    """Return whether deltalake (1.6) reads the commits of a table from another folder.
+
+    It decodes the names of folders once more than once: `a%20b` is read from `a b`.
+    """
+    return _ESCAPE.search(location) is not None
+
 
 def delta_location(catalog: CatalogConfig, table: TableName) -> str:
     """Return the table's location: its entry in `tables` or, if it has none, warehouse/namespace/name.
+
+    A file URI with escapes is returned as the path that it stands for, because Spark would not decode it.
 
     Raises:
         TableError: ZL101, if the catalog has neither the entry nor a warehouse.
     """
     listed = catalog.options.get("tables", {}).get(".".join(table.identifier))
     if listed:
-        return str(listed)
+        return _decoded(str(listed))
     warehouse = catalog.options.get("warehouse")
     if not warehouse:
         raise TableError.of(
@@ -27,4 +41,9 @@ def delta_location(catalog: CatalogConfig, table: TableName) -> str:
             location=catalog.location,
         )
     parts = [quote(part, safe=" ") if "/" in part else part for part in table.identifier]
-    return str(warehouse).rstrip("/") + "/" + str(PurePosixPath(*parts))
+    return _decoded(str(warehouse)).rstrip("/") + "/" + str(PurePosixPath(*parts))
+
+
+def _decoded(location: str) -> str:
+    """Return the path of a file URI with escapes, and any other location unchanged."""
+    return unquote(_LOCAL.sub("/", location)) if is_misread(location) and _LOCAL.match(location) else location

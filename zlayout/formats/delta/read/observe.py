@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from textwrap import shorten
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
-from zlayout.errors import Diagnostic, TableError, first_line
-from zlayout.formats.access import cause_of
+from zlayout.errors import Diagnostic
 from zlayout.formats.delta.read.bounds import read_bounds, recorded_columns
 from zlayout.formats.delta.read.clustering import clustering_columns, clustering_records
 from zlayout.formats.delta.read.features import catalog_owned, refusals, table_features
 from zlayout.formats.delta.read.files import log_files, table_files
 from zlayout.formats.delta.read.history import commit_infos, external
 from zlayout.formats.delta.read.layout_records import baselines, codes_of, layout_records
-from zlayout.formats.delta.read.owned import Opened, behind_catalog, open_published
+from zlayout.formats.delta.read.log_copy import Opened
+from zlayout.formats.delta.read.opening import open_table, unreadable
+from zlayout.formats.delta.read.owned import behind_catalog
 from zlayout.formats.delta.read.row_counts import complete_row_counts
 from zlayout.formats.delta.read.schema import Leaf, columns_of, leaves, schema_digest, string_prefix
 from zlayout.formats.delta.read.tags import log_sizes, read_annotations
@@ -47,8 +44,6 @@ from zlayout.table.state import (
     TableState,
 )
 
-# What deltalake (1.6) decodes once more in the path of a log.
-_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 # The number of commits that are searched for what other writers did: if the table has no layout record, and if some of
 # its files have one.
 MAX_COMMITS_SEARCHED = 1000
@@ -78,11 +73,10 @@ def observe_delta(
     """
     options = dict(storage_options or {})
     with ExitStack() as stack:
-        opened = _open(table, location, version, options, stack)
-        delta, at, owned_by = opened
-        uri = location if owned_by else delta.table_uri
-        storage = table_files(uri, options)
-        log_storage = log_files(uri, storage)
+        opened = open_table(table, location, version, options, stack)
+        delta, at, owned_by = opened.delta, opened.version, opened.owned_by
+        storage = table_files(opened.location, options)
+        log_storage = log_files(opened.location, storage)
         metadata, protocol = delta.metadata(), delta.protocol()
         schema = json.loads(delta.schema().to_json())
         heads: dict[str, bytes] = {}
@@ -98,7 +92,7 @@ def observe_delta(
     try:
         clustering = clustering_columns(log_storage, log, at, features, all_leaves, heads)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
-        raise _unreadable(table, location, error) from error
+        raise unreadable(table, location, error) from error
     records = clustering_records(annotations) if clustering else layout_records(annotations)
     files, notes = _files(adds, annotations, records, storage, fields, wanted, string_prefix(properties))
     known = columns_of(
@@ -171,58 +165,6 @@ def _external(
     return None if laid_out.any() else ordering, rewrites
 
 
-def _open(table: TableName, location: str, version: int | None, options: dict[str, str], stack: ExitStack) -> Opened:
-    """Open the table. stack: see `open_published`."""
-    folders = unquote(urlsplit(location).path) if "://" in location else location
-    if _ESCAPE.search(folders):
-        raise TableError.of(
-            "ZL111",
-            f"the folders of {table} at {location} have a name with '%' and two hexadecimal digits, which deltalake "
-            "decodes, so that it reads another folder",
-            hint="rename the folder, or move the table",
-        )
-    try:
-        delta = DeltaTable(location, version=version, storage_options=options or None)
-        return Opened(delta, delta.version())
-    except TableNotFoundError as error:
-        raise TableError.of(
-            "ZL110",
-            f"expected a Delta table for {table} at {location}, found none ({first_line(error)})",
-            hint="check warehouse and tables of the catalog; a Delta table has a folder _delta_log, which Spark's "
-            "`CONVERT TO DELTA` adds to a folder of Parquet files",
-        ) from error
-    except DeltaError as error:
-        try:
-            if (published := open_published(location, options, version, stack)) is not None:
-                return published
-        except (DeltaError, OSError) as unread:
-            raise _unreadable(table, location, unread) from unread
-        if version is not None and "not the same as the specified end version" in str(error):
-            raise TableError.of(
-                "ZL112",
-                f"table {table} has no version {version} ({first_line(error)})",
-                hint="use a version that DESCRIBE HISTORY lists",
-            ) from error
-        raise _unreadable(table, location, error) from error
-    except (OSError, ValueError) as error:
-        raise _unreadable(table, location, error) from error
-
-
-def _unreadable(table: TableName, location: str, error: Exception) -> TableError:
-    cause = cause_of(error) if "://" in location else None
-    if cause is not None:
-        message = f"the storage of {table} at {location} cannot be reached: {cause.reason}"
-        return TableError.of("ZL114", message, hint=cause.hint)
-    return TableError(
-        Diagnostic(
-            "ZL111",
-            f"the log of {table} at {location} cannot be read: {shorten(first_line(error), 400, placeholder=' ...')}",
-            hint="check access to _delta_log, and whether a commit or checkpoint is damaged or has a table feature "
-            "that deltalake does not support",
-        )
-    )
-
-
 def _read(
     table: TableName, location: str, opened: Opened, storage: pa_fs.FileSystem, heads: dict[str, bytes]
 ) -> tuple[dict[str, int], pa.Table, pa.Table]:
@@ -236,7 +178,7 @@ def _read(
         log = log_sizes(storage)
         return log, adds, read_annotations(storage, log, opened.version, adds["path"].combine_chunks(), heads)
     except (DeltaError, OSError, pa.ArrowException) as error:
-        raise _unreadable(table, location, error) from error
+        raise unreadable(table, location, error) from error
 
 
 def _files(

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from zlayout.errors import Refused, TableError, first_line
-from zlayout.formats.delta.read.features import catalog_owned
+from zlayout.errors import TableError, first_line
 from zlayout.formats.delta.read.files import table_files
 from zlayout.formats.delta.read.location import delta_location
 from zlayout.formats.delta.read.observe import observe_delta
+from zlayout.formats.delta.read.owned import require_own_commits
 from zlayout.formats.delta.read.tags import LOG
 from zlayout.formats.orphans import Orphans, find_orphans
 from zlayout.formats.storage import deltalake_options
@@ -37,13 +37,7 @@ def delta_orphans(catalog: CatalogConfig, table: TableName) -> Orphans:
     """See `zlayout.formats.base.Backend.orphans`. Raises TableError ZL110, ZL111; Refused ZL212."""
     location, options = delta_location(catalog, table), deltalake_options(catalog)
     state = observe_delta(table, location, (), None, options)
-    if owned_by := catalog_owned(state.features, state.properties):
-        raise Refused.of(
-            "ZL212",
-            f"{table}: the table's catalog owns its commits ({', '.join(sorted(owned_by))}), so that files to which no "
-            "commit in the log refers may be live",
-            hint="use the catalog's own maintenance for this table",
-        )
+    require_own_commits(state, "so that files to which no commit in the log refers may be live")
     location = state.location
     storage = table_files(location, options)
     try:

@@ -9,36 +9,21 @@ commits.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from zlayout.errors import Diagnostic, TableError
-from zlayout.formats.delta.read.features import CATALOG_OWNED
+from zlayout.errors import Diagnostic, Refused, TableError
+from zlayout.formats.delta.read.features import CATALOG_OWNED, catalog_owned
 from zlayout.formats.delta.read.files import log_files, table_files
+from zlayout.formats.delta.read.log_copy import Opened, copy_log
 from zlayout.formats.delta.read.log_segment import LogSegment, commits_in, log_segment
-from zlayout.formats.delta.read.tags import LOG, SIDECARS, log_sizes, read_log_file, sidecars
-
-
-class Opened(NamedTuple):
-    """A table in deltalake.
-
-    Attributes:
-        delta: The table.
-        version: Its version, which `delta` does not state for a copy of the log.
-        owned_by: The table features of the original by which its catalog owns the commits.
-    """
-
-    delta: DeltaTable
-    version: int
-    owned_by: frozenset[str] = frozenset()
+from zlayout.formats.delta.read.tags import LOG, log_sizes, read_log_file
+from zlayout.table.state import TableState
 
 
 def open_published(location: str, options: Mapping[str, str], version: int | None, stack: ExitStack) -> Opened | None:
@@ -48,7 +33,7 @@ def open_published(location: str, options: Mapping[str, str], version: int | Non
         location: The location of the table.
         options: The storage options of deltalake.
         version: The version, None for the newest published one.
-        stack: Removes the copy of the log when it is closed.
+        stack: See `copy_log`.
 
     Raises:
         OSError, DeltaError: If the copy cannot be made or read.
@@ -64,11 +49,21 @@ def open_published(location: str, options: Mapping[str, str], version: int | Non
         return None
     if not owned_by:
         return None
-    folder = Path(stack.enter_context(TemporaryDirectory(prefix="zlayout-log-")))
-    _copy(storage, segment, folder / LOG)
+    folder = copy_log(storage, segment, stack)
     plain = {name: _without(value, owned_by) for name, value in protocol.items()}
     (folder / LOG / f"{at + 1:020}.json").write_text(json.dumps({"protocol": plain}))
-    return Opened(DeltaTable(str(folder)), at, frozenset(owned_by))
+    return Opened(DeltaTable(str(folder)), at, location, frozenset(owned_by))
+
+
+def require_own_commits(state: TableState, why: str) -> None:
+    """Check that the log has all commits of the table. why: the reason why it must, as the end of a sentence.
+
+    Raises:
+        Refused: ZL212, if the catalog of the table owns its commits.
+    """
+    if owned_by := catalog_owned(state.features, state.properties):
+        message = f"{state.table}: the table's catalog owns its commits ({', '.join(sorted(owned_by))}), {why}"
+        raise Refused.of("ZL212", message, hint="use the catalog's own tools for this table")
 
 
 def behind_catalog(version: int) -> Diagnostic:
@@ -79,15 +74,6 @@ def behind_catalog(version: int) -> Diagnostic:
         "warning",
         "compare the version with the history in the catalog; what later commits changed is not in the numbers",
     )
-
-
-def _copy(storage: pa_fs.FileSystem, segment: LogSegment, log: Path) -> None:
-    """Copy the files of a log segment to a new folder."""
-    (log / SIDECARS).mkdir(parents=True)
-    parts = [f"{SIDECARS}/{part}" for name in segment.checkpoint for part in sidecars(storage, name)]
-    for name in (*segment.checkpoint, *parts, *segment.commits):
-        with storage.open_input_stream(f"{LOG}/{name}", compression=None) as source, (log / name).open("wb") as copy:
-            shutil.copyfileobj(source, copy)
 
 
 def _without(value: Any, names: frozenset[str] | set[str]) -> Any:
