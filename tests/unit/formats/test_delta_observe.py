@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -234,7 +233,9 @@ def test_refusals_name_the_feature(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
-def test_a_catalog_managed_table_is_measured_as_published(tmp_path: Path, feature: str) -> None:
+def test_a_catalog_managed_table_is_measured_as_published(
+    tmp_path: Path, feature: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Version 1 is in the log, and the catalog may have ratified others that are not."""
     owned = protocol("inCommitTimestamp", reader=(feature, "deletionVectors"))
     settings = metadata(INTS, **{"delta.enableInCommitTimestamps": "true"})
@@ -245,6 +246,9 @@ def test_a_catalog_managed_table_is_measured_as_published(tmp_path: Path, featur
     (log / "_staged_commits").mkdir()
     (log / "_staged_commits" / f"{2:020}.{'0' * 8}.json").write_text(json.dumps(add("two")))
     before = sorted(log.rglob("*"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     as_uri: Any = path.as_uri()
     for at, state in ((1, observe(path, "a")), (1, observe(as_uri, "a")), (0, observe(path, version=0))):
         assert (state.version, state.files.path.to_pylist()) == (at, ["one"] * at)
@@ -256,7 +260,7 @@ def test_a_catalog_managed_table_is_measured_as_published(tmp_path: Path, featur
         assert state.location in (str(path), as_uri)
         assert state.files.layout.tolist() == [0] * at
     assert sorted(log.rglob("*")) == before
-    assert not list(Path(gettempdir()).glob("zlayout-log-*"))
+    assert not list(temporary.iterdir())
 
 
 def test_a_damaged_log_of_another_table_is_an_error_as_before(tmp_path: Path) -> None:
