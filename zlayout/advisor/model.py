@@ -123,13 +123,15 @@ class TableWorkload:
     """The part of a workload that concerns one table.
 
     queries: those with usable conditions. unused: the other conditions of all queries that read the table. inverted:
-    the conditions that are used in another form.
+    the conditions that are used in another form. unknown: the queries that may read any file, because they cannot be
+    parsed, or because no condition of a scan can be used. Other scans of the same query may have usable conditions.
     """
 
     queries: tuple[QueryPredicates, ...]
     coverage: Coverage
     unused: tuple[Unused, ...] = ()
     inverted: tuple[Inverted, ...] = ()
+    unknown: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

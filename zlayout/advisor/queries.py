@@ -46,7 +46,7 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
     unused = [u for u in workload.unused if u.query in scans]
     doubtful = {u.query for u in unused if concerns(u)}
     uses: dict[Query, Use] = {}
-    found = []
+    found, unknown = [], list[Query]()
     known_columns = {c.name.lower(): c for c in state.columns}
     for query, own in scans.items():
         predicates = []
@@ -60,13 +60,15 @@ def queries_on(workload: Workload, table: TableName, state: TableState) -> Table
             ]
             doubtful |= {query} if left else set()
         uses[query] = Use.USED if predicates else Use.IGNORED if query in doubtful else Use.READS_ALL
+        if query in doubtful and len(predicates) < len(own):
+            unknown.append(query)
         if predicates:
             found.append(QueryPredicates(query, tuple(predicates)))
     unread = [q for q in workload.unread if _mentions(q.text, table)]
     unused += [u for u in workload.unused if u.query in set(unread)]
     coverage = Coverage.of(uses | dict.fromkeys(unread, Use.UNREAD))
     inverted = tuple(i for i in workload.inverted if is_named(i.table, table, state.location))
-    return TableWorkload(tuple(found), coverage, tuple(unused), inverted)
+    return TableWorkload(tuple(found), coverage, tuple(unused), inverted, (*unknown, *unread))
 
 
 def _mentions(text: str, table: TableName) -> bool:

@@ -81,11 +81,11 @@ def _waiting(proposal: Proposal, workload: Workload, backend: Backend, options: 
     found = Asked.of(spec, state, workload, backend)
     if found is None:
         return _without_effect(proposal, "no query of the workload can skip files of the table")
-    known = sum(query.weight for query in found.queries)
+    known, unknown = (sum(query.weight for query in queries) for queries in (found.known, found.unknown))
     # An execution whose conditions cannot be used may read what waits.
-    allowed = (spec.tolerance.rarely_read or 0) * (known + found.unknown) * (1 + ROUNDING) - found.unknown
+    allowed = (spec.tolerance.rarely_read or 0) * (known + unknown) * (1 + ROUNDING) - unknown
     if allowed < 0:
-        share = f"{100 * found.unknown / (known + found.unknown):.3g} %"
+        share = f"{100 * unknown / (known + unknown):.3g} %"
         return _without_effect(proposal, f"{share} of the executions of the workload may read any partition")
     reads, decayed = found.executions(), {partition_text(p) for p in may_wait(proposal.selection, state.files)}
     chosen = least_read({name: reads[name] for name in decayed}, allowed)

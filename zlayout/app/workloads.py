@@ -31,7 +31,7 @@ from zlayout.report.words import share, size
 from zlayout.spec.model import LayoutSpec, Project
 from zlayout.table.key_sample import RowGroupSample
 from zlayout.table.state import TableState
-from zlayout.workload import Workload, read_workload
+from zlayout.workload import Query, Workload, read_workload
 
 
 def with_workloads(
@@ -115,14 +115,14 @@ def column_names(state: TableState) -> list[str]:
 class Asked:
     """The queries on one table, and the table with the bounds of their columns.
 
-    share: of the weight of all queries that read the table. unknown: the weight of those that may read any file of it,
-    because their conditions cannot be used or they cannot be parsed.
+    share: of the weight of all queries that read the table. unknown: those that may read any file of it, see
+    `TableWorkload`.
     """
 
     state: TableState
     queries: tuple[TableQuery, ...]
     share: float
-    unknown: float
+    unknown: tuple[Query, ...]
 
     @staticmethod
     def of(spec: LayoutSpec, state: TableState, workload: Workload, backend: Backend) -> Asked | None:
@@ -131,14 +131,20 @@ class Asked:
         if not on_table.queries or not len(state.files):
             return None
         observed = backend.observe(spec.table, _bounds(spec, on_table.queries), state.version)
-        unknown = sum(on_table.coverage.weights.get(use, 0.0) for use in (Use.IGNORED, Use.UNREAD))
-        return Asked(observed, in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED), unknown)
+        queries, share = in_partitions(on_table.queries, observed), on_table.coverage.share(Use.USED)
+        return Asked(observed, queries, share, on_table.unknown)
+
+    @property
+    def known(self) -> tuple[TableQuery, ...]:
+        """The queries of which it is known which files they can skip."""
+        unknown = set(self.unknown)
+        return tuple(query for query in self.queries if query.query not in unknown)
 
     def executions(self) -> dict[str, float]:
-        """Return how many executions read each partition, by its name."""
+        """Return how many executions of the known queries read each partition, by its name."""
         partitions = self.state.files.partitions
         read = np.zeros(len(partitions))
-        for query in self.queries:
+        for query in self.known:
             read += query.weight * np.any(query.partitions, axis=0)
         names = partition_names(partitions)[0]
         by_name = dict.fromkeys(names, 0.0)

@@ -191,6 +191,20 @@ def test_an_execution_whose_conditions_cannot_be_used_counts_as_one_that_may_rea
 
 
 @pytest.mark.usefixtures("backend")
+@pytest.mark.parametrize("condition", ["my_function(region) = 1", "a IN (SELECT b FROM other)"])
+def test_an_execution_may_read_what_waits_if_only_one_of_its_scans_has_conditions_that_can_be_used(
+    condition: str,
+) -> None:
+    query = QUERY.replace(";\n", f" UNION ALL SELECT * FROM orders WHERE {condition};\n")
+    WORKLOAD.write_text(QUERY * 9 + query)
+    _, table = planned()
+    assert (numbers(table), codes(table)) == ((), ["ZL404"])
+    assert "10 % of the executions of the workload may read any partition" in table.diagnostics[0].message
+    declare("tolerance: {rarely_read: 10%}")
+    assert numbers(planned()[1]) == (1, 2)
+
+
+@pytest.mark.usefixtures("backend")
 def test_the_plan_document_names_what_waits() -> None:
     found, _ = planned()
     zlayout.write_plan(found, "plan.json")
